@@ -97,7 +97,7 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 	if f.Terms, err = r.termsAround(ctx, &facts, at, now); err != nil {
 		return explain.Answer{}, err
 	}
-	answer := explain.Judge(f)
+	answer := explain.Derive(f)
 	if answer.Run != nil {
 		if answer.Attempts, err = r.LaunchAttempts(ctx, answer.Run); err != nil {
 			return explain.Answer{}, err

@@ -18,10 +18,10 @@ const (
 	VerdictRetrying    Verdict = "retrying"      // LAUNCHING: the launch failed and is tried again
 	VerdictInFlight    Verdict = "in_flight"     // LAUNCHING, ENQUEUED, STARTED
 	VerdictWaiting     Verdict = "waiting"       // PLANNED, behind a run of its overlap key
-	VerdictDue         Verdict = "due"           // its time has come, and it is not claimed or not even planned yet
+	VerdictDue         Verdict = "due"           // due, but not claimed or not even planned yet
 	VerdictNotFired    Verdict = "not_fired"     // a slot that passed without a run: missed, coalesced, paused, deleted
-	VerdictWillFire    Verdict = "will_fire"     // ahead
-	VerdictWillNotFire Verdict = "will_not_fire" // ahead, and paused or without a grant that holds
+	VerdictWillFire    Verdict = "will_fire"     // in the future
+	VerdictWillNotFire Verdict = "will_not_fire" // in the future, but paused or without a valid grant
 	VerdictNotASlot    Verdict = "not_a_slot"    // the rule in force has none there
 	VerdictNoSchedule  Verdict = "no_schedule"   // it did not exist then
 	VerdictExpired     Verdict = "expired"       // a slot older than what retention keeps
@@ -34,11 +34,11 @@ var Verdicts = []Verdict{
 	VerdictNotFired, VerdictWillFire, VerdictWillNotFire, VerdictNotASlot, VerdictNoSchedule, VerdictExpired, VerdictUnrecorded,
 }
 
-// Why says more of a verdict: a reason of the ledger (schedule.Reason), or one
-// of these. Empty: the verdict says it all.
+// Why is the reason of a verdict: a reason of the ledger (schedule.Reason), or one
+// of these. Empty: the verdict needs none.
 type Why string
 
-// The reasons that no run ever carries.
+// The reasons that runs do not have.
 const (
 	WhyOffRule     Why = "off_rule"     // the rule does not match this instant
 	WhyFraction    Why = "fraction"     // slots are whole seconds
@@ -49,38 +49,38 @@ const (
 	WhyByHand      Why = "by_hand"      // the schedule has no rule
 	WhyUnreadable  Why = "unreadable"   // the rule can no longer be read, e.g. after an update of the zone data
 	WhyNotCreated  Why = "not_created"
-	WhyUnplanned   Why = "unplanned" // the planner has not come to it yet
-	WhyBacklog     Why = "backlog"   // missed, and to be made up for
+	WhyUnplanned   Why = "unplanned" // not planned yet
+	WhyBacklog     Why = "backlog"   // missed, will be caught up
 	WhyUnclaimed   Why = "unclaimed" // planned and due, and no worker has claimed it yet
 	WhyRetention   Why = "retention"
 )
 
-// Whys is the closed set of those.
+// Whys is the closed set of these.
 var Whys = []Why{
 	WhyOffRule, WhyFraction, WhyGap, WhySecondPass, WhyBeforeStart, WhyAfterEnd, WhyByHand, WhyUnreadable,
 	WhyNotCreated, WhyUnplanned, WhyBacklog, WhyUnclaimed, WhyRetention,
 }
 
-// Facts are what is judged.
+// Facts is the input of Derive.
 type Facts struct {
 	schedule.SlotFacts
 	Asked        time.Time // the instant, with its fraction
-	Reading      *Reading  // that the clock was asked for, Asked being its First; nil: an instant was asked for
+	Reading      *Reading  // the requested local time, with Asked as its First; nil: the request was an instant
 	Now          time.Time
-	KeptSince    time.Time             // what ended before it may be gone
+	KeptSince    time.Time             // runs that ended before it may be deleted
 	Terms        []schedule.LeaderTerm // of the slot's hash bucket, while it was due; oldest first
-	Grant        *schedule.Grant       // that the definition in force names, if there is one
+	Grant        *schedule.Grant       // named by the definition in force; nil: none
 	RequireGrant bool
 }
 
-// Answer is what is so of one instant.
+// Answer is the answer for one instant.
 type Answer struct {
 	ScheduleID string
 	At         time.Time
 	Now        time.Time
 	Verdict    Verdict
 	Why        Why
-	Detail     string // in words: which field does not match, why a grant does not hold
+	Detail     string // which field does not match, why a grant is not valid
 
 	Slot           *Slot // nil: no slot
 	Previous, Next *Slot // the slots around it; nil: none
@@ -92,15 +92,15 @@ type Answer struct {
 	// Attempts are the last launch attempts of Run, oldest first; set by the caller.
 	Attempts []schedule.LaunchAttempt
 	Others   []schedule.Run // at the same second, by hand, retry or backfill
-	// Blocking are the runs of the overlap key that were in flight when the slot
-	// was judged, or began to wait; of one that is near, those that are now.
+	// Blocking are the runs of the overlap key that were in flight when the overlap
+	// verdict was made or the wait began; for a near future slot, those in flight now.
 	Blocking []schedule.Run
 
-	// FirstSentAt is when Run may have been sent first, if it was sent again; set
-	// by the caller.
+	// FirstSentAt is when Run may first have been sent, if it was sent again. Set by
+	// the caller.
 	FirstSentAt time.Time
-	// Gaps in leadership that delayed the slot, or keep it waiting. TermsKnown:
-	// where there is none, a worker led all the time.
+	// Gaps in leadership that delayed the slot or still delay it. TermsKnown: no gap
+	// means that a worker led all the time.
 	Gaps       []Gap
 	TermsKnown bool
 	// Claimer is the term that claimed Run, if it ended before the launch.
@@ -111,20 +111,20 @@ type Answer struct {
 	Backlog *schedule.Backlog
 	Trouble *schedule.Event // why the planner cannot plan
 
-	CreatedAt time.Time // the schedule, as it was then; zero: it was not yet
+	CreatedAt time.Time // of the schedule at that time; zero: not created yet
 	CreatedBy string
-	DeletedAt time.Time // zero: it was not, up to now
+	DeletedAt time.Time // zero: not deleted
 	DeletedBy string
 	KeptSince time.Time
 }
 
-// Slot is a nominal instant with its fire time, and how clocks show it.
+// Slot is a nominal instant with its fire time and its local time.
 type Slot struct {
 	Key    schedule.Key
 	RunAt  time.Time
 	FireAt time.Time
 	Local  string        // run_at in the schedule's zone, with its offset
-	Note   string        // what daylight saving does to it; mostly empty
+	Note   string        // the effect of daylight saving; usually empty
 	Run    *schedule.Run // the run of a neighbouring slot; set by the caller
 }
 
@@ -135,20 +135,19 @@ type Rule struct {
 	Words      string
 	MadeAt     time.Time
 	MadeBy     string
-	ReplacedAt time.Time // by the next revision; zero: it stands
+	ReplacedAt time.Time // by the next revision; zero: current
 }
 
-// Pause is a time in which a schedule stood still.
+// Pause is a pause of the schedule.
 type Pause struct {
-	From    time.Time // zero: since its creation, or longer ago than retention keeps
+	From    time.Time // zero: since its creation, or before the retention
 	By      string
 	Note    string
-	Until   time.Time // when it ended, or will; zero: it lasts until resumed
-	EndedBy string    // who resumed; empty: it ended by itself, or lasts
+	Until   time.Time // when it ended or will end; zero: until resumed
+	EndedBy string    // who resumed; empty: it ended at its end time, or lasts
 }
 
-// Lateness is how long after fire_at the run was launched; false while it was
-// not.
+// Lateness is how long after fire_at the run was launched; false: not launched.
 func (a *Answer) Lateness() (time.Duration, bool) {
 	if a.Run == nil || a.Run.LaunchedAt.IsZero() {
 		return 0, false
@@ -156,7 +155,7 @@ func (a *Answer) Lateness() (time.Duration, bool) {
 	return a.Run.LaunchedAt.Sub(a.Run.FireAt), true
 }
 
-// Drift is how far the launch lay from run_at; false while there was none.
+// Drift is the time from run_at to the launch; false: not launched.
 func (a *Answer) Drift() (time.Duration, bool) {
 	if a.Run == nil || a.Run.LaunchedAt.IsZero() {
 		return 0, false

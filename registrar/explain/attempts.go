@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// retrying says why a run is not launched, and how it goes on.
+// retrying tells why a run is not launched yet and when it is tried again.
 func (t *text) retrying() {
 	r := t.Run
 	t.say("%s failed. The last error is %s", describe.Count(int(r.FailedAttempts), "launch attempt"), errorWords(r.ErrorCode, r.ErrorMessage))
@@ -36,7 +36,7 @@ func errorWords(code, message string) string {
 	return code + ": " + message
 }
 
-// attempts lists the attempts to launch a run of which some failed.
+// attempts lists the launch attempts of a run if some failed.
 func (t *text) attempts() {
 	r := t.Run
 	if r == nil || r.FailedAttempts == 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// Cause is why a slot did not start, or not finish, in time: one word and a
-// sentence. It follows a slot that another run blocked to what holds that run. It
-// is empty if the status and reason of the slot's own run are all that is known.
+// Cause is why a slot did not start or finish in time: one word and a sentence. If
+// another run blocked the slot, it is the cause of that run. It is empty if only the
+// status and reason of the slot's own run are known.
 func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 	switch {
 	case len(a.Gaps) > 0 && a.leaderless():
@@ -30,9 +30,8 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 	return "", ""
 }
 
-// LateCause is why a run that was launched in the end was launched late: the last
-// attempt that failed before, if failed attempts took most of the time until the
-// run ended. It is empty if none failed.
+// LateCause is why a run was launched late: its last failed attempt, if failed
+// attempts took most of the time until the run ended. It is empty if none failed.
 func (a *Answer) LateCause() (cause schedule.Cause, sentence string) {
 	r := a.Run
 	if r == nil || r.LaunchedAt.IsZero() || 2*r.LaunchedAt.Sub(r.FireAt) < r.CompletedAt.Sub(r.FireAt) {
@@ -47,7 +46,7 @@ func (a *Answer) LateCause() (cause schedule.Cause, sentence string) {
 	return "", ""
 }
 
-// failedCause is why a run of the slot's own failed: what its launch attempts met,
+// failedCause is why the slot's own run failed: the error of its launch attempts,
 // else its reason with the error.
 func failedCause(r *schedule.Run) (cause schedule.Cause, sentence string) {
 	if r.LaunchedAt.IsZero() && schedule.ErrorCode(r.ErrorCode).OfLaunch() {
@@ -60,8 +59,7 @@ func failedCause(r *schedule.Run) (cause schedule.Cause, sentence string) {
 	return schedule.Cause(r.Reason), sentenceOf(text)
 }
 
-// leaderless reports whether the slot's fate is one that a missing leader
-// explains.
+// leaderless reports whether a missing leader can explain the verdict.
 func (a *Answer) leaderless() bool {
 	if a.Run == nil {
 		return a.Verdict == VerdictNotFired || a.Verdict == VerdictDue || a.Verdict == VerdictUnrecorded
@@ -77,7 +75,7 @@ func (a *Answer) blocked() bool {
 	return a.Verdict == VerdictWaiting || a.Run != nil && schedule.BlockedBy(a.Run.Reason)
 }
 
-// root is why a run is, or was, in flight for so long.
+// root is why a run is or was in flight for that long.
 func root(r *schedule.Run) schedule.Cause {
 	if r.LaunchedAt.IsZero() && schedule.ErrorCode(r.ErrorCode).OfLaunch() {
 		return schedule.Cause(r.ErrorCode)
@@ -95,7 +93,7 @@ func root(r *schedule.Run) schedule.Cause {
 	return schedule.Cause(schedule.ReasonOverlap)
 }
 
-// described is a blocking run with what is known of it.
+// described describes a blocking run.
 func described(r *schedule.Run) string {
 	s := "run " + r.Key.String()[:12] + " of " + r.ScheduleID + ", run_at " + describe.Instant(r.RunAt)
 	switch {

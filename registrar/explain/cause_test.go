@@ -105,7 +105,7 @@ func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := explain.Judge(asked(nightly(), due, c.edits...))
+			a := explain.Derive(asked(nightly(), due, c.edits...))
 			cause, sentence := a.Cause()
 			if cause != c.cause || !strings.Contains(sentence, c.says) || (c.cause == "") != (sentence == "") {
 				t.Errorf("the cause is %q: %q; want %q: …%q…", cause, sentence, c.cause, c.says)
@@ -134,7 +134,7 @@ func TestALateLaunchIsCausedByTheAttemptsThatFailed(t *testing.T) {
 		{name: "an attempt failed, but the run itself took longer", took: time.Minute, attempts: attempts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := explain.Judge(asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
+			a := explain.Derive(asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
 				r.FailedAttempts, r.LaunchedAt = 1, r.FireAt.Add(12*time.Second)
 				r.CompletedAt = r.LaunchedAt.Add(c.took)
 			})))

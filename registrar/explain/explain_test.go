@@ -103,7 +103,7 @@ type expectation struct {
 }
 
 func (tt expectation) check(t *testing.T) {
-	a := explain.Judge(tt.facts)
+	a := explain.Derive(tt.facts)
 	a.FirstSentAt = tt.sent
 	if a.Verdict != tt.verdict || a.Why != tt.why {
 		t.Errorf("it is %s(%s), want %s(%s)", a.Verdict, a.Why, tt.verdict, tt.why)
@@ -180,7 +180,7 @@ func TestSlotsWithARow(t *testing.T) {
 func TestEveryEndOfARunHasWords(t *testing.T) {
 	for _, reason := range schedule.Reasons {
 		facts := asked(nightly(), "2026-03-07T07:30:00Z", row(ended(schedule.Ending(reason), reason)))
-		a := explain.Judge(facts)
+		a := explain.Derive(facts)
 		if a.Why != explain.Why(reason) || len(a.Sentences()) < 3 || strings.Contains(a.String(), "..") || strings.Contains(a.String(), "\n.") {
 			t.Errorf("%s: %s(%s):\n%s", reason, a.Verdict, a.Why, &a)
 		}
@@ -361,11 +361,11 @@ func TestAnEditDividesTheRules(t *testing.T) {
 	edited.CronExpr = "0 4 * * *"
 	f.Schedule.Definition, f.Schedule.Revision, f.Schedule.RevisedAt = edited, 2, at("2026-03-06T07:30:00Z")
 	f.Revisions = slices.Insert(f.Revisions, 0, schedule.Revision{ScheduleID: "nightly", Revision: 2, Definition: edited, ChangedBy: "eve", CreatedAt: at("2026-03-06T07:30:00Z")})
-	before := explain.Judge(asked(f, "2026-03-06T07:30:00Z", row(ended(schedule.StatusSuccess, ""))))
+	before := explain.Derive(asked(f, "2026-03-06T07:30:00Z", row(ended(schedule.StatusSuccess, ""))))
 	if before.Rule.Revision != 1 || before.Next == nil || !before.Next.RunAt.Equal(at("2026-03-06T09:00:00Z")) || !before.Rule.ReplacedAt.Equal(at("2026-03-06T07:30:00Z")) {
 		t.Errorf("at the edit it is %+v, next %+v", before.Rule, before.Next)
 	}
-	after := explain.Judge(asked(f, "2026-03-06T08:00:00Z"))
+	after := explain.Derive(asked(f, "2026-03-06T08:00:00Z"))
 	if after.Rule.Revision != 2 || after.Previous == nil || !after.Previous.RunAt.Equal(at("2026-03-06T07:30:00Z")) {
 		t.Errorf("after the edit it is %+v, previous %+v", after.Rule, after.Previous)
 	}
@@ -383,7 +383,7 @@ func FuzzEveryInstantIsAnswered(f *testing.F) {
 			}
 		})
 		facts.Asked = time.Unix(min(max(unix, 0), 4_102_444_799), min(max(micros, 0), 999_999)*1000).UTC()
-		a := explain.Judge(facts)
+		a := explain.Derive(facts)
 		if !slices.Contains(explain.Verdicts, a.Verdict) || len(a.Sentences()) == 0 {
 			t.Errorf("%s: %s(%s) %q", facts.Asked, a.Verdict, a.Why, a.Sentences())
 		}

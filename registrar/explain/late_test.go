@@ -88,11 +88,11 @@ func TestNothingComesBeforeTheFirstSlotOfAnInterval(t *testing.T) {
 		s.CronExpr, s.IntervalMS, s.CreatedAt = "", 90_000, created.Add(500*time.Millisecond)
 	})
 	every.Revisions[0].CreatedAt = every.Schedule.CreatedAt
-	first := explain.Judge(asked(every, "2026-03-01T00:01:31Z", row(ended(schedule.StatusSuccess, ""))))
+	first := explain.Derive(asked(every, "2026-03-01T00:01:31Z", row(ended(schedule.StatusSuccess, ""))))
 	if first.Verdict != explain.VerdictRan || first.Previous != nil {
 		t.Errorf("the first slot is %s, and the one before it %+v", first.Verdict, first.Previous)
 	}
-	second := explain.Judge(asked(every, "2026-03-01T00:03:01Z", row(ended(schedule.StatusSuccess, ""))))
+	second := explain.Derive(asked(every, "2026-03-01T00:03:01Z", row(ended(schedule.StatusSuccess, ""))))
 	if second.Previous == nil || !second.Previous.RunAt.Equal(first.Slot.RunAt) {
 		t.Errorf("the slot before the second is %+v", second.Previous)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// Gap is a time in which no worker proved that it led a shard, so that no slot of
-// it could be planned, claimed or settled.
+// Gap is a time without a proven leader of a shard. None of its slots could be
+// planned, claimed or settled then.
 type Gap struct {
 	Shard       int
 	From, Until time.Time // Until is zero: it lasts
@@ -21,12 +21,12 @@ type Gap struct {
 	Returned       bool
 }
 
-// overdueAfter is how long after its last renewal a term that has not ended counts
-// as a gap. Renewals come every second.
+// overdueAfter is the time after the last renewal from which on an open term counts
+// as a gap. Leaders renew every second.
 const overdueAfter = 4 * time.Second
 
-// Gaps are the times between terms, which must be those of one hash bucket, oldest
-// first. It claims nothing where a term's end was not recorded.
+// Gaps returns the times between the terms of one hash bucket, oldest first. After
+// a term without a recorded end it reports no gap.
 func Gaps(terms []schedule.LeaderTerm, now time.Time) []Gap {
 	var gaps []Gap
 	for i := range terms {
@@ -50,14 +50,14 @@ func Gaps(terms []schedule.LeaderTerm, now time.Time) []Gap {
 	return gaps
 }
 
-// A gap explains a delay if it takes leastGap of it, more than a planned handover
-// does, and a tenth of the whole.
+// A gap explains a delay if it covers at least leastGap, which is longer than a
+// planned handover, and a tenth of the delay.
 const (
 	leastGap  = 200 * time.Millisecond
 	leastPart = 10
 )
 
-// GapsIn are the gaps that explain a delay from one instant to another.
+// GapsIn returns the gaps that explain a delay between two instants.
 func GapsIn(gaps []Gap, from, until time.Time) []Gap {
 	var in []Gap
 	for _, g := range gaps {
@@ -91,26 +91,26 @@ func (g *Gap) String() string {
 	return "No worker led " + shard + " from " + describe.Instant(g.From) + " to " + describe.Instant(g.Until) + why
 }
 
-// gaps are those that delayed the slot, or keep it waiting.
-func (j *judge) gaps() {
-	if j.out.Slot == nil || j.at.After(j.Now) || len(j.Terms) == 0 {
+// gaps finds the gaps that delayed the slot or still delay it.
+func (x *derivation) gaps() {
+	if x.out.Slot == nil || x.at.After(x.Now) || len(x.Terms) == 0 {
 		return
 	}
-	due, done := j.delay()
-	j.out.Gaps = GapsIn(Gaps(j.Terms, j.Now), due, done)
-	j.out.TermsKnown = !j.Terms[0].StartedAt.After(due)
-	j.out.Claimer = j.claimer(done)
+	due, done := x.delay()
+	x.out.Gaps = GapsIn(Gaps(x.Terms, x.Now), due, done)
+	x.out.TermsKnown = !x.Terms[0].StartedAt.After(due)
+	x.out.Claimer = x.claimer(done)
 }
 
 // claimer is the term that claimed the run of the slot, if the next one began
 // before the run was launched.
-func (j *judge) claimer(launched time.Time) *schedule.LeaderTerm {
-	r := j.out.Run
+func (x *derivation) claimer(launched time.Time) *schedule.LeaderTerm {
+	r := x.out.Run
 	if r == nil || r.ClaimedAt.IsZero() {
 		return nil
 	}
-	for i := range j.Terms[:len(j.Terms)-1] {
-		t, next := &j.Terms[i], &j.Terms[i+1]
+	for i := range x.Terms[:len(x.Terms)-1] {
+		t, next := &x.Terms[i], &x.Terms[i+1]
 		if !t.EndedAt.IsZero() && !t.StartedAt.After(r.ClaimedAt) && next.StartedAt.After(r.ClaimedAt) && next.StartedAt.Before(launched) {
 			return t
 		}
@@ -118,10 +118,10 @@ func (j *judge) claimer(launched time.Time) *schedule.LeaderTerm {
 	return nil
 }
 
-// delay is from when the slot was due until something became of it.
-func (j *judge) delay() (due, done time.Time) {
-	due, done = j.at, j.Now
-	if r := j.out.Run; r != nil {
+// delay is the time from fire_at to the launch or end of the slot.
+func (x *derivation) delay() (due, done time.Time) {
+	due, done = x.at, x.Now
+	if r := x.out.Run; r != nil {
 		due = r.FireAt
 		for _, at := range []time.Time{r.LaunchedAt, r.CompletedAt} {
 			if !at.IsZero() {
@@ -131,16 +131,16 @@ func (j *judge) delay() (due, done time.Time) {
 		return due, done
 	}
 	switch {
-	case j.out.Range != nil:
-		done = j.out.Range.Time
-	case j.out.Verdict == VerdictDue:
+	case x.out.Range != nil:
+		done = x.out.Range.Time
+	case x.out.Verdict == VerdictDue:
 	default:
 		done = due
 	}
 	return due, done
 }
 
-// leaderless says in which gaps a slot could not be planned, claimed or sent.
+// leaderless tells the gaps in which the slot could not be planned, claimed or sent.
 func (t *text) leaderless() {
 	for i := range t.Gaps {
 		t.say("%s", t.Gaps[i].String())

@@ -7,20 +7,20 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// before is the newest event of the kinds that came before the instant, since
-// the first that came since; nil = none.
-func (j *judge) before(kinds ...schedule.EventKind) *schedule.Event {
-	for i := len(j.Events) - 1; i >= 0; i-- {
-		if e := &j.Events[i]; e.Time.Before(j.at) && slices.Contains(kinds, e.Kind) {
+// before is the newest event of the kinds before the instant, since the first one
+// after it; nil: none.
+func (x *derivation) before(kinds ...schedule.EventKind) *schedule.Event {
+	for i := len(x.Events) - 1; i >= 0; i-- {
+		if e := &x.Events[i]; e.Time.Before(x.at) && slices.Contains(kinds, e.Kind) {
 			return e
 		}
 	}
 	return nil
 }
 
-func (j *judge) since(kinds ...schedule.EventKind) *schedule.Event {
-	for i := range j.Events {
-		if e := &j.Events[i]; !e.Time.Before(j.at) && slices.Contains(kinds, e.Kind) {
+func (x *derivation) since(kinds ...schedule.EventKind) *schedule.Event {
+	for i := range x.Events {
+		if e := &x.Events[i]; !e.Time.Before(x.at) && slices.Contains(kinds, e.Kind) {
 			return e
 		}
 	}
@@ -28,104 +28,104 @@ func (j *judge) since(kinds ...schedule.EventKind) *schedule.Event {
 }
 
 // last is the newest event of the kinds.
-func (j *judge) last(kinds []schedule.EventKind) *schedule.Event {
-	for i := len(j.Events) - 1; i >= 0; i-- {
-		if slices.Contains(kinds, j.Events[i].Kind) {
-			return &j.Events[i]
+func (x *derivation) last(kinds []schedule.EventKind) *schedule.Event {
+	for i := len(x.Events) - 1; i >= 0; i-- {
+		if slices.Contains(kinds, x.Events[i].Kind) {
+			return &x.Events[i]
 		}
 	}
 	return nil
 }
 
-// life finds when the schedule was made and deleted, of which the instant is
-// in between. The row knows of its newest life alone; events know of earlier
-// ones, as long as they are kept.
-func (j *judge) life() {
-	s := j.Schedule
-	made, gone := j.before(schedule.EventCreated), j.since(schedule.EventDeleted, schedule.EventCreated)
-	if s.CreatedAt.Before(j.at) { // in its newest life, or after it
-		j.out.CreatedAt, j.out.DeletedAt = s.CreatedAt, s.DeletedAt
+// life finds the creation and deletion of the schedule around the instant. An id
+// can be used again after a deletion: the row has only the newest creation, events
+// have earlier ones for as long as they are kept.
+func (x *derivation) life() {
+	s := x.Schedule
+	made, gone := x.before(schedule.EventCreated), x.since(schedule.EventDeleted, schedule.EventCreated)
+	if s.CreatedAt.Before(x.at) { // since its newest creation
+		x.out.CreatedAt, x.out.DeletedAt = s.CreatedAt, s.DeletedAt
 		if made != nil && made.Time.Equal(s.CreatedAt) {
-			j.out.CreatedBy = made.Actor
+			x.out.CreatedBy = made.Actor
 		}
-		if e := j.last([]schedule.EventKind{schedule.EventDeleted}); e != nil && !s.DeletedAt.IsZero() {
-			j.out.DeletedBy = e.Actor
+		if e := x.last([]schedule.EventKind{schedule.EventDeleted}); e != nil && !s.DeletedAt.IsZero() {
+			x.out.DeletedBy = e.Actor
 		}
 		return
 	}
-	switch was := j.before(schedule.EventDeleted, schedule.EventCreated); {
+	switch was := x.before(schedule.EventDeleted, schedule.EventCreated); {
 	case was != nil && was.Kind == schedule.EventDeleted:
-		j.out.DeletedAt, j.out.DeletedBy = was.Time, was.Actor
-		if e := j.before(schedule.EventCreated); e != nil {
-			j.out.CreatedAt, j.out.CreatedBy = e.Time, e.Actor
+		x.out.DeletedAt, x.out.DeletedBy = was.Time, was.Actor
+		if e := x.before(schedule.EventCreated); e != nil {
+			x.out.CreatedAt, x.out.CreatedBy = e.Time, e.Actor
 		}
 	case was != nil:
-		j.out.CreatedAt, j.out.CreatedBy = was.Time, was.Actor
-		j.endOf(gone)
-	case gone != nil && gone.Kind == schedule.EventDeleted: // made so long ago that nobody knows when
-		j.endOf(gone)
-		j.out.CreatedAt = j.oldest()
+		x.out.CreatedAt, x.out.CreatedBy = was.Time, was.Actor
+		x.endOf(gone)
+	case gone != nil && gone.Kind == schedule.EventDeleted: // created before the oldest event
+		x.endOf(gone)
+		x.out.CreatedAt = x.oldest()
 	}
 }
 
-func (j *judge) endOf(e *schedule.Event) {
+func (x *derivation) endOf(e *schedule.Event) {
 	if e != nil && e.Kind == schedule.EventDeleted {
-		j.out.DeletedAt, j.out.DeletedBy = e.Time, e.Actor
+		x.out.DeletedAt, x.out.DeletedBy = e.Time, e.Actor
 	}
 }
 
-// oldest is when the first revision was made that there is.
-func (j *judge) oldest() time.Time {
-	if n := len(j.Revisions); n > 0 {
-		return j.Revisions[n-1].CreatedAt
+// oldest is the time of the oldest known revision.
+func (x *derivation) oldest() time.Time {
+	if n := len(x.Revisions); n > 0 {
+		return x.Revisions[n-1].CreatedAt
 	}
 	return time.Time{}
 }
 
-// exists: at the instant there was a schedule. A slot at the moment of its
-// deletion was its own; one at that of its creation was not.
-func (j *judge) exists() bool {
-	return !j.out.CreatedAt.IsZero() && j.out.CreatedAt.Before(j.at) && (j.out.DeletedAt.IsZero() || !j.at.After(j.out.DeletedAt))
+// exists reports whether the schedule existed at the instant. It has a slot at the
+// instant of its deletion, but none at that of its creation.
+func (x *derivation) exists() bool {
+	return !x.out.CreatedAt.IsZero() && x.out.CreatedAt.Before(x.at) && (x.out.DeletedAt.IsZero() || !x.at.After(x.out.DeletedAt))
 }
 
-// createdBefore is when the schedule was made of which a revision was made at
-// an instant.
-func (j *judge) createdBefore(revised time.Time) time.Time {
-	if !j.Schedule.CreatedAt.After(revised) {
-		return j.Schedule.CreatedAt
+// createdBefore is the creation time of the schedule that had a revision at an
+// instant.
+func (x *derivation) createdBefore(revised time.Time) time.Time {
+	if !x.Schedule.CreatedAt.After(revised) {
+		return x.Schedule.CreatedAt
 	}
-	created := j.oldest()
-	for i := range j.Events {
-		if e := &j.Events[i]; e.Kind == schedule.EventCreated && !e.Time.After(revised) && e.Time.After(created) {
+	created := x.oldest()
+	for i := range x.Events {
+		if e := &x.Events[i]; e.Kind == schedule.EventCreated && !e.Time.After(revised) && e.Time.After(created) {
 			created = e.Time
 		}
 	}
 	return created
 }
 
-func (j *judge) noSchedule() {
-	j.out.Blocking = nil
-	if j.out.DeletedAt.IsZero() || j.out.DeletedAt.After(j.at) {
-		j.say(VerdictNoSchedule, WhyNotCreated)
-		j.out.CreatedAt = j.Schedule.CreatedAt
-		if e := j.since(schedule.EventCreated); e != nil {
-			j.out.CreatedAt, j.out.CreatedBy = e.Time, e.Actor
+func (x *derivation) noSchedule() {
+	x.out.Blocking = nil
+	if x.out.DeletedAt.IsZero() || x.out.DeletedAt.After(x.at) {
+		x.say(VerdictNoSchedule, WhyNotCreated)
+		x.out.CreatedAt = x.Schedule.CreatedAt
+		if e := x.since(schedule.EventCreated); e != nil {
+			x.out.CreatedAt, x.out.CreatedBy = e.Time, e.Actor
 		}
 		return
 	}
-	j.say(VerdictNoSchedule, Why(schedule.ReasonDeleted))
+	x.say(VerdictNoSchedule, Why(schedule.ReasonDeleted))
 }
 
-// rangeOf is the recorded range that the instant lies in, of its own revision
-// if there are several.
-func (j *judge) rangeOf() *schedule.Event {
+// rangeOf is the recorded range that contains the instant. If there are several,
+// that of the slot's revision wins.
+func (x *derivation) rangeOf() *schedule.Event {
 	var found *schedule.Event
-	for i := range j.Events {
-		e := &j.Events[i]
-		if !slices.Contains(schedule.RangeEvents, e.Kind) || j.at.Before(e.From) || j.at.After(e.To) {
+	for i := range x.Events {
+		e := &x.Events[i]
+		if !slices.Contains(schedule.RangeEvents, e.Kind) || x.at.Before(e.From) || x.at.After(e.To) {
 			continue
 		}
-		if j.rule == nil || e.Revision == j.rule.Revision.Revision {
+		if x.rule == nil || e.Revision == x.rule.Revision.Revision {
 			return e
 		}
 		found = e
@@ -133,31 +133,31 @@ func (j *judge) rangeOf() *schedule.Event {
 	return found
 }
 
-// pause is the pause that held at the instant. What came first since then says
-// how it ended, and thereby whether there was one:
+// pause is the pause in force at the instant. The first event after the instant
+// tells whether there was one:
 //
-//   - resumed: it held;
-//   - it ended by itself: it held unless its end had come already;
-//   - paused or deleted: it held if a pause was the last thing before;
-//   - nothing: it holds to this day, if it does.
-func (j *judge) pause() *Pause {
-	began := j.before(append(schedule.PauseEvents, schedule.LifeEvents...)...)
+//   - resumed: there was;
+//   - ended at its end time: there was, unless that end was before the instant;
+//   - paused or deleted: there was, if the last event before was a pause;
+//   - none: the schedule is paused now.
+func (x *derivation) pause() *Pause {
+	began := x.before(append(schedule.PauseEvents, schedule.LifeEvents...)...)
 	p := &Pause{}
 	if began != nil && began.Kind == schedule.EventPaused {
 		p.From, p.By, p.Note = began.Time, began.Actor, began.Note
 	} else if began != nil && began.Kind == schedule.EventCreated {
 		p.From, p.By = began.Time, began.Actor
 	}
-	end := j.since(append(schedule.PauseEvents, schedule.EventDeleted)...)
+	end := x.since(append(schedule.PauseEvents, schedule.EventDeleted)...)
 	if end == nil {
-		return j.pausedNow(p)
+		return x.pausedNow(p)
 	}
 	// A schedule that began paused has no event of it where an older release made it.
-	tomb := j.Schedule.Pause.Paused && end.Time.Equal(j.Schedule.DeletedAt)
+	tomb := x.Schedule.Pause.Paused && end.Time.Equal(x.Schedule.DeletedAt)
 	switch paused := began != nil && began.Kind == schedule.EventPaused || tomb; {
 	case end.Kind == schedule.EventResumed:
 		p.Until, p.EndedBy = end.Time, end.Actor
-	case end.Kind == schedule.EventPauseEnded && j.at.Before(end.From):
+	case end.Kind == schedule.EventPauseEnded && x.at.Before(end.From):
 		p.Until, p.By, p.Note = end.From, end.Actor, end.Note
 	case (end.Kind == schedule.EventPaused || end.Kind == schedule.EventDeleted) && paused:
 		p.Until, p.EndedBy = end.Time, end.Actor
@@ -167,9 +167,9 @@ func (j *judge) pause() *Pause {
 	return p
 }
 
-func (j *judge) pausedNow(p *Pause) *Pause {
-	now := j.Schedule.Pause
-	if !now.Paused || !now.Until.IsZero() && !j.at.Before(now.Until) || !j.Schedule.CreatedAt.Before(j.at) {
+func (x *derivation) pausedNow(p *Pause) *Pause {
+	now := x.Schedule.Pause
+	if !now.Paused || !now.Until.IsZero() && !x.at.Before(now.Until) || !x.Schedule.CreatedAt.Before(x.at) {
 		return nil
 	}
 	p.By, p.Note, p.Until = now.By, now.Note, now.Until

@@ -10,24 +10,24 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// Reading is what the clock of a zone shows, and when it does: mostly once; never
-// where it is set forward past it, twice where it is set back.
+// Reading is a local time in a zone and its instants: usually one; none if the
+// clock is set forward past it, two if the clock is set back.
 type Reading struct {
-	Shown time.Time // kept as if the clock showed UTC
+	Shown time.Time // the local time, stored as UTC
 	Zone  string
-	// First is when it is shown, of two passes the first; where it never is, the
-	// instant at which the clock is set forward past it.
+	// First is its instant, or the first of two. If it has none, the instant at
+	// which the clock is set forward past it.
 	First  time.Time
-	Second time.Time // the second pass; zero: there is none
-	// From and To are what the clock shows as it is set forward, kept as Shown;
-	// zero: it shows the reading.
+	Second time.Time // the second instant; zero: none
+	// From and To are the local times between which the clock is set forward, stored
+	// like Shown; zero: the reading exists.
 	From, To time.Time
 }
 
-// readingLayouts are the ways to write a reading.
+// readingLayouts are the accepted formats.
 var readingLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
-// ParseReading reads a time without an offset, as a clock shows it.
+// ParseReading parses a local time without an offset.
 func ParseReading(s string) (shown time.Time, ok bool) {
 	for _, layout := range readingLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -37,8 +37,8 @@ func ParseReading(s string) (shown time.Time, ok bool) {
 	return shown, false
 }
 
-// ReadingOf is when the clock of a schedule shows something: its clock is that
-// of the rule that was in force then.
+// ReadingOf finds the instants of a local time in the zone of the rule that was in
+// force then.
 func ReadingOf(f schedule.SlotFacts, shown time.Time) Reading {
 	r := readingIn(shown, f.Schedule.Timezone)
 	i := slices.IndexFunc(f.Revisions, func(rev schedule.Revision) bool { return rev.CreatedAt.Before(r.First) })
@@ -48,17 +48,17 @@ func ReadingOf(f schedule.SlotFacts, shown time.Time) Reading {
 	return r
 }
 
-// offsetsWithin is how far from a reading, taken as UTC, the zone is looked at: no
-// offset, and no change of one, is as long.
+// offsetsWithin is the search range around a reading taken as UTC. It is longer
+// than any offset plus any change of one.
 const offsetsWithin = 26 * time.Hour
 
 func readingIn(shown time.Time, timezone string) Reading {
 	zone, err := cronexpr.LoadLocation(timezone)
 	if err != nil {
-		zone, timezone = time.UTC, "UTC" // a rule that cannot be read has other troubles
+		zone, timezone = time.UTC, "UTC" // an unreadable rule is reported elsewhere
 	}
 	r := Reading{Shown: shown, Zone: timezone}
-	var offsets []time.Duration // in force around it, in their order
+	var offsets []time.Duration // in force around it, in order of time
 	for d := -offsetsWithin; d <= offsetsWithin; d += time.Hour {
 		if o := offsetOf(shown.Add(d).In(zone)); !slices.Contains(offsets, o) {
 			offsets = append(offsets, o)
@@ -102,10 +102,10 @@ func offsetOf(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Skipped reports whether the clock never shows it.
+// Skipped reports whether the local time does not exist.
 func (r *Reading) Skipped() bool { return !r.To.IsZero() }
 
-// words is what is to be said of the reading itself; mostly nothing.
+// words describes the reading if it is special, else it is empty.
 func (r *Reading) words() string {
 	shown := r.Shown.Format(time.DateTime)
 	switch {
@@ -119,7 +119,7 @@ func (r *Reading) words() string {
 	return ""
 }
 
-// onDay is how to show an instant beside another one.
+// onDay formats an instant next to another one.
 func onDay(from, to time.Time) string {
 	if from.YearDay() == to.YearDay() {
 		return time.TimeOnly
@@ -127,30 +127,30 @@ func onDay(from, to time.Time) string {
 	return time.DateTime
 }
 
-// skippedReading reports whether the question is of a reading that the clock
-// never showed, and that no slot stands in for.
-func (j *judge) skippedReading() bool {
-	if j.Reading == nil || !j.Reading.Skipped() || j.rule == nil || j.rule.problem != "" {
+// skippedReading reports whether the request is for a local time that does not
+// exist and that has no slot in its place.
+func (x *derivation) skippedReading() bool {
+	if x.Reading == nil || !x.Reading.Skipped() || x.rule == nil || x.rule.problem != "" {
 		return false
 	}
-	return j.clock == nil || !j.clock.StandsIn(j.Reading.Shown) || !j.isSlot()
+	return x.clock == nil || !x.clock.StandsIn(x.Reading.Shown) || !x.isSlot()
 }
 
-// gap says why nothing runs for a reading that the clock never showed.
-func (j *judge) gap() {
-	d := &j.rule.Definition
-	j.out.Run, j.out.Slot, j.out.Others = nil, nil, nil // those of the instant after the gap
-	j.notASlot()
-	if j.out.Why == WhyByHand || j.out.Why == WhyBeforeStart || j.out.Why == WhyAfterEnd {
+// gap explains why nothing runs for a local time that does not exist.
+func (x *derivation) gap() {
+	d := &x.rule.Definition
+	x.out.Run, x.out.Slot, x.out.Others = nil, nil, nil // those of the instant after the gap
+	x.notASlot()
+	if x.out.Why == WhyByHand || x.out.Why == WhyBeforeStart || x.out.Why == WhyAfterEnd {
 		return
 	}
-	j.say(VerdictNotASlot, WhyGap)
-	j.out.Detail = ""
+	x.say(VerdictNotASlot, WhyGap)
+	x.out.Detail = ""
 	if d.CronExpr == "" {
 		return
 	}
-	if fields := describe.Mismatch(d.CronExpr, j.Reading.Shown); len(fields) > 0 {
-		j.out.Detail = fields[0]
+	if fields := describe.Mismatch(d.CronExpr, x.Reading.Shown); len(fields) > 0 {
+		x.out.Detail = fields[0]
 	}
 }
 
@@ -173,7 +173,7 @@ func (t *text) gapWords() string {
 	return s + "an expression with * in second, minute or hour follows the clock and has no slot there"
 }
 
-// reading is what the clock has to do with an answer of a reading.
+// reading tells how the local time of the request relates to the answer.
 func (t *text) reading() {
 	r := t.Reading
 	if r == nil || t.Why == WhyGap {

@@ -146,10 +146,10 @@ func TestTimesThatTheClockNeverShows(t *testing.T) {
 
 func TestTimesThatTheClockShowsTwice(t *testing.T) {
 	f := read(rule(cron("30 1 * * *", schedule.DSTVixie)), "2026-11-01T01:30")
-	a := explain.Judge(f)
+	a := explain.Derive(f)
 	second := f
 	second.Reading, second.Asked = nil, f.Reading.Second
-	b := explain.Judge(second)
+	b := explain.Derive(second)
 	a.Second = &b
 	if a.Verdict != explain.VerdictWillFire || !a.At.Equal(at("2026-11-01T05:30:00Z")) || b.Why != explain.WhySecondPass {
 		t.Errorf("the first is %s at %s, the second %s(%s)", a.Verdict, a.At, b.Verdict, b.Why)

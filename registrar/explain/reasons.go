@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// reason says why it came as it did: first that no worker could do anything, then
-// what happened when one could.
+// reason tells why: first that no worker was available, then what happened when one
+// was.
 func (t *text) reason() {
 	t.leaderless()
 	switch t.Why {
@@ -41,10 +41,10 @@ func (t *text) reason() {
 	if t.Verdict == VerdictRetrying {
 		t.retrying()
 	}
-	t.standing()
+	t.outlook()
 }
 
-// ended is the reason of a run that took place, or nearly.
+// ended is the reason of a run that was launched or was to be launched.
 func (t *text) ended() {
 	if t.Run == nil || t.Why == "" || t.Why == Why(schedule.ReasonAccepted) {
 		return
@@ -179,8 +179,8 @@ func (t *text) backlog() {
 	t.say("%s", s)
 }
 
-// standing is what a slot ahead, or one that is due, meets as things stand.
-func (t *text) standing() {
+// outlook tells what a future or due slot meets by the current state.
+func (t *text) outlook() {
 	switch t.Verdict {
 	case VerdictWillFire, VerdictDue:
 	case VerdictWillNotFire:

@@ -85,7 +85,7 @@ func TestTheSentencesOfRetryingRuns(t *testing.T) {
 					c.edit(new(schedule.Schedule), r)
 				}
 			}))
-			a := explain.Judge(facts)
+			a := explain.Derive(facts)
 			a.Attempts = c.attempts
 			compareGolden(t, page, c.name, a.String())
 		})

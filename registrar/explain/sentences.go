@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// Sentences say what the answer holds, the verdict first. They are made of its
-// structure alone.
+// Sentences is the answer in sentences, the verdict first. They use only the fields
+// of the answer.
 func (a *Answer) Sentences() []string {
 	t := &text{Answer: a}
 	t.verdict()
@@ -23,7 +23,7 @@ func (a *Answer) Sentences() []string {
 	return t.lines
 }
 
-// text is an answer on its way into words.
+// text collects the sentences of an answer.
 type text struct {
 	*Answer
 	lines []string
@@ -134,7 +134,7 @@ func (t *text) outcome() string {
 	return "has neither a run nor a recorded range. This is a bug: please report it with this answer"
 }
 
-// moved says why the slot does not fire at its nominal time.
+// moved tells why the slot does not fire at its nominal time.
 func (t *text) moved() string {
 	why := "jitter"
 	if t.Run != nil && t.Run.Trigger != schedule.TriggerSchedule {
@@ -207,8 +207,8 @@ func (t *text) times() {
 	}
 }
 
-// launched says how long after its fire time a run was launched, and how far
-// from its nominal time where jitter or a delay makes that another one.
+// launched tells how long after its fire time a run was launched, and how long
+// after its nominal time if jitter or a delay makes that different.
 func (t *text) launched(late, drift time.Duration) {
 	s := "Launched on time"
 	if late >= time.Millisecond {
@@ -220,8 +220,8 @@ func (t *text) launched(late, drift time.Duration) {
 	t.say("%s", s)
 }
 
-// delays say where a run lost a second or more on its way to the executor: until
-// it was planned, until it was claimed, until it was sent.
+// delays tells which step cost the run a second or more: planning, claiming or
+// sending.
 func (t *text) delays() {
 	r := t.Run
 	if late := r.CreatedAt.Sub(r.FireAt); late >= time.Second {
