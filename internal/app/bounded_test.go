@@ -97,7 +97,7 @@ func TestCompressedRequestsAreRefusedUnread(t *testing.T) {
 		{"a health check where authentication is off", "", healthCheck, open},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			if c.who != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.server.shown(c.who))

@@ -182,7 +182,7 @@ func (g *guarded) shown(who string) string {
 // invoke makes a gRPC call with an empty request and returns its code.
 func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(g.t.Context(), 30*time.Second)
 	defer cancel()
 	if who != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.shown(who))

@@ -42,7 +42,7 @@ func TestStartsGoToTheNextLauncherAtTheAddress(t *testing.T) {
 		t.Error("a start whose launcher was killed has an outcome")
 	}
 	began := time.Now()
-	if _, err := c.Start(t.Context(), request(1)); err == nil || time.Since(began) > 5*time.Second {
+	if _, err := c.Start(t.Context(), request(1)); err == nil || time.Since(began) > testTimeout {
 		t.Errorf("with nobody there Start() = %v after %s", err, time.Since(began))
 	}
 	_, kill = listen(t, addr, newGated(request(0).Key))
@@ -52,7 +52,7 @@ func TestStartsGoToTheNextLauncherAtTheAddress(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > testTimeout {
 			t.Fatalf("the next launcher is not found: %v", err)
 		}
 	}

@@ -334,7 +334,7 @@ func TestARedisThatIsAwayIsAnErrorAndNotAWait(t *testing.T) {
 	if _, err := publisher.Cancel(t.Context(), schedule.CancelRequest{}); err == nil {
 		t.Error("a cancel was handed over to nobody")
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("that took %s", took)
 	}
 	if _, err := launchqueue.Open("redis://:secret@%zz"); err == nil || len(err.Error()) > 100 {

@@ -163,9 +163,16 @@ func TestTheDSNMayChooseItsOwnLimits(t *testing.T) {
 	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE workers`); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil || time.Since(began) > 1500*time.Millisecond {
-		t.Errorf("after %s: %v; want the lock's timeout after 1 ms", time.Since(began), err)
+	fastest := time.Hour // of a few: on a busy machine one may be slow, but none is faster than the store's own limit of 2 s
+	for range 5 {
+		began := time.Now()
+		if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil {
+			t.Fatal("it got past the lock")
+		}
+		fastest = min(fastest, time.Since(began))
+	}
+	if fastest > 1500*time.Millisecond {
+		t.Errorf("it waited %s for the lock, want 1 ms", fastest)
 	}
 	if _, err := postgres.Open(t.Context(), url+"&statement_timeout=nonsense", postgres.Options{}); err == nil {
 		t.Error("a limit that Postgres does not know is accepted")

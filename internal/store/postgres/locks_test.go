@@ -33,7 +33,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 			t.Errorf("%d schedules are held, want 1", len(candidates))
 		}
 		// A lock timeout of 2 s, tried again and again, would end far beyond this.
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if _, err := store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, Now: later}); err != nil {
 			t.Errorf("a renewal waits for a plan: %v", err)
@@ -88,7 +88,7 @@ func TestAChangeOfAnotherScheduleDoesNotWaitForADeploy(t *testing.T) {
 	}
 	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: ids}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
 		// A lock timeout of 2 s, tried again and again, would end far beyond this.
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		pause := schedule.ChangeRequest{ScheduleIDs: []string{"other"}}
 		return nil, store.ChangeSchedules(ctx, pause, func(found []schedule.ChangeInput) ([]schedule.Change, error) {

@@ -68,7 +68,7 @@ func TestASessionThatDiesPassesItsLockOn(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the lock of a dead session was not passed on")
 	}
 	for _, lock := range []*pglock.Lock{first, second} {

@@ -44,7 +44,7 @@ func pids(t testing.TB, conn *pgx.Conn, granted bool) []int32 {
 // waiting waits until so many sessions await a lock.
 func waiting(t testing.TB, conn *pgx.Conn, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); len(pids(t, conn, false)) != n; <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(pids(t, conn, false)) != n; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d wait for a lock, want %d", len(pids(t, conn, false)), n)
 		}

@@ -226,7 +226,7 @@ func ownRedis(t *testing.T) (url string, kill func() (start func())) {
 			t.Fatal(err)
 		}
 		end = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		for limit := time.Now().Add(10 * time.Second); ; <-time.After(20 * time.Millisecond) {
+		for limit := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
 			conn, err := net.Dial("tcp", addr)
 			if err == nil {
 				_ = conn.Close()

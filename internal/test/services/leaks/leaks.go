@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// patience is how long goroutines have to end by themselves after the last test.
-const patience = 3 * time.Second
+// patience is how long goroutines have to end by themselves after the last test:
+// long, because a package that leaks is not run again.
+const patience = 30 * time.Second
 
 // Main runs the tests for a TestMain and exits. Goroutines are looked for only
 // after a success: a test that failed rarely cleans up.
-func Main(m *testing.M) { os.Exit(check(m.Run(), os.Stderr)) }
+func Main(m *testing.M) { os.Exit(check(m.Run(), patience, os.Stderr)) }
 
-func check(code int, out io.Writer) int {
+func check(code int, patience time.Duration, out io.Writer) int {
 	if code != 0 {
 		return code
 	}

@@ -29,7 +29,7 @@ func TestGoroutinesThatAreLeftFailThePackage(t *testing.T) {
 	} {
 		var out strings.Builder
 		c.begin()
-		if got := check(c.code, &out); got != c.want || !strings.Contains(out.String(), c.says) || (out.Len() > 0) != (c.want == 1) {
+		if got := check(c.code, time.Second, &out); got != c.want || !strings.Contains(out.String(), c.says) || (out.Len() > 0) != (c.want == 1) {
 			t.Errorf("%s: exit code %d, want %d; said %q", c.name, got, c.want, out.String())
 		}
 	}
