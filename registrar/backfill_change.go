@@ -52,9 +52,9 @@ func (r *Registrar) ListBackfills(ctx context.Context, f schedule.BackfillFilter
 	return r.backfills.ListBackfills(ctx, f)
 }
 
-// PauseBackfill stops a backfill where it is: slots that are not claimed yet are
-// taken back and put down again once it is resumed; runs in flight go on. One
-// that is paused stays so.
+// PauseBackfill pauses a backfill: slots that are not claimed yet are removed and
+// inserted again when it is resumed; runs in flight continue. Pausing again changes
+// nothing.
 func (r *Registrar) PauseBackfill(ctx context.Context, in BackfillChangeInput) (*schedule.Backfill, error) {
 	return r.changeBackfill(ctx, in, func(b *schedule.Backfill, c *schedule.BackfillChange) error {
 		switch b.State {

@@ -84,9 +84,9 @@ func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]s
 	return r.grants.ListGrants(ctx, f)
 }
 
-// RevokeGrant ends a grant for ever: no run on it is sent later than a second
-// after the answer. Schedules that name it live on, and their runs are skipped.
-// Revoking again is no error, and the first revocation stays.
+// RevokeGrant ends a grant permanently: no run with it is sent later than a second
+// after the answer. Schedules that name it remain, and their runs are skipped.
+// Revoking again is not an error and keeps the first revocation.
 func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.Grant, error) {
 	if err := checkNote(in.Note); err != nil {
 		return nil, err

@@ -27,8 +27,8 @@ type Config struct {
 	// CreditDownOpen lets schedules through that the credit gate gives no answer
 	// about; else they are refused.
 	CreditDownOpen bool
-	// Retention is how long what has ended is kept; 0: for ever. Explain says so
-	// of what is older.
+	// Retention is how long ended runs are kept; 0: without end. Explain reports it
+	// for older slots.
 	Retention time.Duration
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte

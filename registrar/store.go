@@ -105,9 +105,9 @@ type GrantStore interface {
 	GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error)
 	// ListGrants is ordered by grant_id, then user_id.
 	ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error)
-	// RevokeGrant ends a grant for ever and returns it as it stands after: the
-	// first revocation stays. From its return on no claim and no Begin allows a
-	// run on it. schedule.ErrNotFound.
+	// RevokeGrant ends a grant permanently and returns it; the first revocation is
+	// kept. After it returns, no claim and no Begin allows a run with it.
+	// schedule.ErrNotFound.
 	RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error)
 }
 

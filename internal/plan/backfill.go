@@ -59,7 +59,7 @@ type slotOf struct {
 //
 //  1. the runs that have ended are counted; those that gave way to another run
 //     of their overlap key, or whose row was taken back by a pause, are to be
-//     put down again;
+//     inserted again;
 //  2. while there is room, they are, then the next slots of the range that are
 //     of the kind asked for;
 //  3. with the range behind it and all runs counted, it is finished.
@@ -111,8 +111,8 @@ type feeding struct {
 	cfg FeedConfig
 
 	unsettled []schedule.BackfillSlot // whose end is not counted
-	backlog   []schedule.BackfillSlot // of them: to be put down again
-	left      int                     // rows that may still be put down
+	backlog   []schedule.BackfillSlot // of them: to be inserted again
+	left      int                     // rows that may still be inserted
 	given     given
 	out       schedule.BackfillDecision
 }
@@ -272,7 +272,7 @@ func (f *feeding) standing(i int) schedule.Standing {
 
 func (f *feeding) slotOf(at time.Time) slotOf { return slotOf{f.c.Backfill.ScheduleID, at.Unix()} }
 
-// row is a slot as a run of this backfill. Exclusive ones are put down as skip
+// row is a slot as a run of this backfill. Exclusive ones are inserted as skip
 // whatever the policy: they give way to everything else, and come again.
 func (f *feeding) row(at time.Time, key schedule.Key) schedule.Run {
 	b := &f.c.Backfill

@@ -108,11 +108,11 @@ func TestWhatABackfillPutsDown(t *testing.T) {
 				}
 			}
 			if len(got) != len(tc.want) || int64(len(got)) != d.Backfill.PutDown {
-				t.Fatalf("it put down %v and counted %d, want %v", got, d.Backfill.PutDown, tc.want)
+				t.Fatalf("it inserted %v and counted %d, want %v", got, d.Backfill.PutDown, tc.want)
 			}
 			for i := range got {
 				if !got[i].Equal(tc.want[i]) {
-					t.Errorf("it put down %v, want %v", got, tc.want)
+					t.Errorf("it inserted %v, want %v", got, tc.want)
 				}
 			}
 		})
@@ -129,7 +129,7 @@ func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
 	c.Unsettled = []schedule.BackfillSlot{{RunAt: hour(6), Key: gave.Key, Run: &gave}, {RunAt: hour(7), Key: taken}, {RunAt: hour(8), Key: failed.Key, Run: &failed}}
 	d := feedNow(0, c)[0]
 	if len(d.Rows) != 2 || d.Rows[0].Key != schedule.RetryKey(gave.Key, "r") || d.Rows[0].Attempt != 2 || d.Rows[0].RetryOf != gave.Key || d.Rows[1].Key != taken {
-		t.Errorf("it put down %+v", d.Rows)
+		t.Errorf("it inserted %+v", d.Rows)
 	}
 	if b := d.Backfill; b.Failed != 1 || b.Skipped != 0 || b.PutDown != 3 || b.State != schedule.BackfillRunning {
 		t.Errorf("it stands as %+v", b)
@@ -165,7 +165,7 @@ func TestABackfillsSlotThatAnotherRanMeanwhileIsNotRunAgain(t *testing.T) {
 			d := feeder.Decide([]schedule.BackfillCandidate{*c}, 0)[0]
 			finished := d.Backfill.State == schedule.BackfillFinished
 			if len(c.Slots) != 1 || len(d.Rows) != tc.rows || d.Backfill.Skipped != tc.skipped || finished != (tc.skipped == 1) {
-				t.Errorf("of %v it put down %+v, and stands as %+v", c.Slots, d.Rows, d.Backfill)
+				t.Errorf("of %v it inserted %+v, and stands as %+v", c.Slots, d.Rows, d.Backfill)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestTwoBackfillsOfOneOverlapKeyTakeTurns(t *testing.T) {
 	}
 	got := feedNow(0, first, second)
 	if len(got[0].Rows) != 1 || len(got[1].Rows) != 0 {
-		t.Errorf("they put down %d and %d, want one between them", len(got[0].Rows), len(got[1].Rows))
+		t.Errorf("they inserted %d and %d, want one between them", len(got[0].Rows), len(got[1].Rows))
 	}
 }
 

@@ -113,9 +113,9 @@ func (p *planner) planAhead() {
 	p.out.NextRunAt = at
 }
 
-// stride is between half of the stride and all of it, drawn from the slot it
-// begins with: schedules that were registered together part, and are not planned
-// together for ever, a burst of rows at once.
+// stride is between half of cfg.Stride and all of it, derived from the first slot.
+// So schedules that were registered together are not always planned together,
+// which would insert a burst of rows at once.
 func (p *planner) stride(first time.Time) time.Duration {
 	half := p.cfg.Stride / 2
 	return half + time.Duration(schedule.SlotKey(p.s.ScheduleID, first).Fraction(uint64(half)+1))

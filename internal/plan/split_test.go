@@ -167,8 +167,8 @@ func TestWhatOneLookLeavesOutIsDueForTheNextAtOnce(t *testing.T) {
 	}
 }
 
-// Thousands of schedules that are registered together would else be planned
-// together, a stride of each at once, for ever.
+// Otherwise thousands of schedules that were registered together would always be
+// planned together.
 func TestSchedulesThatWerePlannedTogetherPart(t *testing.T) {
 	t.Parallel()
 	const schedules = 3000

@@ -157,7 +157,7 @@ func (b *Backfill) Remaining() int64 {
 func (b *Backfill) NotRun() int64 { return b.left() - b.Remaining() }
 
 // GaveWay reports whether a run ended before its launch because of another one
-// of its overlap key. A slot of a backfill is then put down again.
+// of its overlap key. A slot of a backfill is then inserted again.
 func GaveWay(status Status, reason Reason) bool {
 	return status == StatusSkipped && (reason == ReasonOverlap || reason == ReasonQueueFull || reason == ReasonCoalesced)
 }
@@ -184,7 +184,7 @@ func (p Reprocess) Wants(s Standing) bool {
 	return p == ReprocessFailed || !s.Failed
 }
 
-// BackfillSlot is one row of backfill_runs: a slot that was put down.
+// BackfillSlot is one row of backfill_runs: a slot with an inserted run.
 type BackfillSlot struct {
 	RunAt   time.Time
 	Key     Key  // of the run that stands for it
@@ -257,7 +257,7 @@ type BackfillInput struct {
 type BackfillChange struct {
 	Row *Backfill // inserted or replaced; nil: nothing is written
 	// DropPlanned deletes the PLANNED rows of its unsettled slots: they were only
-	// a plan, and are put down again under their keys.
+	// a plan, and are inserted again under their keys.
 	DropPlanned bool
 	EndPlanned  Reason // PLANNED rows of it become CANCELLED so; "" leaves them
 	AskCancel   Reason // of its runs in flight; "" leaves them

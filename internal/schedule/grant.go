@@ -14,11 +14,11 @@ type GrantRef struct{ UserID, GrantID string }
 // scopes say only package grant knows.
 type Grant struct {
 	GrantID          string
-	UserID           string // whose schedules may name it
+	UserID           string // owner of the schedules that may name it
 	BillingAccountID string
 	Scopes           []string  // sorted
 	ExpiresAt        time.Time // it holds exactly while now < expires_at; zero = no end
-	RevokedAt        time.Time // zero = it was not; once set it stays
+	RevokedAt        time.Time // zero: not revoked; never changes once set
 	RevokedBy        string
 	RevokeNote       string
 	CreatedBy        string
@@ -92,9 +92,8 @@ func (r *StartRequest) GrantUse(required bool) GrantUse {
 	return GrantUse{GrantID: r.ExecutionGrantID, UserID: r.UserID, WorkflowID: r.WorkflowID, Required: required}
 }
 
-// GrantJudgedAt is the instant by which a grant is judged whose run is looked at
-// now: what is armed ahead is called at fire_at, and an end that comes until
-// then is known.
+// GrantJudgedAt is the instant at which the grant of a run must be valid. An armed
+// run is called at fire_at, so its grant must be valid then.
 func GrantJudgedAt(now, fireAt time.Time) time.Time {
 	if fireAt.After(now) {
 		return fireAt
@@ -102,7 +101,7 @@ func GrantJudgedAt(now, fireAt time.Time) time.Time {
 	return now
 }
 
-// GrantRevocation ends a grant for ever.
+// GrantRevocation ends a grant permanently.
 type GrantRevocation struct {
 	Grant GrantRef
 	At    time.Time

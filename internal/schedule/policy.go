@@ -40,7 +40,7 @@ type Trigger string
 // The triggers.
 const (
 	TriggerSchedule Trigger = "schedule" // a slot, planned in time
-	TriggerCatchup  Trigger = "catchup"  // a slot that was missed and is made up for
+	TriggerCatchup  Trigger = "catchup"  // a missed slot that is caught up
 	TriggerManual   Trigger = "manual"   // an operator or program asked for it
 	TriggerBackfill Trigger = "backfill" // a past range is run again
 	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run

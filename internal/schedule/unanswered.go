@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// Unanswered keeps, for each key that this process has tried to launch without
-// an answer, how often in a row it failed and when it is tried again. What other
-// processes tried does not count: a run that had many leaders says nothing of
-// its executor. The zero value is ready.
+// Unanswered counts, for each key that this process tried to launch without an
+// answer, the failed attempts in a row and when it is tried again. Attempts of other
+// processes do not count: a run that had many leaders says nothing about its
+// executor. The zero value is ready.
 type Unanswered struct {
 	mu    sync.Mutex
 	keys  map[Key]unanswered
 	swept time.Time
-	// waiting: a key has begun to wait since Recovered last looked.
+	// waiting: a key has begun to wait since the last scan of Recovered.
 	waiting bool
-	looked  time.Time // by Recovered
+	looked  time.Time // last scan of Recovered
 }
 
 type unanswered struct {
 	failed int
-	last   time.Time     // the last attempt failed
-	pause  time.Duration // after it, from since on; 0: an attempt is under way
+	last   time.Time     // when the last attempt failed
+	pause  time.Duration // from since; 0: an attempt is open
 	since  time.Time
-	woken  time.Time // Recovered brought its next attempt forward
+	woken  time.Time // when Recovered last moved its next attempt to now
 }
 
-// unansweredFor is how long a key is remembered: longer than the longest pause
-// and a call after it. Another process may have had its answer.
+// unansweredFor is how long a key is remembered: longer than the longest pause plus
+// a call. It is bounded because another process may have received the answer.
 const unansweredFor = 10 * time.Minute
 
-// recoveredEvery bounds how often the keys that wait are looked through.
+// recoveredEvery is the shortest interval between two scans of Recovered.
 const recoveredEvery = 250 * time.Millisecond
 
-// Settlement leaves a run LAUNCHING whose launch has failed once more, and says
-// when the same key is tried again. A key that was not tried (another call of it
-// is open, a check forbade it) keeps the error of its last attempt.
+// Settlement is for a run whose launch failed again: it stays LAUNCHING, with the
+// time of the next attempt. If no attempt was made (another call of the key is open,
+// a check failed), it keeps the error of the last attempt.
 func (u *Unanswered) Settlement(req *StartRequest, cause error, now time.Time) Settlement {
 	failed, waiting := u.again(req.Key, cause, now)
 	pause := backoff(failed, waiting, cause)
@@ -62,15 +62,15 @@ func (u *Unanswered) Settlement(req *StartRequest, cause error, now time.Time) S
 // and no check forbade it.
 func tried(cause error) bool { return !errors.Is(cause, ErrBusy) && !errors.Is(cause, ErrWithheld) }
 
-// Answered ends what is counted of a key.
+// Answered forgets a key.
 func (u *Unanswered) Answered(key Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.keys, key)
 }
 
-// again counts one failed attempt more, if it was one, and says how many keys
-// there are.
+// again counts a failed attempt, if one was made, and returns the attempts in a row
+// and the number of keys.
 func (u *Unanswered) again(key Key, cause error, now time.Time) (failed, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -94,8 +94,8 @@ func (u *Unanswered) again(key Key, cause error, now time.Time) (failed, waiting
 	return e.failed, len(u.keys)
 }
 
-// Written says that a Settlement stands in the store: from now on the key waits,
-// and Recovered may wake it. Before, the two would be written in any order.
+// Written marks a Settlement as stored: from now on Recovered may wake the key.
+// Before, the two settlements could be stored in the wrong order.
 func (u *Unanswered) Written(s *Settlement, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -105,9 +105,9 @@ func (u *Unanswered) Written(s *Settlement, now time.Time) {
 	}
 }
 
-// Recovered is for an executor that has just taken a run: it brings the next
-// attempt of all keys that wait forward to now. A key that keeps failing while
-// others succeed is brought forward no more than once in its own pause.
+// Recovered is called after the executor accepted a run: it moves the next attempt
+// of all waiting keys to now. A key that fails while others succeed is moved at most
+// once in its own pause.
 func (u *Unanswered) Recovered(now time.Time) []Settlement {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,6 +125,6 @@ func (u *Unanswered) Recovered(now time.Time) []Settlement {
 		u.keys[key] = e
 		due = append(due, Settlement{Key: key, To: StatusLaunching, ClaimedUntil: now})
 	}
-	slices.SortFunc(due, func(a, b Settlement) int { return bytes.Compare(a.Key[:], b.Key[:]) }) // a simulation repeats itself
+	slices.SortFunc(due, func(a, b Settlement) int { return bytes.Compare(a.Key[:], b.Key[:]) }) // simulations must be repeatable
 	return due
 }

@@ -20,8 +20,8 @@ const (
 	foldReach      = 26 * 3600 // how far back a reading counts as already shown
 )
 
-// LongestGap is the longest jump of the clock that a fixed time is made up for
-// after; a longer one is a change of calendar.
+// LongestGap is the longest clock change after which a skipped fixed time still
+// fires. A longer one is a change of calendar.
 const LongestGap = 3 * time.Hour
 
 // Slots lie in the years 1 to 9999, the range of RFC 3339.

@@ -129,8 +129,8 @@ func decodeStep(raw json.RawMessage) (Step, error) {
 	return step, nil
 }
 
-// timeout bounds one attempt. Without one of its own a hung command would keep
-// its run, and with it the schedule, in flight for ever.
+// timeout bounds one attempt. Without it a hung command would keep its run, and the
+// schedule, in flight without end.
 func (s *Step) timeout(runTimeout time.Duration) time.Duration {
 	switch {
 	case s.TimeoutMS > 0:
