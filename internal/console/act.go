@@ -15,15 +15,15 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// maxForm bounds what a form may send: an input of 64 KiB, as the API takes it,
-// in the form's own encoding.
+// maxForm is the limit of a form in bytes: an input of 64 KiB, the limit of the API,
+// in the form's encoding.
 const maxForm = 256 << 10
 
-// changed is the event by which the parts of a page that show what an action
-// may have changed are fetched anew.
+// changed is the event after an action. Parts of a page that the action may have
+// changed listen to it and are fetched again.
 const changed = "carillon:changed"
 
-// toast says what an action did, or why it did nothing.
+// toast is the message about the result of an action.
 type toast struct {
 	Bad   bool
 	Title string
@@ -85,8 +85,7 @@ func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1
 
 func (v *visit) field(name string) string { return strings.TrimSpace(v.PostFormValue(name)) }
 
-// requestID is the form's, so that a form which is sent twice does its deed
-// once.
+// requestID is the id of the form, so that sending a form twice acts once.
 func (v *visit) requestID() string {
 	if id := v.field("request_id"); id != "" {
 		return id
@@ -94,8 +93,8 @@ func (v *visit) requestID() string {
 	return rand.Text()
 }
 
-// until is when a pause ends by itself: a duration from now, or a date and time
-// in the viewer's zone; nil: never.
+// until is the end of a pause: a duration from now, or a date and time in the viewer's
+// zone; nil: none.
 func (v *visit) until() (*timestamppb.Timestamp, error) {
 	if text := v.field("until_at"); text != "" {
 		t, err := parseLocal(text, v.zone)
@@ -115,8 +114,7 @@ func (v *visit) until() (*timestamppb.Timestamp, error) {
 	return timestamppb.New(v.now.Add(d).Truncate(time.Second)), nil
 }
 
-// parseLocal reads what a datetime-local field gives, or an instant with its
-// offset.
+// parseLocal parses the value of a datetime-local field, or a time with an offset.
 func parseLocal(text string, zone *time.Location) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {

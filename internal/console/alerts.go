@@ -18,8 +18,7 @@ const (
 	sentShown   = 20
 )
 
-// alertsView is what did not happen though a schedule promised it, and the
-// messages about it.
+// alertsView is the page of alerts, with the notifications about them.
 type alertsView struct {
 	Schedule, Kind string
 	Kinds          []string // to choose from
@@ -56,7 +55,7 @@ func (a alertRow) Path() string { return alertPath(a.GetAlertId()) }
 
 func alertPath(id string) string { return Prefix + "alerts/" + url.PathEscape(id) }
 
-// Why is the page that explains the slot that it is about last.
+// Why is the page that explains the alert's last slot.
 func (a alertRow) Why() string {
 	if a.GetKind() == string(schedule.ExpectSuccess) || !a.Last.Is() {
 		return ""
@@ -64,8 +63,8 @@ func (a alertRow) Why() string {
 	return whyPath(a.GetScheduleId(), a.GetLastSlot())
 }
 
-// Promise is what was promised.
-func (a alertRow) Promise() string { return promiseWords(a.GetKind(), a.GetLimitMs()) }
+// Expectation describes the expectation that was missed.
+func (a alertRow) Expectation() string { return expectationWords(a.GetKind(), a.GetLimitMs()) }
 
 // Late is what its slots are called.
 func (a alertRow) Late() string {
@@ -75,7 +74,7 @@ func (a alertRow) Late() string {
 	return "late"
 }
 
-// FailedRun is the page of the newest failed run; empty: the alert is not about one.
+// FailedRun is the page of the newest failed run; "" if the alert is about none.
 func (a alertRow) FailedRun() string {
 	if a.GetIdempotencyKey() == "" {
 		return ""
@@ -83,7 +82,7 @@ func (a alertRow) FailedRun() string {
 	return Prefix + "runs/" + a.GetIdempotencyKey()
 }
 
-// Cause is what the cause's word means.
+// Cause explains the cause.
 func (a alertRow) Cause() string { return causeWords(a.GetCause()) }
 
 // InARow is how often it was broken.
@@ -108,10 +107,10 @@ func (a alertRow) Lasted() string {
 	return between(a.Opened, a.Closed)
 }
 
-// Resolution is what the word means by which it was closed.
+// Resolution explains why the alert was closed.
 func (a alertRow) Resolution() string { return resolutions[schedule.Resolution(a.GetResolution())] }
 
-// causes are what the words of schedule.Cause mean, and where to look.
+// causes explains each schedule.Cause, and where to look.
 var causes = map[schedule.Cause]string{
 	schedule.CauseNotPlanned:   "The slot has no run: no worker led its shard, or its rule could not be planned. See the workers.",
 	schedule.CauseNotClaimed:   "The run was planned but not claimed: no leader, no free capacity, or waiting for its overlap key. See the workers, and explain the slot.",
@@ -130,7 +129,7 @@ var causes = map[schedule.Cause]string{
 	schedule.CauseNoSuccess:    "No run succeeded in that time, and none failed.",
 }
 
-// causeWords also know the reasons of runs, which may be a cause.
+// causeWords explains a cause. It may also be the reason of a run.
 func causeWords(cause string) string {
 	if words, ok := causes[schedule.Cause(cause)]; ok {
 		return words
@@ -169,7 +168,7 @@ func (a alertsView) Sum() string {
 	return open + dead + "."
 }
 
-// Filtered reports whether an empty list may be the filter's doing.
+// Filtered reports whether a filter may be the reason of an empty list.
 func (a alertsView) Filtered() bool { return a.Schedule+a.Kind != "" }
 
 func (c *Console) showAlerts(v *visit) (page, error) {

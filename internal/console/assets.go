@@ -12,8 +12,8 @@ import (
 //go:embed static/*.js static/*.css static/*.svg
 var static embed.FS
 
-// assets are the files that pages name; each address has the file's own hash,
-// so that browsers may keep it for ever.
+// assets are the static files of the pages. Each address contains the hash of the
+// file, so that browsers can cache it without a limit.
 type assets map[string]asset
 
 type asset struct {
@@ -43,7 +43,7 @@ func loadAssets() assets {
 	return all
 }
 
-// address is where a page finds the file.
+// address is the URL of a file.
 func (a assets) address(name string) string {
 	return Prefix + "static/" + name + "?v=" + a[name].hash
 }

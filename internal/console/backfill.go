@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// backfillsView is the ranges of a schedule's past that are run, or run again.
+// backfillsView is the backfills of a schedule.
 type backfillsView struct {
 	ID, Zone string
 	Gone     bool // the schedule was deleted: nothing more of it is run
@@ -30,7 +30,7 @@ type backfillRow struct {
 // Over reports whether it has ended.
 func (b backfillRow) Over() bool { return b.GetState() == "finished" || b.GetState() == "cancelled" }
 
-// Path is where it is paused, resumed and cancelled.
+// Path is the address of its actions.
 func (b backfillRow) Path() string { return Prefix + "backfills/" + b.GetBackfillId() }
 
 // Tone is the class of the state's chip.
@@ -38,7 +38,7 @@ func (b backfillRow) Tone() string {
 	return map[string]string{"running": "ENQUEUED", "paused": "paused", "finished": "SUCCESS"}[b.GetState()]
 }
 
-// Done is how much of it has ended, in percent.
+// Done is its progress in percent.
 func (b backfillRow) Done() int32 {
 	p := b.GetProgress()
 	if p.GetTotal() == 0 {
@@ -92,7 +92,7 @@ func (c *Console) showBackfills(v *visit) (page, error) {
 	return page{name: "backfills", title: view.ID + ": backfill", view: view}, nil
 }
 
-// startBackfill asks for a backfill, or only what it would come to.
+// startBackfill requests a backfill, or a dry run of one.
 func (c *Console) startBackfill(v *visit) (toast, error) {
 	req, err := c.backfillOf(v)
 	if err != nil {

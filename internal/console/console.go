@@ -13,7 +13,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Prefix is where all pages but the first are; REST has /schedules for itself.
+// Prefix begins the paths of all pages except the first: REST uses /schedules.
 const Prefix = "/ui/"
 
 // maxStreams are the live updates that one process feeds at a time; each is a
@@ -23,7 +23,7 @@ const maxStreams = 64
 // maxCallerStreams are those of one caller; a team may share one token.
 const maxCallerStreams = maxStreams / 2
 
-// askTimeout bounds what one page may wait for.
+// askTimeout is the timeout of the calls for one page.
 const askTimeout = 15 * time.Second
 
 // Door identifies callers; *gate.Gate is one.
@@ -31,7 +31,7 @@ type Door interface {
 	Identify(ctx context.Context, c gate.Credentials) (auth.Identity, error)
 }
 
-// Options are what the console stands on.
+// Options are the parts that the console needs.
 type Options struct {
 	// Conn carries the identity in a call's context to the services.
 	Conn grpc.ClientConnInterface
@@ -62,7 +62,7 @@ type Console struct {
 	mux       *http.ServeMux
 }
 
-// New makes a console.
+// New makes a console. It parses all templates.
 func New(o Options) *Console {
 	c := &Console{
 		o: o, log: o.Logger.With("component", "console"), assets: loadAssets(),
@@ -129,8 +129,8 @@ func (c *Console) routes() *http.ServeMux {
 	return mux
 }
 
-// policy allows what this server serves and nothing else: no inline script, no
-// inline style, no other site.
+// policy is the Content-Security-Policy: only files of this server, no inline scripts
+// and no inline styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

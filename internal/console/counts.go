@@ -25,8 +25,7 @@ type keptCount struct {
 	at     time.Time
 }
 
-// of is what was counted for this caller less than countsKept ago, or what ask
-// answers.
+// of returns the counts of this caller. After countsKept it calls ask again.
 func (k *keptCounts) of(v *visit, ask func() (*carillonv1.GetOverviewResponse, error)) (*carillonv1.GetOverviewResponse, error) {
 	who := fmt.Sprintf("%q %q %q %q", v.id.Subject, v.id.Owner, v.id.Via, v.id.Roles)
 	k.mu.Lock()
@@ -49,7 +48,7 @@ func (k *keptCounts) of(v *visit, ask func() (*carillonv1.GetOverviewResponse, e
 	return counts, nil
 }
 
-// forget is for after a change: the caller looks for its effect next.
+// forget drops the counts of a caller after a change, which must be visible at once.
 func (k *keptCounts) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

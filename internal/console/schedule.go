@@ -21,16 +21,16 @@ const (
 // scheduleView is one schedule.
 type scheduleView struct {
 	*scheduleRow
-	Facts    []fact
-	Promises []promiseRow
-	Telling  string // when a broken promise is told
-	Input    string
-	Upcoming part[[]fireRow]
-	Past     part[[]runRow]
-	Created  moment
-	Revised  moment
-	Backlog  [2]moment
-	Request  string // of a trigger
+	Facts        []fact
+	Expectations []expectationRow
+	Telling      string // when an alert is opened
+	Input        string
+	Upcoming     part[[]fireRow]
+	Past         part[[]runRow]
+	Created      moment
+	Revised      moment
+	Backlog      [2]moment
+	Request      string // of a trigger
 }
 
 // fact is one line of a definition that is not the default.
@@ -70,7 +70,7 @@ func (c *Console) showSchedule(v *visit) (page, error) {
 	}
 	s := resp.GetSchedule()
 	view := scheduleView{
-		scheduleRow: v.scheduleRow(s), Facts: factsOf(s), Promises: v.promises(s), Telling: telling(s.GetExpect()), Input: indented(s.GetInput()), Request: rand.Text(),
+		scheduleRow: v.scheduleRow(s), Facts: factsOf(s), Expectations: v.expectations(s), Telling: telling(s.GetExpect()), Input: indented(s.GetInput()), Request: rand.Text(),
 		Created: v.at(s.GetCreatedAt()), Revised: v.at(s.GetRevisedAt()), Backlog: [2]moment{v.at(s.GetBacklogFrom()), v.at(s.GetBacklogUntil())},
 	}
 	var g errgroup.Group

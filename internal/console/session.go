@@ -22,8 +22,8 @@ const sessionCookie = "carillon_session"
 // bytes without a word.
 const maxToken = 3800
 
-// identify is who asks for a page: by Authorization, which a proxy may add, by
-// the session's cookie, or by the client's certificate.
+// identify identifies the visitor by Authorization, which a proxy may add, by the
+// session's cookie, or by the client's certificate.
 func (c *Console) identify(r *http.Request) (auth.Identity, error) {
 	id, err := c.o.Door.Identify(r.Context(), shownIn(r))
 	if err == nil && id.Via == auth.ViaReport { // good for a report and nothing else
@@ -41,7 +41,7 @@ func shownIn(r *http.Request) gate.Credentials {
 	return shown
 }
 
-// admit lets somebody in, or asks who it is.
+// admit identifies the visitor, or shows the page to sign in.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request) (*visit, bool) {
 	id, err := c.identify(r)
 	if err != nil {

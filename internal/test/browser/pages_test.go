@@ -49,8 +49,8 @@ func TestABrokenPromiseIsSeenToAndItsMessageIsSentAgain(t *testing.T) {
 	v.sees(`location.pathname === "/ui/schedules/ledger.close/explain" && document.querySelector("#answer .chip")`)
 
 	v.opens("/ui/schedules/ledger.close")
-	v.sees(`document.querySelector("#promises .chip.FAILED").textContent === "alerting" && document.querySelector("#promises .chip.SUCCESS").textContent === "met"`)
-	v.clicks("#promises a")
+	v.sees(`document.querySelector("#expectations .chip.FAILED").textContent === "alerting" && document.querySelector("#expectations .chip.SUCCESS").textContent === "met"`)
+	v.clicks("#expectations a")
 	v.reads("Notifications")
 	if said := v.complaints(); len(said) > 0 {
 		t.Errorf("the browser complains: %q", said)

@@ -7,8 +7,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// promiseRow is one promise of a schedule and how it stands.
-type promiseRow struct {
+// expectationRow is one expectation of a schedule with its state.
+type expectationRow struct {
 	*carillonv1.ExpectationState
 	Words              string
 	Since, Met, Judged moment
@@ -16,12 +16,12 @@ type promiseRow struct {
 }
 
 // Tone is the class of the state's chip.
-func (p promiseRow) Tone() string {
+func (p expectationRow) Tone() string {
 	return map[string]string{"ok": "SUCCESS", "late": "SKIPPED", "alerting": "FAILED"}[p.GetStatus()]
 }
 
-// Chip is how it stands, in a word.
-func (p promiseRow) Chip() string {
+// Chip is its state in one word.
+func (p expectationRow) Chip() string {
 	switch p.GetStatus() {
 	case "ok":
 		return "met"
@@ -31,8 +31,8 @@ func (p promiseRow) Chip() string {
 	return "alerting"
 }
 
-// promises are those of a schedule, each with how it stands.
-func (v *visit) promises(s *carillonv1.Schedule) (rows []promiseRow) {
+// expectations are the expectations of a schedule, each with its state.
+func (v *visit) expectations(s *carillonv1.Schedule) (rows []expectationRow) {
 	e := s.GetExpect()
 	limits := map[string]uint32{
 		string(schedule.ExpectStart): e.GetStartWithinMs(), string(schedule.ExpectFinish): e.GetFinishWithinMs(), string(schedule.ExpectSuccess): e.GetSuccessEveryMs(),
@@ -45,7 +45,7 @@ func (v *visit) promises(s *carillonv1.Schedule) (rows []promiseRow) {
 		if limits[kind] == 0 {
 			continue
 		}
-		row := promiseRow{ExpectationState: states[kind], Words: promiseWords(kind, limits[kind])}
+		row := expectationRow{ExpectationState: states[kind], Words: expectationWords(kind, limits[kind])}
 		if state := states[kind]; state != nil {
 			row.Since, row.Met, row.Judged = v.at(state.GetLateSince()), v.at(state.GetMetAt()), v.at(state.GetJudgedAt())
 			if state.GetAlertId() != "" {
@@ -57,7 +57,7 @@ func (v *visit) promises(s *carillonv1.Schedule) (rows []promiseRow) {
 	return rows
 }
 
-// telling is when a broken promise is told.
+// telling describes when an alert is opened for a missed expectation.
 func telling(e *carillonv1.Expectation) string {
 	text := "alerts on the first miss"
 	if n := e.GetAlertAfter(); n > 1 {
@@ -69,7 +69,7 @@ func telling(e *carillonv1.Expectation) string {
 	return text
 }
 
-func promiseWords(kind string, limitMS uint32) string {
+func expectationWords(kind string, limitMS uint32) string {
 	limit := msWords(limitMS)
 	switch schedule.ExpectationKind(kind) {
 	case schedule.ExpectStart:
