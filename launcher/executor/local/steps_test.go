@@ -63,7 +63,7 @@ func TestAFailingStepEndsTheRun(t *testing.T) {
 		{name: "a signal", dag: shell("kill -KILL $$"), want: `step "only" was ended (signal: killed)`},
 		{name: "no such program", dag: `{"steps":[{"id":"only","run":["no-such-program"]}]}`, want: `step "only" could not be started: exec: "no-such-program": executable file not found`},
 		{name: "no such folder", dag: `{"steps":[{"id":"only","dir":"nowhere","shell":"true"}]}`, want: `step "only" could not be started: `},
-		{name: "its own timeout", dag: `{"steps":[{"id":"only","timeout_ms":50,"shell":"echo waiting >&2; sleep 60"}]}`, want: `step "only" did not end within 50ms: waiting`},
+		{name: "its own timeout", dag: `{"steps":[{"id":"only","timeout_ms":2000,"shell":"echo waiting >&2; sleep 60"}]}`, want: `step "only" did not end within 2s: waiting`},
 		{name: "an address that nobody serves", dag: `{"steps":[{"id":"only","http":{"url":"http://127.0.0.1:1/"}}]}`, want: `step "only" no answer: `},
 		{name: "an address with a variable that is not set", dag: `{"steps":[{"id":"only","http":{"url":"http://e/${NOPE}"}}]}`, want: `variable NOPE is not set`},
 		{name: "an address that is none", dag: `{"env":{"U":"e"},"steps":[{"id":"only","http":{"url":"${U}/x"}}]}`, want: `url "e/x" is not an absolute`},
