@@ -163,7 +163,7 @@ func TestWhatHasBegunAndIsCutIsUnknown(t *testing.T) {
 	e := newExecutor(t, httpexecutor.Config{URL: "http://" + listener.Addr().String()})
 	call := exampleCall()
 	call.DAG = []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the sockets take
-	for wait := 2 * time.Second; ; wait *= 2 { // a busy machine needs longer to encode all that
+	for wait := 2 * time.Second; ; wait *= 2 {                // a busy machine needs longer to encode all that
 		call.SendBy = time.Now().Add(wait)
 		ctx, cancel := context.WithTimeout(t.Context(), wait+30*time.Second)
 		_, err = e.Run(ctx, call)
