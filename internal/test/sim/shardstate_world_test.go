@@ -261,23 +261,34 @@ func (w *shardWorld) rebuild() *ledger.ShardState {
 			}
 		}
 	})
-	for id := range stopped {
-		if now := w.scheduleNow(id); now.Deleted || now.Pause.Paused {
-			s.Apply(ledger.Changes{Schedules: []ledger.ScheduleNow{now}})
-		}
-	}
+	w.stop(s, stopped)
 	s.LoadedUntil(w.now.Add(shardWindow))
 	return s
 }
 
+// stop tells the state which of the schedules are paused or deleted. The state forgets
+// that of a schedule of which it knows no run.
+func (w *shardWorld) stop(s *ledger.ShardState, ids map[string]bool) {
+	for id := range ids {
+		if now := w.scheduleNow(id); now.Deleted || now.Pause.Paused {
+			s.Apply(ledger.Changes{Schedules: []ledger.ScheduleNow{now}})
+		}
+	}
+}
+
 // moveWindow loads the planned runs that came into the window.
 func (w *shardWorld) moveWindow() {
+	loaded := make(map[string]bool)
 	w.state.Load(func(yield func(ledger.Run) bool) {
 		for _, r := range w.open(schedule.RunFilter{}) {
-			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !yield(ledger.RunOf(&r)) {
+			if r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero() {
+				continue
+			}
+			if loaded[r.ScheduleID] = true; !yield(ledger.RunOf(&r)) {
 				return
 			}
 		}
 	})
+	w.stop(w.state, loaded)
 	w.state.LoadedUntil(w.now.Add(shardWindow))
 }
