@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/migrated"
+	"github.com/carillon/carillon/internal/test/storetest"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 )
@@ -31,7 +31,7 @@ type store interface {
 	registrar.GrantStore
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
-	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
+	storetest.Claimer
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	Close() error
 }
@@ -141,9 +141,9 @@ func (s *stage) plan() {
 // must be what the row says.
 func (s *stage) claim(ahead time.Duration) {
 	s.Helper()
-	result, err := s.store.Claim(s.Context(), schedule.ClaimRequest{
-		Term: s.term, Now: s.now, Limit: 100, Grace: time.Minute, Ahead: ahead, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
-	}, ledger.JudgeOverlap)
+	result, err := storetest.ClaimOnce(s.Context(), s.store, s.term, s.now, storetest.Times{
+		Grace: time.Minute, Ahead: ahead, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
+	})
 	s.must(err)
 	for i := range result.Launches {
 		l := &result.Launches[i]

@@ -4,11 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillon/carillon/internal/failpoint"
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/tracing"
 )
 
 // maxBatch is how many runs one claim or settle transaction carries.
@@ -51,7 +48,7 @@ func (t *term) fireLoop(ctx context.Context) {
 			return
 		}
 		ahead := t.firePass(ctx, t.cfg.Tick)
-		timer.Reset(t.untilNext(ctx, ahead))
+		timer.Reset(t.untilNext(ahead))
 	}
 }
 
@@ -68,94 +65,8 @@ func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Dur
 
 // untilNext is how long the loop may sleep: until the next slot can be armed,
 // or until one that could not be is due.
-func (t *term) untilNext(ctx context.Context, ahead time.Duration) time.Duration {
-	now := t.now()
-	wait, err := t.untilArmed(now, ahead)
-	if err != nil {
-		t.failed(ctx, "next", err)
-		return longestSleep
-	}
-	return min(longestSleep, max(0, wait-t.now().Sub(now)))
-}
-
-func (t *term) untilArmed(now time.Time, ahead time.Duration) (wait time.Duration, err error) {
-	storeCtx, cancel := t.storeContext()
-	defer cancel()
-	due, err := t.Fires.NextFireAt(storeCtx, t.Term, now)
-	wait = untilTime(now, due)
-	if err != nil || wait > ahead {
-		return wait - ahead, err
-	}
-	beyond, err := t.Fires.NextFireAt(storeCtx, t.Term, now.Add(ahead))
-	return min(wait, untilTime(now, beyond)-ahead), err
-}
-
-// untilTime is how far ahead at lies; zero lies further than any sleep.
-func untilTime(now, at time.Time) time.Duration {
-	if at.IsZero() {
-		return never
-	}
-	return at.Sub(now)
-}
-
-// never is longer than any schedule lasts.
-const never = 200 * 365 * 24 * time.Hour
-
-// claim claims and launches until nothing more is due or no launch is free, or
-// until it has taken so long: then it asks for another pass.
-func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
-	for start := time.Now(); ctx.Err() == nil; {
-		r := t.launches.reserve(maxBatch)
-		began := time.Now()
-		result, err := t.claimOnce(r, ahead)
-		if err != nil {
-			r.open(nil)
-			t.failed(ctx, "claim", err)
-			return
-		}
-		failpoint.Hit(failpoint.Claimed)
-		t.Tracer.Claimed(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, result.Launches)
-		r.open(result.Launches)
-		for i := range result.Skipped {
-			t.skipped(&result.Skipped[i])
-		}
-		for i := range result.Cancels {
-			t.cancels.note(&result.Cancels[i], t.now())
-		}
-		t.launchAll(result.Launches)
-		moved := len(result.Launches) + len(result.Skipped) + result.Waiting
-		if !result.More || moved == 0 && !r.wanting() {
-			return
-		}
-		if time.Since(start) >= long {
-			t.wakeUp()
-			return
-		}
-	}
-}
-
-// claimOnce is one claim transaction. With nothing reserved it only lets the
-// store stamp what is due as seen in time: it can then no longer be missed.
-func (t *term) claimOnce(r *reservation, ahead time.Duration) (result schedule.ClaimResult, err error) {
-	began := time.Now()
-	ctx, cancel := t.storeContext()
-	defer cancel()
-	t.firing.Add(1)
-	defer t.firing.Add(-1)
-	result, err = t.Fires.Claim(ctx, t.claimRequest(r, ahead), func(g schedule.OverlapGroup) []schedule.Verdict {
-		failpoint.Hit(failpoint.Judging)
-		return ledger.JudgeOverlap(g)
-	})
-	t.Metrics.step("claim", began, err)
-	return result, err
-}
-
-func (t *term) claimRequest(r *reservation, ahead time.Duration) schedule.ClaimRequest {
-	return schedule.ClaimRequest{
-		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: ahead,
-		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
-		RequireGrant: t.cfg.RequireGrant, LoneUnjudged: true, Spare: r.n == maxBatch,
-	}
+func (t *term) untilNext(ahead time.Duration) time.Duration {
+	return min(longestSleep, max(0, t.untilArmed(t.now(), ahead)))
 }
 
 // reclaim sends again what nobody has an answer for: runs of an older term at
@@ -167,7 +78,7 @@ func (t *term) reclaim(ctx context.Context) {
 			return
 		}
 		storeCtx, cancel := t.storeContext()
-		launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r, 0))
+		launches, err := t.Fires.Reclaim(storeCtx, schedule.ReclaimRequest{Term: t.Term, Now: t.now(), Limit: r.n, Lease: t.cfg.ClaimLease, Room: r.room})
 		cancel()
 		r.open(launches)
 		if err != nil {

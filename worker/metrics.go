@@ -32,6 +32,8 @@ type Metrics struct {
 	steps          *prometheus.HistogramVec
 	stepErrors     *prometheus.CounterVec
 	planFailures   prometheus.Counter
+	strays         prometheus.Counter
+	refuted        prometheus.Counter
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
@@ -73,6 +75,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "Duration of a plan, claim, settle or sweep pass.", Buckets: seconds}, []string{"step"}),
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
+		strays:         counter("carillon_ledger_strays_total", "Runs on which the leader's memory differed from the tables. Must stay 0."),
+		refuted:        counter("carillon_judge_refuted_total", "Claims that the database refused because another exclusive run of the overlap key was in flight. Must stay 0."),
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),

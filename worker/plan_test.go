@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	rules "github.com/carillon/carillon/internal/ledger" // ledger is the store of the rig
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/registrar"
@@ -238,16 +239,16 @@ type flood struct {
 	claims, reclaims *atomic.Int64
 }
 
-func (f flood) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+func (f flood) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.Claim) (rules.Claimed, error) {
 	time.Sleep(100 * time.Millisecond)
 	f.claims.Add(1)
-	result, err := f.ledger.Claim(ctx, req, judge)
-	result.More = true
-	result.Waiting++
-	return result, err
+	claimed, err := f.ledger.Claim(ctx, req, claim)
+	claimed.Verdicts.Left = true
+	claimed.Verdicts.Waits = append(claimed.Verdicts.Waits, schedule.Key{1})
+	return claimed, err
 }
 
-func (f flood) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+func (f flood) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
 	f.reclaims.Add(1)
 	return f.ledger.Reclaim(ctx, req)
 }

@@ -35,9 +35,6 @@ type reservation struct {
 	n     int
 	avail int // what was not open then, these included
 	rooms map[string]int
-	// without are owners of whom something was left behind at the last look, and
-	// who have no room now either.
-	without []string
 }
 
 // reserve takes up to limit launches, at most half of what is free: so several
@@ -47,11 +44,6 @@ func (p *pool) reserve(limit int) *reservation {
 	defer p.mu.Unlock()
 	n := min(limit, max((p.free+1)/2, min(p.free, p.size/smallestPart)))
 	r := &reservation{pool: p, n: n, avail: p.free, rooms: make(map[string]int)}
-	for owner := range p.limited {
-		if p.room(owner, p.free) == 0 {
-			r.without = append(r.without, owner)
-		}
-	}
 	p.free -= n
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	rules "github.com/carillon/carillon/internal/ledger" // ledger is the store of the rig
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 )
@@ -108,13 +109,13 @@ type lookers struct {
 	shards map[int]bool
 }
 
-func (l lookers) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+func (l lookers) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.Claim) (rules.Claimed, error) {
 	if req.Now.Equal(l.at) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.shards[req.Term.Shard] = true
 	}
-	return l.ledger.Claim(ctx, req, judge)
+	return l.ledger.Claim(ctx, req, claim)
 }
 
 func TestAWakeConcernsTheShardsThatHaveItsBuckets(t *testing.T) {

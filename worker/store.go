@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -29,31 +30,38 @@ type PlanStore interface {
 	// revisions) that are older than before. A request, DONE or not, stays while
 	// its run is yet to end or its lease is not older than before. It returns how many rows went; 0 = nothing is left to delete.
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
-	// Gauges are counts for the metrics: rows in flight, waiting, and due but
-	// unclaimed.
-	Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error)
 }
 
 // FireStore is what the firing loop needs. All of it sees the runs of the
 // term's buckets only, but for Settle, which takes any. What writes checks the
 // term's epoch in its transaction (schedule.ErrFenced).
 type FireStore interface {
-	// Claim takes due PLANNED rows, in the order on-time before catch-up and
-	// backfill, then priority (higher first), fire_at, run_at, key; and for every
-	// overlap key on which rows wait and nothing is in flight, its waiting rows.
-	// Rows that fall due within Ahead come after those that are due and are armed:
-	// claimed early, if their policy is allow or judge says so.
-	// Rows of exclusive policies are judged by judge, group by group, under the
-	// lock of every schedule with that overlap key, on what is read after the
-	// lock is held; all others are claimed. It never claims more than Limit.
-	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
+	// LoadOpen reads what the term's buckets have open, in one snapshot: all runs in
+	// flight, all that wait for their overlap group, and the planned ones that fire
+	// at until or before. With a from that is not zero it reads only planned runs that
+	// do not wait and fire after from and at until or before.
+	LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (ledger.Open, error)
+	// Claim is one claim transaction: it gives claim a reader of the tables, writes
+	// its verdicts and the term's seen_until, and returns what it has written.
+	//
+	// It writes a verdict only where the run is still PLANNED (a cancel: in flight).
+	// It waits at most 100 ms for the locks of others. If a run is locked longer or
+	// was not found, it starts again: changes are read and judged once more, and the
+	// groups of the runs that are missing even then keep their runs (Claimed.Missing).
+	// If the database refuses a claim because another exclusive run of the group is in
+	// flight, the claims are written one by one, and Claimed.Refused has the refused
+	// ones.
+	//
+	// ledger.ErrPositionLost: nothing was written, and the state must be rebuilt.
+	// After any other error but schedule.ErrFenced the commit may have succeeded.
+	Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error)
 	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
 	// epoch at once, our own once claimed_until has passed; as far as their owners
 	// have room, the first of each before the second of any. They get the term's
 	// epoch and a new claimed_until. Rows with
 	// cancel_requested_at are left out, unless their execution request is DONE:
 	// then the resend is answered from the record, and settles them.
-	Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error)
+	Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error)
 	// Settle moves runs forward, each where its status allows; moved[i] says
 	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until
 	// and notes its error, which ends when the run leaves LAUNCHING, and its
@@ -70,9 +78,6 @@ type FireStore interface {
 	// execution request is DONE only RetryFor after timeout_at: Reclaim comes for
 	// them.
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
-	// NextFireAt is the earliest fire_at later than now of the PLANNED rows that
-	// do not wait; zero = none.
-	NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error)
 	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
 	CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error)
 }

@@ -35,7 +35,7 @@ type term struct {
 	open      sync.WaitGroup  // calls of the launcher that this term has begun
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
-	nextGauge time.Time                       // of the plan loop
+	memory    shard                           // of the fire loop
 	planLimit int                             // of the plan loop: how many schedules the next transaction takes
 	lastPlan  time.Duration                   // of the plan loop: how long the last took
 	planLag   time.Duration                   // of the plan loop: how late the last was for its first schedule

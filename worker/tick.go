@@ -40,7 +40,6 @@ const (
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
-	t.gauge()
 	var nextPrune time.Time // the first tick: a worker may never get old
 	for {
 		select {
@@ -52,7 +51,6 @@ func (t *term) planLoop(ctx context.Context) {
 		}
 		t.plan(ctx, t.cfg.Tick)
 		t.sweep(ctx, t.cfg.Tick)
-		t.gauge()
 		t.wakeUp() // whatever a lost wake-up left behind
 		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
 			nextPrune = now.Add(pruneEvery)
@@ -234,23 +232,6 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 		if len(ended) < sweepBatch {
 			return
 		}
-	}
-}
-
-// gaugeRest is for how many times as long as they took the counts rest: beside a
-// backlog they read all of it.
-const gaugeRest = 50
-
-func (t *term) gauge() {
-	began := time.Now()
-	if began.Before(t.nextGauge) {
-		return
-	}
-	defer func() { t.nextGauge = time.Now().Add(gaugeRest * time.Since(began)) }()
-	ctx, cancel := t.storeContext()
-	defer cancel()
-	if g, err := t.Plans.Gauges(ctx, t.Term, t.now()); err == nil {
-		t.Metrics.gauges(t.Term, g)
 	}
 }
 

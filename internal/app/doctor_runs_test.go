@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // finding is what the doctor says of one check, each finding on a line.
@@ -64,9 +64,7 @@ func claimAll(t *testing.T, store app.Store, now time.Time) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, err = store.Claim(t.Context(), schedule.ClaimRequest{
-		Term: term, Now: now, Limit: 100, Grace: time.Hour, Lease: time.Hour, RetryFor: time.Hour,
-	}, ledger.JudgeOverlap)
+	_, err = storetest.ClaimOnce(t.Context(), store, term, now, storetest.Times{Grace: time.Hour, Lease: time.Hour, RetryFor: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"runtime"
 	"testing"
 	"time"
@@ -15,11 +14,23 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// always are facts of a ledger in which every definition is the same.
-type always struct{ definition schedule.Definition }
+// same are facts of a ledger in which every definition is the same.
+func same(ids []schedule.RevisionID) (ledger.Facts, error) {
+	f := ledger.Facts{Definitions: make(map[schedule.RevisionID]*schedule.Definition, len(ids))}
+	for _, id := range ids {
+		f.Definitions[id] = new(schedule.Definition)
+	}
+	return f, nil
+}
 
-func (a *always) Definition(string, int64) *schedule.Definition { return &a.definition }
-func (a *always) Grant(schedule.GrantRef) *schedule.Grant       { return nil }
+// judge is a pass whose facts are the same.
+func judge(s *ledger.ShardState, p ledger.Pass) ledger.Verdicts {
+	v, err := s.Judge(p, same)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 // manyRuns are planned runs of as many schedules, so many of them due at noon and
 // the others in the ten seconds after it, then runs in flight.
@@ -43,16 +54,6 @@ func manyRuns(planned, due, inFlight int) []ledger.Run {
 	return runs
 }
 
-func each(runs []ledger.Run) iter.Seq[ledger.Run] {
-	return func(yield func(ledger.Run) bool) {
-		for i := range runs {
-			if !yield(runs[i]) {
-				return
-			}
-		}
-	}
-}
-
 // BenchmarkRebuild enters 600,000 runs, rows already read.
 func BenchmarkRebuild(b *testing.B) {
 	runs := manyRuns(500_000, 5000, 100_000)
@@ -61,7 +62,7 @@ func BenchmarkRebuild(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		s := ledger.NewShardState(1, noon, len(runs))
-		s.Load(each(runs))
+		s.Load(&ledger.Open{Runs: runs})
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		runtime.KeepAlive(s)
@@ -74,14 +75,14 @@ func BenchmarkRebuild(b *testing.B) {
 func BenchmarkPass(b *testing.B) {
 	for _, due := range []int{5000, 100_000} {
 		b.Run(fmt.Sprintf("5000 of %d due", due), func(b *testing.B) {
-			p := ledger.Pass{Now: noon, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: 5000, Room: func(string) int { return 5000 }, Facts: new(always)}
+			p := ledger.Pass{Now: noon, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: 5000, Room: func(string) int { return 5000 }}
 			runs := manyRuns(500_000, due, 100_000)
 			s := ledger.NewShardState(1, noon, len(runs))
-			s.Load(each(runs))
+			s.Load(&ledger.Open{Runs: runs})
 			ended := make([]schedule.Key, 0, 5000)
 			at := 0
 			for b.Loop() {
-				v := s.Judge(p)
+				v := judge(s, p)
 				if len(v.Claims) != 5000 {
 					b.Fatalf("%d claims", len(v.Claims))
 				}
@@ -97,7 +98,7 @@ func BenchmarkPass(b *testing.B) {
 					fresh[i].OverlapKey = fmt.Sprintf("owner-%d/later-%d", at%100, at)
 					at++
 				}
-				s.Load(each(fresh))
+				s.Load(&ledger.Open{Runs: fresh})
 				b.StartTimer()
 			}
 		})

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"fmt"
-
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -27,18 +25,19 @@ type ScheduleNow struct {
 	Planned []Run
 }
 
-// Apply enters changes.
+// Apply enters changes. What has ended goes first: a slot of a backfill can be
+// dropped and inserted again under its key, and Runs are read after Ended.
 func (s *ShardState) Apply(c Changes) {
+	for _, key := range c.Ended {
+		if r := s.runs[key]; r != nil {
+			s.forget(r)
+		}
+	}
 	for i := range c.Runs {
 		s.put(&c.Runs[i])
 	}
 	for i := range c.Schedules {
 		s.changeSchedule(&c.Schedules[i])
-	}
-	for _, key := range c.Ended {
-		if r := s.runs[key]; r != nil {
-			s.forget(r)
-		}
 	}
 }
 
@@ -60,11 +59,10 @@ func (s *ShardState) changeSchedule(c *ScheduleNow) {
 		there[c.Planned[i].Key] = true
 		s.put(&c.Planned[i])
 	}
-	of := s.schedules[c.ScheduleID]
+	of := s.stop(c)
 	if of == nil {
-		return // nothing of it is known
+		return
 	}
-	of.stopped, of.deleted, of.pause = c.Deleted || c.Pause.Paused, c.Deleted, c.Pause
 	for r := of.first; r != nil; {
 		next := r.next
 		if r.place != placeFlight && !there[r.key] {
@@ -74,61 +72,12 @@ func (s *ShardState) changeSchedule(c *ScheduleNow) {
 	}
 }
 
-// Reader reads the tables in the claim transaction.
-type Reader interface {
-	// Changes are those that were committed since the last call.
-	Changes() (Changes, error)
-	// InFlight are those of the runs that are in flight.
-	InFlight([]schedule.Key) (map[schedule.Key]bool, error)
-}
-
-// Claim reads changes, judges, and looks up the runs that block a verdict. If one
-// of them is gone, changes are read and judged once more before its group counts
-// as free: what follows it may be in flight already. strays are the runs that are
-// gone although no change has said so; there should be none.
-func (s *ShardState) Claim(read Reader, p Pass) (v Verdicts, strays []schedule.Key, err error) {
-	if v, err = s.readAndJudge(read, p); err != nil || len(v.Blockers) == 0 {
-		return v, nil, err
+// stop notes whether a schedule is paused or deleted. It returns nil if nothing of
+// the schedule is known.
+func (s *ShardState) stop(c *ScheduleNow) *scheduleRuns {
+	of := s.schedules[c.ScheduleID]
+	if of != nil {
+		of.stopped, of.deleted, of.pause = c.Deleted || c.Pause.Paused, c.Deleted, c.Pause
 	}
-	gone, err := s.lookUp(read, &v)
-	if err != nil || len(gone) == 0 {
-		return v, nil, err
-	}
-	changes, err := read.Changes()
-	if err != nil {
-		return Verdicts{}, nil, fmt.Errorf("read changes again: %w", err)
-	}
-	s.Apply(changes)
-	for _, key := range gone {
-		if r := s.runs[key]; r != nil && r.place == placeFlight {
-			strays = append(strays, key)
-			s.forget(r)
-		}
-	}
-	return s.Judge(p), strays, nil
-}
-
-func (s *ShardState) readAndJudge(read Reader, p Pass) (Verdicts, error) {
-	changes, err := read.Changes()
-	if err != nil {
-		return Verdicts{}, fmt.Errorf("read changes: %w", err)
-	}
-	s.Apply(changes)
-	return s.Judge(p), nil
-}
-
-// lookUp returns the blockers that are not in flight any more.
-func (s *ShardState) lookUp(read Reader, v *Verdicts) (gone []schedule.Key, err error) {
-	inFlight, err := read.InFlight(v.Blockers)
-	if err != nil {
-		return nil, fmt.Errorf("look up the runs that block others: %w", err)
-	}
-	for _, key := range v.Blockers {
-		if !inFlight[key] {
-			gone = append(gone, key)
-		} else if r := s.runs[key]; r != nil && r.flight != nil {
-			r.flight.checkedAt = v.now
-		}
-	}
-	return gone, nil
+	return of
 }

@@ -17,15 +17,14 @@ type Pass struct {
 	Limit        int                    // free launches: the most runs that one pass looks at
 	Room         func(owner string) int // how many more an owner may have (see Share); nil: any number
 	RequireGrant bool                   // what names no grant is ended
-	Facts        Facts
 }
 
-// Facts are what a pass needs to know besides the runs. The caller caches them.
-type Facts interface {
-	// Definition is that of a revision; nil if it is missing or cannot be read.
-	Definition(scheduleID string, revision int64) *schedule.Definition
-	// Grant is nil if there is none.
-	Grant(schedule.GrantRef) *schedule.Grant
+// Facts are what a pass needs to know besides the runs.
+type Facts struct {
+	// Definitions has no entry for a revision that is missing or cannot be read.
+	Definitions map[schedule.RevisionID]*schedule.Definition
+	// Grants has no entry for a grant that does not exist.
+	Grants map[schedule.GrantRef]*schedule.Grant
 }
 
 // Verdicts are what one pass has decided. They are entered by Commit, once they
@@ -44,6 +43,8 @@ type Verdicts struct {
 	// passes a missed run that the planner has not judged, nor a run that was not
 	// loaded.
 	SeenUntil time.Time
+	// Weighed is how many runs the overlap verdicts are based on: what the pass costs.
+	Weighed int
 
 	now   int64
 	epoch int64
@@ -67,30 +68,33 @@ type Cancel struct {
 // Moved reports whether the verdicts change any run.
 func (v *Verdicts) Moved() bool { return len(v.Claims)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0 }
 
-// Judge chooses runs within the capacity and decides what becomes of them. It
-// enters nothing: the same pass again gives the same verdicts.
-func (s *ShardState) Judge(p Pass) Verdicts {
+// Judge chooses runs within the capacity, reads the facts of what it chose, once,
+// and decides what becomes of it. It enters nothing: the same pass again gives the
+// same verdicts. An error is that of facts.
+func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, error)) (Verdicts, error) {
 	if s.stale {
-		return Verdicts{}
+		return Verdicts{}, nil
 	}
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.Ahead)), micro(p.Now.Add(-p.Grace)))
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
-	for _, r := range s.lateInOrder() {
-		j.permitted(r) // one that is permitted is the planner's
-	}
+	late := s.lateInOrder()
 	chosen, left := s.choose(&p)
 	j.out.Left = left
-	var groups []*group
-	known := make(map[*group]bool)
-	for _, r := range chosen {
-		switch {
-		case r.exclusive && !known[r.group]:
-			known[r.group] = true
-			groups = append(groups, r.group)
-		case !r.exclusive && j.permitted(r):
+	groups, single := byGroup(chosen)
+	var err error
+	if revisions := revisionsOf(late, single, groups); len(revisions) > 0 {
+		if j.facts, err = facts(revisions); err != nil {
+			return Verdicts{}, err
+		}
+	}
+	for _, r := range late {
+		j.permitted(r) // one that is permitted is the planner's
+	}
+	for _, r := range single {
+		if j.permitted(r) {
 			j.claims = append(j.claims, r)
 		}
 	}
@@ -98,13 +102,54 @@ func (s *ShardState) Judge(p Pass) Verdicts {
 		j.judge(g)
 	}
 	j.claim()
-	return j.out
+	return j.out, nil
+}
+
+// byGroup separates chosen runs: the groups of the exclusive ones, in the order in
+// which they come, and the single runs of policy allow.
+func byGroup(chosen []*run) (groups []*group, single []*run) {
+	known := make(map[*group]bool)
+	for _, r := range chosen {
+		switch {
+		case !r.exclusive:
+			single = append(single, r)
+		case !known[r.group]:
+			known[r.group] = true
+			groups = append(groups, r.group)
+		}
+	}
+	return groups, single
+}
+
+// revisionsOf are the revisions of all planned runs that a pass decides on, once
+// each.
+func revisionsOf(late, single []*run, groups []*group) []schedule.RevisionID {
+	var ids []schedule.RevisionID
+	known := make(map[schedule.RevisionID]bool)
+	add := func(runs []*run) {
+		for _, r := range runs {
+			if id := r.definition(); !known[id] {
+				known[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	add(late)
+	add(single)
+	for _, g := range groups {
+		if g.members != nil {
+			add(g.waiting)
+			add(g.near.runs)
+		}
+	}
+	return ids
 }
 
 // judging is one pass.
 type judging struct {
 	*ShardState
 	pass   Pass
+	facts  Facts
 	now    int64
 	claims []*run
 	ended  map[*run]bool
@@ -135,7 +180,7 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
 		return end, false
 	}
-	d := j.pass.Facts.Definition(r.schedule.id, r.revision)
+	d := j.facts.Definitions[r.definition()]
 	if d == nil {
 		return end, true // the claim finds that it is missing
 	}
@@ -144,7 +189,7 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 		return end, true
 	}
 	at := schedule.GrantJudgedAt(j.pass.Now, time.UnixMicro(r.fireAt).UTC())
-	end.Reason, end.ErrorMessage = grant.Judge(j.pass.Facts.Grant(use.Ref()), use, at)
+	end.Reason, end.ErrorMessage = grant.Judge(j.facts.Grants[use.Ref()], use, at)
 	end.To = schedule.StatusSkipped
 	return end, end.Reason == schedule.ReasonNone
 }
@@ -172,6 +217,7 @@ func (j *judging) judge(g *group) {
 	if len(of.due) > 1 {
 		slices.SortFunc(of.due, byClaimAt(j.now))
 	}
+	j.out.Weighed += len(of.inFlight) + len(of.waiting) + len(of.due)
 	blocked := false
 	for _, v := range judgeOverlap(of) {
 		switch v.action {
@@ -210,7 +256,7 @@ func (j *judging) claim() {
 	slices.SortFunc(j.claims, byClaimAt(j.now))
 	j.out.Claims = make([]schedule.Key, 0, len(j.claims))
 	for _, r := range j.claims {
-		if j.pass.Facts.Definition(r.schedule.id, r.revision) != nil {
+		if j.facts.Definitions[r.definition()] != nil {
 			j.out.Claims = append(j.out.Claims, r.key)
 			continue
 		}

@@ -75,6 +75,11 @@ func (r *run) outside() Run {
 	return out
 }
 
+// definition names the definition that the run was planned under.
+func (r *run) definition() schedule.RevisionID {
+	return schedule.RevisionID{ScheduleID: r.schedule.id, Revision: r.revision}
+}
+
 // late reports whether the run is missed: it is a planned slot that nobody has
 // looked at, and both its instants lie before cut. A slot whose run_at lies ahead
 // is never missed, even if jitter put its fire_at before.

@@ -49,13 +49,18 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 func micro(t time.Time) int64 { return t.UnixMicro() }
 
 // Load enters runs that were read from the tables. One that is known stays as it
-// is: changes say what became of it.
-func (s *ShardState) Load(runs iter.Seq[Run]) {
-	for r := range runs {
-		if s.runs[r.Key] == nil {
-			s.enter(&r)
+// is: changes say what became of it. entered is how many were not known.
+func (s *ShardState) Load(open *Open) (entered int) {
+	for i := range open.Runs {
+		if r := &open.Runs[i]; s.runs[r.Key] == nil {
+			s.enter(r)
+			entered++
 		}
 	}
+	for i := range open.Stopped {
+		s.stop(&open.Stopped[i])
+	}
+	return entered
 }
 
 // LoadedUntil notes that every planned run that fires at then or before was
@@ -71,6 +76,26 @@ func (s *ShardState) Planned() (n int) {
 	return n
 }
 
+// Knows reports whether the state knows a run.
+func (s *ShardState) Knows(key schedule.Key) bool { return s.runs[key] != nil }
+
+// Counts are how many runs are in flight, wait for their overlap group, and are due
+// and not claimed, now being the instant of the last pass.
+func (s *ShardState) Counts() schedule.Gauges {
+	var g schedule.Gauges
+	for _, r := range s.runs {
+		switch r.place {
+		case placeFlight:
+			g.InFlight++
+		case placeWaiting:
+			g.Waiting++
+		case placeDue, placeLate:
+			g.Due++
+		}
+	}
+	return g
+}
+
 // All are the runs that the state knows, in no order.
 func (s *ShardState) All() iter.Seq[Run] {
 	return func(yield func(Run) bool) {
@@ -80,6 +105,15 @@ func (s *ShardState) All() iter.Seq[Run] {
 			}
 		}
 	}
+}
+
+// Run is a run that the state knows.
+func (s *ShardState) Run(key schedule.Key) (Run, bool) {
+	r := s.runs[key]
+	if r == nil {
+		return Run{}, false
+	}
+	return r.outside(), true
 }
 
 // NextFireAt is the earliest fire_at later than now of what does not wait; zero if

@@ -10,7 +10,7 @@ import (
 )
 
 func passAt(now time.Time, limit int) ledger.Pass {
-	return ledger.Pass{Now: now, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: limit, Facts: new(always)}
+	return ledger.Pass{Now: now, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: limit}
 }
 
 // A burst that does not fit into the window is loaded in portions, as claims make
@@ -25,13 +25,13 @@ func TestAWindowSmallerThanABurst(t *testing.T) {
 			t.Fatalf("%d runs were claimed in %d passes", len(claimed), pass)
 		}
 		n := min(window-s.Planned(), burst-loaded)
-		s.Load(each(runs[loaded : loaded+n]))
+		s.Load(&ledger.Open{Runs: runs[loaded : loaded+n]})
 		loaded += n
 		if s.LoadedUntil(noon.Add(-time.Microsecond)); loaded == burst {
 			s.LoadedUntil(noon.Add(10 * time.Second))
 		}
 		now := noon.Add(time.Second)
-		v := s.Judge(passAt(now, limit))
+		v := judge(s, passAt(now, limit))
 		s.Commit(v)
 		for _, key := range v.Claims {
 			if claimed[key] {
@@ -53,17 +53,17 @@ func TestTheStateForgetsWhatIsOver(t *testing.T) {
 	s := ledger.NewShardState(1, noon, 0)
 	for round := range 3 {
 		runs := manyRuns(300, 200, 50)
-		s.Load(each(runs))
+		s.Load(&ledger.Open{Runs: runs})
 		keys := make([]schedule.Key, len(runs))
 		for i := range runs {
 			keys[i] = runs[i].Key
 		}
-		v := s.Judge(passAt(noon, 50+round*100))
+		v := judge(s, passAt(noon, 50+round*100))
 		if s.Commit(v); len(v.Claims) != min(50+round*100, 200) {
 			t.Fatalf("%d claims", len(v.Claims))
 		}
 		s.Apply(ledger.Changes{Ended: keys})
-		s.Judge(passAt(noon, 10))
+		judge(s, passAt(noon, 10))
 		if runs, schedules, groups, owners, listed := s.Known(); runs+schedules+groups+owners+listed != 0 {
 			t.Fatalf("nothing is open, and the state holds %d runs, %d schedules, %d groups, %d owners; %d are in its lists", runs, schedules, groups, owners, listed)
 		}
@@ -78,8 +78,8 @@ func TestNoVerdictCountsOnARunThatWasNotFound(t *testing.T) {
 		runs[i].OverlapKey = "ada/shared"
 	}
 	s := ledger.NewShardState(1, noon, 0)
-	s.Load(each(runs))
-	v := s.Judge(passAt(noon, 10))
+	s.Load(&ledger.Open{Runs: runs})
+	v := judge(s, passAt(noon, 10))
 	if len(v.Claims) != 2 || len(v.Ends) != 2 {
 		t.Fatalf("got %d claims and %d ends, want one claim and two ends of the group, and one other claim", len(v.Claims), len(v.Ends))
 	}
@@ -96,9 +96,9 @@ func TestNoVerdictCountsOnARunThatWasNotFound(t *testing.T) {
 // A state whose commit has an unknown result gives no verdict until it is rebuilt.
 func TestADiscardedStateGivesNoVerdict(t *testing.T) {
 	s := ledger.NewShardState(1, noon, 0)
-	s.Load(each(manyRuns(3, 3, 0)))
+	s.Load(&ledger.Open{Runs: manyRuns(3, 3, 0)})
 	s.Discard()
-	if v := s.Judge(passAt(noon, 10)); v.Moved() || !s.Stale() {
+	if v := judge(s, passAt(noon, 10)); v.Moved() || !s.Stale() {
 		t.Errorf("got %+v", v)
 	}
 }
@@ -122,6 +122,8 @@ func (r *tables) InFlight([]schedule.Key) (map[schedule.Key]bool, error) {
 	return r.inFlight, nil
 }
 
+func (r *tables) Facts(ids []schedule.RevisionID) (ledger.Facts, error) { return same(ids) }
+
 // A run that no change has ended is found gone by the look-up, and its group is
 // free: a lost change costs a second, not the group.
 func TestABlockerThatIsGoneFreesItsGroup(t *testing.T) {
@@ -141,10 +143,28 @@ func TestABlockerThatIsGoneFreesItsGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ledger.NewShardState(1, noon, 0)
-			s.Load(each(runs))
-			v, strays, err := s.Claim(&c.read, passAt(noon, 10))
+			s.Load(&ledger.Open{Runs: runs})
+			claim := ledger.Claim{State: s, Pass: passAt(noon, 10)}
+			v, err := claim.Decide(&c.read)
+			strays := claim.Strays
 			if err != nil || len(v.Claims) != c.claims || len(v.Ends) != c.ends || len(strays) != c.strays || c.read.lookedUp != c.lookUps {
 				t.Errorf("%d claims, %d ends, strays %v, %d look-ups, %v; want %+v", len(v.Claims), len(v.Ends), strays, c.read.lookedUp, err, c)
+			}
+		})
+	}
+}
+
+// A slot of a backfill is dropped and inserted again under its key between two
+// readings: its end and its row come together.
+func TestARunThatEndedAndWasInsertedAgainIsKnown(t *testing.T) {
+	runs := manyRuns(1, 1, 0)
+	for name, loaded := range map[string][]ledger.Run{"it was known before": runs, "it was not": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := ledger.NewShardState(1, noon, 0)
+			s.Load(&ledger.Open{Runs: loaded})
+			s.Apply(ledger.Changes{Ended: []schedule.Key{runs[0].Key}, Runs: runs})
+			if v := judge(s, passAt(noon, 10)); len(v.Claims) != 1 {
+				t.Errorf("%d claims, want the run that was inserted again", len(v.Claims))
 			}
 		})
 	}

@@ -79,32 +79,16 @@ type PlanResult struct {
 	Failed     []string // schedules that could not be planned
 }
 
-// ClaimRequest asks the store to claim due runs.
-type ClaimRequest struct {
-	Term     Term
-	Now      time.Time
-	Limit    int           // free launches; more due rows than that are stamped judged_at; see Spare
-	Grace    time.Duration // Missable rows later than this are left to the planner
-	Ahead    time.Duration // rows due so soon come too, to be armed; see OverlapGroup.Now
-	Lease    time.Duration // claimed_until = Now + Lease
-	RetryFor time.Duration // how long a launch is tried where the schedule does not say; see LaunchUntil
+// ReclaimRequest says which runs may be sent again.
+type ReclaimRequest struct {
+	Term  Term
+	Now   time.Time
+	Limit int           // free launches
+	Lease time.Duration // claimed_until = Now + Lease
 	// Room says how many more runs of an owner (see Owner) may be launched; nil =
-	// any number. With it owners take turns when not all that is due can be
-	// launched. It is pure, and may be asked again.
+	// any number. With it owners alternate if not all that is due can be launched.
+	// It is pure, and may be asked again.
 	Room func(owner string) int
-	// RequireGrant ends what has no execution grant; see GrantUse.
-	RequireGrant bool
-	// Without are owners who had no room for what is due when it was last looked
-	// for, and have none now: a store may leave their rows unread. They count as
-	// left behind (ClaimResult.More).
-	Without []string
-	// Spare: Limit is no more than one claim takes, and others can follow at once.
-	// What is left behind need not be stamped yet, but for that of owners without
-	// room, and for what has waited for a good part of Grace.
-	Spare bool
-	// LoneUnjudged: the judge claims whatever is alone under its overlap key, so a
-	// store may claim such a row without asking.
-	LoneUnjudged bool
 }
 
 // OverlapGroup is all that overlap is judged on for one overlap key, read
@@ -135,15 +119,6 @@ const (
 	VerdictSkip                            // PLANNED → SKIPPED(reason)
 	VerdictCancel                          // in flight: cancel_requested_at = now, unless set
 )
-
-// ClaimResult is what a claim transaction did.
-type ClaimResult struct {
-	Launches []Launch // now LAUNCHING and ours to send
-	Skipped  []Skip   // now SKIPPED or CANCELLED
-	Waiting  int      // began to wait
-	Cancels  []Run    // in-flight runs whose cancel was asked for
-	More     bool     // due rows were left behind for want of free launches
-}
 
 // Ended is a run that a sweep brought to its end.
 type Ended struct {

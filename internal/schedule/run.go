@@ -84,6 +84,12 @@ func (r *Run) Missable() bool {
 	return r.Status == StatusPlanned && r.Trigger == TriggerSchedule && r.JudgedAt.IsZero() && r.WaitingSince.IsZero()
 }
 
+// RevisionID names one revision of a schedule. Its definition never changes.
+type RevisionID struct {
+	ScheduleID string
+	Revision   int64
+}
+
 // Launch is a claimed run with the definition of its revision: all that is
 // needed to send it.
 type Launch struct {

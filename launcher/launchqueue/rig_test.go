@@ -18,6 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services"
 	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/internal/test/services/migrated"
+	"github.com/carillon/carillon/internal/test/storetest"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
 	"github.com/carillon/carillon/launcher/launchqueue"
@@ -129,7 +130,9 @@ func (r *rig) claim(n int) []schedule.Launch {
 			r.Fatal(err)
 		}
 	}
-	result, err := r.store.Claim(r.Context(), r.claimRequest(), func(schedule.OverlapGroup) []schedule.Verdict { return nil })
+	result, err := storetest.ClaimOnce(r.Context(), r.store, r.term, r.store.Now(), storetest.Times{
+		Grace: time.Minute, Ahead: 950 * time.Millisecond, Lease: claimLease, RetryFor: time.Hour,
+	})
 	if err != nil || len(result.Launches) != n {
 		r.Fatalf("claimed %d runs, want %d: %v", len(result.Launches), n, err)
 	}
@@ -141,7 +144,7 @@ func (r *rig) again(n int) []schedule.Launch {
 	r.Helper()
 	var launches []schedule.Launch
 	r.eventually("runs are sent again", func() error {
-		some, err := r.store.Reclaim(r.Context(), r.claimRequest())
+		some, err := r.store.Reclaim(r.Context(), schedule.ReclaimRequest{Term: r.term, Now: r.store.Now(), Limit: 1000, Lease: claimLease})
 		if launches = append(launches, some...); err != nil || len(launches) >= n {
 			return err
 		}
@@ -152,12 +155,6 @@ func (r *rig) again(n int) []schedule.Launch {
 
 // claimLease is as short as a test likes it.
 const claimLease = 1500 * time.Millisecond
-
-func (r *rig) claimRequest() schedule.ClaimRequest {
-	return schedule.ClaimRequest{
-		Term: r.term, Now: r.store.Now(), Limit: 1000, Grace: time.Minute, Ahead: time.Second, Lease: claimLease, RetryFor: time.Hour,
-	}
-}
 
 // publish puts launches into the queue, all at once.
 func (r *rig) publish(launches ...schedule.Launch) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/storetest"
 	"github.com/carillon/carillon/registrar"
 )
 
@@ -41,15 +42,9 @@ func (s *site) stuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, action := range []schedule.VerdictAction{schedule.VerdictClaim, schedule.VerdictSkip} {
+	for i := range runs { // the first is claimed, the second is skipped for it
 		at := runs[i].RunAt
-		claim := schedule.ClaimRequest{Term: term, Now: at, Limit: 10, Grace: time.Hour, Lease: time.Minute, RetryFor: time.Hour}
-		_, err := s.store.Claim(t.Context(), claim, func(g schedule.OverlapGroup) (verdicts []schedule.Verdict) {
-			for _, r := range g.Due {
-				verdicts = append(verdicts, schedule.Verdict{Key: r.Key, Action: action, Reason: schedule.ReasonOverlap})
-			}
-			return verdicts
-		})
+		_, err := storetest.ClaimOnce(t.Context(), s.store, term, at, storetest.Times{Grace: time.Hour, Lease: time.Minute, RetryFor: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

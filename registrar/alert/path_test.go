@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // oneSchedule puts down an hourly schedule with its planned run of noon, whose
@@ -49,13 +50,7 @@ func TestAJudgeInTheMiddleOfItsWorkKeepsNothingFromTheLeader(t *testing.T) {
 		if err != nil || plan.Inserted != 1 {
 			return errors.Join(errors.New("it is not planned"), err)
 		}
-		claim := schedule.ClaimRequest{Term: term, Now: now, Limit: 10, Grace: time.Hour, Lease: time.Minute, RetryFor: time.Hour}
-		claimed, err := store.Claim(ctx, claim, func(g schedule.OverlapGroup) (verdicts []schedule.Verdict) {
-			for _, r := range g.Due {
-				verdicts = append(verdicts, schedule.Verdict{Key: r.Key, Action: schedule.VerdictClaim})
-			}
-			return verdicts
-		})
+		claimed, err := storetest.ClaimOnce(ctx, store, term, now, storetest.Times{Grace: time.Hour, Lease: time.Minute, RetryFor: time.Hour})
 		if err != nil || len(claimed.Launches) != 1 {
 			return errors.Join(errors.New("it is not claimed"), err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/migrated"
+	"github.com/carillon/carillon/internal/test/storetest"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
@@ -34,7 +35,7 @@ type ledger interface {
 	registrar.TermStore
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
-	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
+	storetest.Claimer
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	Migrate(ctx context.Context) (int, error)

@@ -68,23 +68,24 @@ func TestNoRequestDoesMoreWorkThanOneCallMay(t *testing.T) {
 	var s spent
 	r := newRig(t, withSimulator, s.count)
 	everySecondFleet(t, r, 1000)
-	simulation := func(schedules int, queued, duration string) string {
+	simulation := func(schedules int, queued, duration, more string) string {
 		var rows []string
 		for range schedules {
 			rows = append(rows, fmt.Sprintf(`{"cron_expr":"* * * * * *","overlap_policy":"queue","overlap_key":"k","max_queued":%s,"run":{"duration_ms":%s}}`, queued, duration))
 		}
 		until := time.Date(2027, 3, 1, 0, 0, 10_000/schedules, 0, time.UTC).Format(time.RFC3339)
-		return fmt.Sprintf(`{"from":"2027-03-01T00:00:00Z","until":%q,"sums_only":true,"schedules":[%s]}`, until, strings.Join(rows, ","))
+		return fmt.Sprintf(`{"from":"2027-03-01T00:00:00Z","until":%q,"sums_only":true,%s"schedules":[%s]}`, until, more, strings.Join(rows, ","))
 	}
+	const outage = `"executor_outages":[{"from":"2027-03-01T00:00:10Z","until":"2027-03-01T00:12:10Z"}],`
 	backfill := fmt.Sprintf(`{"dry_run":true,"reprocess":"all","from":%q}`, time.Now().Add(-99_000*time.Second).UTC().Format(time.RFC3339))
 	r.must("PUT", "/v1/schedules/past", `{"workflow_id":"w","version":1,"user_id":"u","cron_expr":"* * * * * *"}`)
 	for _, c := range []struct {
 		name, method, path, body string
 		refused                  string // what the 400 says
 	}{
-		{name: "a simulation in which a thousand runs wait", method: "POST", path: "/v1/schedules:simulate", body: simulation(1, "1000", "1100")},
+		{name: "a simulation in which a thousand runs wait", method: "POST", path: "/v1/schedules:simulate", body: simulation(1, "1000", "1100", "")},
 		{
-			name: "a simulation of more work than one call may do", method: "POST", path: "/v1/schedules:simulate", body: simulation(50, "1000", "20"),
+			name: "a simulation of more work than one call may do", method: "POST", path: "/v1/schedules:simulate", body: simulation(1, "1000", "1300", outage),
 			refused: "simulate a shorter window, fewer schedules, or a lower max_queued",
 		},
 		{name: "a forecast of a week with all peaks", method: "GET", path: "/v1/forecast?peaks=50&until=" + time.Now().Add(167*time.Hour).UTC().Format(time.RFC3339)},

@@ -65,6 +65,7 @@ GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
 GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries, alert_groups, alert_group_members TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
+GRANT INSERT ON changes TO sched_api, sched_worker, sched_launcher; -- whoever changes runs
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the output of earlier ones
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
@@ -81,6 +82,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
 GRANT SELECT, DELETE ON run_logs TO sched_worker; -- prunes them
+GRANT SELECT, DELETE ON changes TO sched_worker; -- reads them for the leader, and prunes them
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).

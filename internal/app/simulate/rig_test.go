@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app/simulate"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
@@ -132,24 +133,15 @@ func (p *process) Plan(ctx context.Context, req schedule.PlanRequest, decide fun
 	return alive(p, func() (schedule.PlanResult, error) { return p.Store.Plan(ctx, req, decide) })
 }
 
-func (p *process) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	return alive(p, func() (schedule.ClaimResult, error) {
-		var waiting []schedule.Key
-		result, err := p.Store.Claim(ctx, req, func(g schedule.OverlapGroup) []schedule.Verdict {
-			verdicts := judge(g)
-			for _, v := range verdicts {
-				if v.Action == schedule.VerdictWait {
-					waiting = append(waiting, v.Key)
-				}
-			}
-			return verdicts
-		})
-		for _, key := range waiting {
+func (p *process) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error) {
+	return alive(p, func() (ledger.Claimed, error) {
+		claimed, err := p.Store.Claim(ctx, req, claim)
+		for _, key := range claimed.Verdicts.Waits {
 			if err == nil {
 				p.real.waited.Store(key, true)
 			}
 		}
-		return result, err
+		return claimed, err
 	})
 }
 

@@ -68,6 +68,24 @@ func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	}
 }
 
+// A worker learns of a planned run when it comes into its window, long after its plan.
+func TestSlotsFarApartAreLaunchedOnTime(t *testing.T) {
+	t.Parallel()
+	of := everyMinute("s", schedule.OverlapSkip, time.Second)
+	of.Schedule.CronExpr = "30 * * * *"
+	slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+		From: midnight, Until: midnight.Add(24 * time.Hour), Schedules: []registrar.ScenarioSchedule{of},
+	}, work.New(work.PerCall))
+	if err != nil || len(slots) != 24 {
+		t.Fatalf("%d slots, %v, want 24", len(slots), err)
+	}
+	for i, s := range slots {
+		if s.Status != schedule.StatusSuccess || s.Lateness() != 0 {
+			t.Errorf("slot %d is %s(%s), %s late", i, s.Status, s.Reason, s.Lateness())
+		}
+	}
+}
+
 // By hand: the executor is away from 00:05:30 to 00:20:30. A run is tried until its
 // launch timeout, or for LAUNCH_RETRY_FOR_MS (10 minutes). Its last attempt is two
 // seconds before that.

@@ -236,6 +236,11 @@ func (w *world) recover() error {
 
 func (w *world) fire() (err error) {
 	w.nextFire, err = w.steps.Fire()
+	if next := w.ledger.NextPlanned(w.now().Add(worker.Window)); !next.IsZero() {
+		if enters := next.Add(-worker.Window / 2); w.nextFire.IsZero() || enters.Before(w.nextFire) {
+			w.nextFire = enters // until then the worker does not know of it
+		}
+	}
 	return err
 }
 

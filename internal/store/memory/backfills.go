@@ -209,6 +209,7 @@ func (t *tx) changeRunsOf(b *backfill, c *schedule.BackfillChange) {
 		switch {
 		case r == nil:
 		case r.Status == schedule.StatusPlanned && c.DropPlanned:
+			t.noteRun(runEnded, r)
 			t.remove(r)
 		case r.Status == schedule.StatusPlanned && c.EndPlanned != "":
 			t.change(r, func(r *schedule.Run) {

@@ -1,25 +1,83 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Claim takes what is due, judged under the lock.
-func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	var c claiming
-	err := s.fenced(ctx, req.Term, func(t *tx) error {
-		req.Now = at(req.Now)
-		c = claiming{tx: t, req: req, late: req.Now.Add(-req.Grace)}
-		return c.claim(judge)
+// LoadOpen reads what is open in the term's buckets. With a from it reads only the
+// planned runs that do not wait and fire after from.
+func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
+	err = s.read(ctx, func() error {
+		open.Position, open.SeenUntil = s.changes.position(), s.seenUntil(term.Shard)
+		stopped := make(map[string]bool)
+		for r := range s.openRuns(at(from), at(until)) {
+			if !s.inShard(term, r.OverlapKey) {
+				continue
+			}
+			open.Runs = append(open.Runs, ledger.RunOf(r))
+			if now := s.stateOf(r.ScheduleID); now.stops() && !stopped[r.ScheduleID] {
+				stopped[r.ScheduleID] = true
+				open.Stopped = append(open.Stopped, now.ScheduleNow)
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+		return ledger.Open{}, fmt.Errorf("load open runs: %w", err)
+	}
+	return open, nil
+}
+
+func (s *Store) openRuns(from, until time.Time) func(yield func(*schedule.Run) bool) {
+	return func(yield func(*schedule.Run) bool) {
+		planned := s.live.due(until)
+		if !from.IsZero() {
+			planned = planned[min(len(s.live.due(from)), len(planned)):]
+		} else {
+			for r := range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+		for _, r := range planned {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// scheduleState says whether a schedule lets its runs be launched.
+type scheduleState struct{ ledger.ScheduleNow }
+
+func (s scheduleState) stops() bool { return s.Deleted || s.Pause.Paused }
+
+func (s *Store) stateOf(id string) scheduleState {
+	now := scheduleState{ledger.ScheduleNow{ScheduleID: id, Deleted: true}}
+	if row := s.schedules[id]; row != nil {
+		now.Deleted, now.Pause = !row.Alive(), row.Pause
+	}
+	return now
+}
+
+// Claim lets claim judge under the lock and writes its verdicts.
+func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error) {
+	var c claiming
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		t.silent = true
+		req.Now = at(req.Now)
+		c = claiming{tx: t, req: req}
+		return c.claim(claim)
+	})
+	if err != nil {
+		return ledger.Claimed{}, fmt.Errorf("claim runs: %w", err)
 	}
 	return c.out, nil
 }
@@ -27,54 +85,97 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 // claiming is one claim transaction.
 type claiming struct {
 	*tx
-	req  schedule.ClaimRequest
-	late time.Time // Missable rows before it are the planner's
-	out  schedule.ClaimResult
-	take []*schedule.Run // to become LAUNCHING
+	req ledger.ClaimRequest
+	out ledger.Claimed
 }
 
-func (c *claiming) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) error {
-	for _, r := range c.due(func(r *schedule.Run) bool { return isLate(r, c.late) }) {
-		c.standing(r)
+func (c *claiming) claim(claim *ledger.Claim) error {
+	read, err := c.changes.after(c.req.Position)
+	if err != nil {
+		return err
 	}
-	turns := c.turns()
-	if len(turns) == 0 && !c.out.More {
-		return nil
+	v, err := claim.Decide(&reader{Store: c.Store, term: c.req.Term, unread: read})
+	if err != nil {
+		return err
 	}
-	for _, g := range c.groups(turns) {
-		if err := c.judge(g, judge); err != nil {
-			return err
+	if c.out.Missing = c.missing(&v); len(c.out.Missing) > 0 {
+		v = claim.Without(v, c.out.Missing)
+	}
+	for i := range v.Ends {
+		c.end(&v.Ends[i])
+	}
+	for _, key := range v.Waits {
+		c.change(c.runs[key], func(r *schedule.Run) { r.WaitingSince, r.UpdatedAt = c.req.Now, c.req.Now })
+	}
+	for _, cancel := range v.Cancels {
+		if r := c.runs[cancel.Key]; c.askCancel(r, cancel.Reason, c.req.Now) {
+			c.out.Cancels = append(c.out.Cancels, *r)
 		}
 	}
-	c.launch()
-	if c.out.More {
-		c.stamp()
-	}
+	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(key schedule.Key) bool { return !c.launch(c.runs[key]) })
+	c.sawUntil(c.req.Term.Shard, v.SeenUntil)
+	c.out.Verdicts, c.out.Position = v, c.changes.position()
 	return nil
 }
 
-// due are the PLANNED rows of the shard that fire within Ahead, do not wait, and
-// for which so holds.
-func (c *claiming) due(so func(*schedule.Run) bool) []*schedule.Run {
-	var out []*schedule.Run
-	for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {
-		if so(r) && c.inShard(c.req.Term, r.OverlapKey) {
-			out = append(out, r)
+// missing are the runs that are not as their verdict supposes.
+func (c *claiming) missing(v *ledger.Verdicts) (missing []schedule.Key) {
+	want := func(key schedule.Key, so func(*schedule.Run) bool) {
+		if r := c.runs[key]; r == nil || !so(r) {
+			missing = append(missing, key)
 		}
 	}
-	return out
+	planned := func(r *schedule.Run) bool { return r.Status == schedule.StatusPlanned }
+	for i := range v.Ends {
+		want(v.Ends[i].Key, planned)
+	}
+	for _, key := range v.Waits {
+		want(key, planned)
+	}
+	for _, cancel := range v.Cancels {
+		want(cancel.Key, func(r *schedule.Run) bool { return r.Status.InFlight() })
+	}
+	for _, key := range v.Claims {
+		want(key, planned)
+	}
+	return missing
 }
 
-// claimable rows are due within Ahead, and not the planner's.
-func (c *claiming) claimable(r *schedule.Run) bool {
-	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !isLate(r, c.late)
+// end ends a PLANNED row.
+func (c *claiming) end(e *ledger.End) {
+	r, now := c.runs[e.Key], c.req.Now
+	c.change(r, func(r *schedule.Run) {
+		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
+		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
+	})
+	c.out.Skipped = append(c.out.Skipped, schedule.Skip{
+		Settlement: schedule.Settlement{Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: now},
+		ScheduleID: r.ScheduleID, RunAt: r.RunAt,
+	})
 }
 
-// blockedAhead is of rows that could only be armed: another exclusive run of their
-// overlap key is in flight.
-func (c *claiming) blockedAhead(r *schedule.Run) bool {
-	return r.Exclusive && r.FireAt.After(c.req.Now) && c.live.of(r.OverlapKey).exclusive > 0
+// launch makes a PLANNED row LAUNCHING, unless another exclusive run of its group
+// is in flight: the unique index one_in_flight of the other stores.
+func (c *claiming) launch(r *schedule.Run) (launched bool) {
+	if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {
+		c.out.Refused = append(c.out.Refused, r.Key)
+		if c.opts.Watch.Guarded != nil {
+			lost := *r
+			c.told = append(c.told, func() { c.opts.Watch.Guarded(lost) })
+		}
+		return false
+	}
+	now, definition := c.req.Now, c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
+	c.change(r, func(r *schedule.Run) {
+		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
+		r.ClaimedUntil = now.Add(c.req.Lease)
+		r.TimeoutAt = schedule.LaunchUntil(&definition, r.FireAt, now, c.req.RetryFor)
+	})
+	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
+	return true
 }
+
+func (s *Store) exclusiveInFlight(overlapKey string) bool { return s.live.of(overlapKey).exclusive > 0 }
 
 // inFlight counts the runs of an overlap key that are LAUNCHING, ENQUEUED or
 // STARTED.
@@ -82,184 +183,103 @@ func (s *Store) inFlight(overlapKey string) (n int) {
 	return len(s.live.of(overlapKey).inFlight.rows)
 }
 
-// inOrder is the order of claims.
-func (c *claiming) inOrder(a, b *schedule.Run) int {
-	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
-		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
+// seenUntil is what the leaders of a shard have recorded; zero: nothing.
+func (s *Store) seenUntil(shard int) time.Time {
+	if row := s.leaders[shard]; row != nil {
+		return row.seenUntil
+	}
+	return time.Time{}
 }
 
-// groups are what overlap is judged on, in the order in which their turn
-// comes. Rows under policy allow are taken as they are.
-func (c *claiming) groups(turns []*schedule.Run) []*schedule.OverlapGroup {
-	var groups []*schedule.OverlapGroup
-	of := make(map[string]*schedule.OverlapGroup)
-	var due []*schedule.Run
-	for _, r := range turns {
-		if r.Exclusive && of[r.OverlapKey] == nil {
-			g := &schedule.OverlapGroup{OverlapKey: r.OverlapKey, Now: c.req.Now}
-			of[r.OverlapKey], groups = g, append(groups, g)
-		}
-		waits := !r.WaitingSince.IsZero() // it comes with its group
-		switch {
-		case !c.standing(r), r.Exclusive && waits:
-		case r.Exclusive:
-			due = append(due, r)
-		default:
-			c.take = append(c.take, r)
-		}
-	}
-	if c.out.More { // the limit may end the launches, not what the judge sees
-		due = c.due(func(r *schedule.Run) bool { return c.claimable(r) && r.Exclusive && of[r.OverlapKey] != nil })
-		due = slices.DeleteFunc(due, func(r *schedule.Run) bool { return !c.standing(r) })
-	}
-	slices.SortFunc(due, c.inOrder)
-	for _, r := range due {
-		g := of[r.OverlapKey]
-		if len(groups) == 1 {
-			g.Due = slices.Grow(g.Due, len(due))
-		}
-		g.Due = append(g.Due, *r)
-	}
-	if len(groups) > 0 {
-		c.addRelated(groups)
-	}
-	return groups
-}
-
-// addRelated adds what waits and what is in flight.
-func (c *claiming) addRelated(groups []*schedule.OverlapGroup) {
-	for _, g := range groups {
-		k := c.live.of(g.OverlapKey)
-		for _, r := range k.inFlight.rows {
-			g.InFlight = append(g.InFlight, *r)
-		}
-		if g.Waiting = k.queue[:len(k.queue):len(k.queue)]; !c.allStand(g.Waiting) {
-			g.Waiting = nil
-			for _, r := range slices.Clone(k.waiting.rows) {
-				if c.standing(r) {
-					g.Waiting = append(g.Waiting, *r)
-				}
-			}
-		}
+func (t *tx) sawUntil(shard int, until time.Time) {
+	row := t.leaders[shard]
+	if before := row.seenUntil; until.After(before) {
+		row.seenUntil = at(until)
+		t.undo = append(t.undo, func() { row.seenUntil = before })
 	}
 }
 
-// allStand reports whether standing holds for every row of a queue. Nothing but
-// the schedule, its revision and the trigger decides on rows that are due, so
-// that a run of equal ones is looked up once.
-func (c *claiming) allStand(queue []schedule.Run) bool {
-	var last *schedule.Run
-	for i := range queue {
-		r := &queue[i]
-		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) {
+// reader reads for one claim transaction. The lock of the store is held, so nothing
+// changes between its calls.
+type reader struct {
+	*Store
+	term   schedule.Term
+	unread []change
+}
+
+// Changes reads again what the unread changes name.
+func (r *reader) Changes() (ledger.Changes, error) {
+	var c ledger.Changes
+	schedules, runs := make(map[string]bool), make(map[schedule.Key]bool)
+	for _, row := range r.unread {
+		if !row.concerns(r.term) {
 			continue
 		}
-		if last = r; c.verdict(r).To != "" {
-			return false
+		for _, id := range row.schedules {
+			schedules[id] = true
 		}
-	}
-	return true
-}
-
-// standing ends a row whose schedule was deleted or paused, once it is due, and
-// reports whether it stands. The change that did so has ended it already; this
-// is the second lock on the door. A run that no grant allows does not stand
-// either.
-func (c *claiming) standing(r *schedule.Run) bool {
-	if r.Status != schedule.StatusPlanned {
-		return false // ended in this transaction
-	}
-	end := c.verdict(r)
-	if end.To == "" {
-		return true
-	}
-	if !r.FireAt.After(c.req.Now) { // else not final
-		c.end(r, end)
-	}
-	return false
-}
-
-// verdict is how a row that does not stand ends; To is empty for one that does.
-func (c *claiming) verdict(r *schedule.Run) (end schedule.Settlement) {
-	s := c.schedules[r.ScheduleID]
-	end.Key = r.Key
-	switch {
-	case s == nil || !s.Alive():
-		end.To, end.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
-	case s.Pause.Active(c.req.Now) && r.Trigger.FromSpec():
-		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
-	default:
-		if end.Reason, end.ErrorMessage = c.denied(r); end.Reason != schedule.ReasonNone {
-			end.To = schedule.StatusSkipped
-		}
-	}
-	return end
-}
-
-// end ends a PLANNED row.
-func (c *claiming) end(r *schedule.Run, e schedule.Settlement) {
-	if r.Status != schedule.StatusPlanned {
-		return
-	}
-	now := c.req.Now
-	e.CompletedAt = now
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
-		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
-	})
-	c.out.Skipped = append(c.out.Skipped, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
-}
-
-// launch makes what was taken LAUNCHING, in the order of claims.
-func (c *claiming) launch() {
-	slices.SortFunc(c.take, c.inOrder)
-	for _, r := range c.take {
-		if len(c.out.Launches) >= c.req.Limit {
-			c.out.More = true
-			return
-		}
-		v := c.revisions[revisionID{r.ScheduleID, r.Revision}]
-		switch {
-		case r.Status != schedule.StatusPlanned:
-		case v == nil && r.FireAt.After(c.req.Now): // not final before fire_at
-		case v == nil:
-			c.end(r, schedule.Settlement{
-				Key: r.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
-				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", r.ScheduleID, r.Revision),
-			})
-		case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):
-			// one_in_flight: whatever the judge believed, it stays PLANNED.
-			if c.opts.Watch.Guarded != nil {
-				lost := *r
-				c.told = append(c.told, func() { c.opts.Watch.Guarded(lost) })
+		for _, key := range row.keys {
+			if row.kind == runEnded {
+				c.Ended = append(c.Ended, key)
+			} else {
+				runs[key] = true
 			}
-		default:
-			c.launchOne(r, v)
 		}
 	}
-}
-
-func (c *claiming) exclusiveInFlight(overlapKey string) bool {
-	return c.live.of(overlapKey).exclusive > 0
-}
-
-func (c *claiming) launchOne(r *schedule.Run, v *schedule.Revision) {
-	now, definition := c.req.Now, v.Definition
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-		r.ClaimedUntil = now.Add(c.req.Lease)
-		r.TimeoutAt = schedule.LaunchUntil(&definition, r.FireAt, now, c.req.RetryFor)
-	})
-	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
-}
-
-// stamp marks what was seen in time and left behind: it can no longer be
-// missed. updated_at stays: nothing that anybody watches has changed.
-func (c *claiming) stamp() {
-	left := c.due(func(r *schedule.Run) bool {
-		return !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
-	})
-	for _, r := range left[:min(len(left), 5000)] {
-		c.change(r, func(r *schedule.Run) { r.JudgedAt = c.req.Now })
+	r.unread = nil
+	for key := range runs {
+		run := r.runs[key]
+		switch {
+		case run == nil || run.Status.Terminal():
+			c.Ended = append(c.Ended, key)
+		case r.inShard(r.term, run.OverlapKey):
+			c.Runs = append(c.Runs, ledger.RunOf(run))
+			if r.stateOf(run.ScheduleID).stops() {
+				schedules[run.ScheduleID] = true
+			}
+		}
 	}
+	planned := make(map[string][]ledger.Run)
+	if len(schedules) > 0 {
+		for run := range eachOf(&r.live.planned, &r.live.waiting) {
+			if schedules[run.ScheduleID] && r.inShard(r.term, run.OverlapKey) {
+				planned[run.ScheduleID] = append(planned[run.ScheduleID], ledger.RunOf(run))
+			}
+		}
+	}
+	for id := range schedules {
+		now := r.stateOf(id).ScheduleNow
+		now.Planned = planned[id]
+		c.Schedules = append(c.Schedules, now)
+	}
+	sortChanges(&c)
+	return c, nil
+}
+
+// InFlight are those of the runs that are in flight.
+func (r *reader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	in := make(map[schedule.Key]bool, len(keys))
+	for _, key := range keys {
+		if run := r.runs[key]; run != nil && run.Status.InFlight() {
+			in[key] = true
+		}
+	}
+	return in, nil
+}
+
+// Facts are the definitions of revisions and the grants that these name.
+func (r *reader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
+	f := ledger.Facts{Definitions: make(map[schedule.RevisionID]*schedule.Definition, len(ids)), Grants: make(map[schedule.GrantRef]*schedule.Grant)}
+	for _, id := range ids {
+		v := r.revisions[revisionID{id.ScheduleID, id.Revision}]
+		if v == nil {
+			continue
+		}
+		d := v.Definition
+		f.Definitions[id] = &d
+		if ref := d.GrantRef(); r.grants[ref] != nil {
+			f.Grants[ref] = r.grants[ref]
+		}
+	}
+	return f, nil
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -19,6 +20,14 @@ func (s *Store) Poison(_ context.Context, scheduleID string) error {
 func (s *Store) DropCancelReason(ctx context.Context, key schedule.Key) error {
 	return s.write(ctx, func(t *tx) error {
 		t.change(t.runs[key], func(r *schedule.Run) { r.CancelReason = "" })
+		return nil
+	})
+}
+
+// SetSeenUntil writes seen_until where the oracle has claimed.
+func (s *Store) SetSeenUntil(ctx context.Context, term schedule.Term, until time.Time) error {
+	return s.fenced(ctx, term, func(t *tx) error {
+		t.sawUntil(term.Shard, until)
 		return nil
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -95,15 +94,4 @@ func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (af
 		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.Grant.GrantID), err)
 	}
 	return after, nil
-}
-
-// denied says why no grant allows a planned run; "" = one does, or its
-// definition is missing, which the launch finds.
-func (c *claiming) denied(r *schedule.Run) (reason schedule.Reason, why string) {
-	v := c.revisions[revisionID{r.ScheduleID, r.Revision}]
-	if v == nil {
-		return schedule.ReasonNone, ""
-	}
-	use := v.Definition.GrantUse(c.req.RequireGrant)
-	return grant.Judge(c.grants[use.Ref()], use, schedule.GrantJudgedAt(c.req.Now, r.FireAt))
 }

@@ -17,6 +17,8 @@ type leadership struct {
 	lockHeld bool
 	lockKind string
 	asked    int64 // the epoch that was asked to resign
+
+	seenUntil time.Time // see ledger.Verdicts; zero: nothing was seen
 }
 
 // clock is the instant by which expiry is judged.
@@ -165,10 +167,16 @@ func (s *Store) inShard(term schedule.Term, overlapKey string) bool {
 		return true
 	}
 	first, last := term.Buckets()
+	bucket := s.bucket(overlapKey)
+	return first <= bucket && bucket <= last
+}
+
+// bucket is the hash bucket of an overlap key.
+func (s *Store) bucket(overlapKey string) int {
 	bucket, known := s.buckets[overlapKey]
 	if !known {
 		bucket = schedule.Bucket(overlapKey)
 		s.buckets[overlapKey] = bucket
 	}
-	return first <= bucket && bucket <= last
+	return bucket
 }

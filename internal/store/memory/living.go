@@ -134,9 +134,6 @@ func (l *living) due(then time.Time) []*schedule.Run {
 	return l.planned.rows[:n]
 }
 
-// ahead are the rows that do not wait and fire later than then.
-func (l *living) ahead(then time.Time) []*schedule.Run { return l.planned.rows[len(l.due(then)):] }
-
 // of are the rows of an overlap key; never nil.
 func (l *living) of(overlapKey string) *keyRows {
 	if k := l.keys[overlapKey]; k != nil {

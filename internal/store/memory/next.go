@@ -2,7 +2,20 @@ package memory
 
 import (
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
+
+// NextPlanned is the earliest fire_at later than then of what does not wait; zero if
+// there is none.
+func (s *Store) NextPlanned(then time.Time) (next time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if due := len(s.live.due(at(then))); due < len(s.live.planned.rows) {
+		next = s.live.planned.rows[due].FireAt
+	}
+	return next
+}
 
 // NextTick is the earliest instant at which a tick may find something to do: a
 // schedule to plan, a row that nobody looked at in time, a run past a bound or
@@ -22,7 +35,7 @@ func (s *Store) NextTick(grace, retryFor, cancelWait time.Duration) (next time.T
 		}
 	}
 	for _, r := range s.live.planned.rows {
-		if r.Missable() {
+		if s.missable(r, schedule.Term{Shards: s.shards}) {
 			sooner(r.FireAt.Add(grace))
 			break // the others fire later
 		}

@@ -16,6 +16,7 @@ import (
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var out schedule.PlanResult
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		t.planUntil = at(req.Now).Add(plannedAhead)
 		candidates := t.candidates(req)
 		if len(candidates) == 0 {
 			return nil
@@ -44,7 +45,7 @@ func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
 	cut := at(req.Now).Add(-req.Grace)
 	late := make(map[string][]schedule.Run)
 	for _, r := range t.live.due(cut) {
-		if isLate(r, cut) { // perhaps of another bucket than its schedule, from before an edit
+		if t.missed(r, req.Term, cut) { // perhaps of another bucket than its schedule, from before an edit
 			late[r.ScheduleID] = append(late[r.ScheduleID], *r)
 		}
 	}
@@ -94,9 +95,21 @@ func (s *Store) attachPlanned(of *schedule.Schedule) {
 	slices.SortFunc(of.Planned, time.Time.Compare)
 }
 
-// isLate says that a row is the planner's: nobody has looked at it in time.
-func isLate(r *schedule.Run, cut time.Time) bool {
-	return r.Missable() && r.FireAt.Before(cut) && r.RunAt.Before(cut)
+// missed reports whether a row is the planner's to judge: no leader of its shard
+// has looked at it in time.
+func (s *Store) missed(r *schedule.Run, term schedule.Term, cut time.Time) bool {
+	return s.missable(r, term) && r.FireAt.Before(cut) && r.RunAt.Before(cut)
+}
+
+// missable reports whether a row will be missed if nobody looks at it. It may be of
+// another shard than the term, if its schedule was edited since.
+func (s *Store) missable(r *schedule.Run, term schedule.Term) bool {
+	shard := term.Shard
+	if term.Shards > 1 {
+		shard = s.bucket(r.OverlapKey) * term.Shards / schedule.Buckets
+	}
+	return r.Status == schedule.StatusPlanned && r.Trigger == schedule.TriggerSchedule && r.WaitingSince.IsZero() &&
+		r.FireAt.After(s.seenUntil(shard))
 }
 
 // attachBacklog adds the definition of a backlog of an older revision.
@@ -129,6 +142,7 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 	row.Backlog = schedule.Backlog{From: at(d.Backlog.From), Until: at(d.Backlog.Until), Revision: d.Backlog.Revision, At: at(d.Backlog.At)}
 	if d.EndPause {
 		row.Pause = schedule.Pause{}
+		t.noteSchedule(nil, &row)
 	}
 	t.put(&row)
 	if poison != nil {

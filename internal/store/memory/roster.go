@@ -94,12 +94,15 @@ func (t *tx) writeShards(n int, endTerms bool) error {
 	if n < 1 || n > schedule.MaxShards {
 		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
 	}
+	before := t.shards
 	t.shards = n
 	if !endTerms {
 		return nil
 	}
 	epoch := t.newEpoch()
+	seen := t.leastSeen(before)
 	for shard, row := range t.leaders {
+		row.seenUntil = seen
 		row.Term, row.expires, row.lockHeld = schedule.Term{Shard: shard, Epoch: epoch}, time.Unix(0, 0).UTC(), false
 	}
 	for _, row := range t.terms {
@@ -108,4 +111,19 @@ func (t *tx) writeShards(n int, endTerms bool) error {
 		}
 	}
 	return nil
+}
+
+// leastSeen is the least seen_until of so many shards: what another number of shards
+// begins with. It is zero if one of them has seen nothing.
+func (s *Store) leastSeen(shards int) (least time.Time) {
+	for shard := range max(shards, 1) {
+		seen := s.seenUntil(shard)
+		if seen.IsZero() {
+			return time.Time{}
+		}
+		if least.IsZero() || seen.Before(least) {
+			least = seen
+		}
+	}
+	return least
 }

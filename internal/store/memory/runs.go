@@ -196,21 +196,6 @@ func due(r *schedule.Run, before time.Time) bool {
 	return open && r.FireAt.Before(before)
 }
 
-// NextFireAt is the earliest fire_at later than now of what does not wait.
-func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (next time.Time, err error) {
-	err = s.read(ctx, func() error {
-		now = at(now)
-		for _, r := range s.live.ahead(now) {
-			if s.inShard(term, r.OverlapKey) {
-				next = r.FireAt
-				break
-			}
-		}
-		return nil
-	})
-	return next, err
-}
-
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
 func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
@@ -225,23 +210,4 @@ func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (
 		return cmp.Or(a.CancelRequestedAt.Compare(b.CancelRequestedAt), slices.Compare(a.Key[:], b.Key[:]))
 	})
 	return runs[:min(len(runs), limitOf(limit))], err
-}
-
-// Gauges counts what is in flight, what waits, and what is due but unclaimed.
-func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (g schedule.Gauges, err error) {
-	err = s.read(ctx, func() error {
-		for r := range s.live.all() {
-			switch {
-			case !s.inShard(term, r.OverlapKey):
-			case r.Status != schedule.StatusPlanned:
-				g.InFlight++
-			case !r.WaitingSince.IsZero():
-				g.Waiting++
-			case !r.FireAt.After(now):
-				g.Due++
-			}
-		}
-		return nil
-	})
-	return g, err
 }

@@ -119,6 +119,7 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		}
 		switch fromSpec := r.Trigger.FromSpec(); {
 		case fromSpec && !c.DropPlannedAfter.IsZero() && r.RunAt.After(at(c.DropPlannedAfter)):
+			t.noteDropped(r)
 			t.remove(r)
 		case c.EndDue.To != "" && (fromSpec || c.EndRest):
 			t.change(r, func(r *schedule.Run) {
@@ -140,6 +141,9 @@ func (t *tx) writeChange(c *schedule.Change) error {
 
 func (t *tx) writeSchedule(c *schedule.Change) error {
 	row := stored(c.Row, c.Now)
+	if before := t.schedules[row.ScheduleID]; before != nil {
+		t.noteSchedule(before, row)
+	}
 	t.put(row)
 	delete(t.unreadable, row.ScheduleID)
 	if !c.NewRevision {

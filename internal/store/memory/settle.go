@@ -14,7 +14,7 @@ import (
 
 // Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
 // once, of this one after claimed_until.
-func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+func (s *Store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
 	var launches []schedule.Launch
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
 		now := at(req.Now)

@@ -7,6 +7,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -19,6 +20,9 @@ type Options struct {
 	// Clock judges the expiry of terms, as the database's clock does on
 	// Postgres; nil: the callers' now, as on SQLite.
 	Clock func() time.Time
+	// Changes is how many changes are kept at least; 0: enough for any leader that
+	// reads them each second.
+	Changes int
 	// Watch is told of every write once it is committed.
 	Watch Watch
 }
@@ -61,6 +65,7 @@ type Store struct {
 	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only put anew
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
+	changes    changeLog
 	workers    map[string]*schedule.WorkerSeen
 	terms      []*termRow
 	processes  map[string]schedule.ProcessSeen
@@ -103,6 +108,7 @@ func New(o Options) *Store {
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
+		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
 		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),

@@ -15,6 +15,12 @@ type tx struct {
 	undo []func()
 	told []func()
 	wake bool // there may be something to do
+
+	changed changed
+	silent  bool // the claim: the leader knows what it has changed
+	// planUntil is set in a transaction of the planner: what it inserts is a change if
+	// it fires then or before.
+	planUntil time.Time
 }
 
 // write runs one transaction.
@@ -33,6 +39,7 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 			t.undo[i]()
 		}
 	} else {
+		s.changes.add(t.changed.rows())
 		for _, tell := range t.told {
 			tell()
 		}
@@ -82,6 +89,7 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 		*r = before
 		t.live.add(r)
 	})
+	t.noteMove(&before, r)
 	if t.opts.Watch.Run != nil {
 		after := *r
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, &before, &after) })
@@ -107,6 +115,9 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 	t.runs[r.Key] = row
 	t.live.add(row)
 	t.undo = append(t.undo, func() { delete(t.runs, r.Key); t.live.remove(row) })
+	if t.planUntil.IsZero() || !row.FireAt.After(t.planUntil) {
+		t.noteRun(runInserted, row)
+	}
 	if t.opts.Watch.Run != nil {
 		after := *row
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, nil, &after) })

@@ -100,7 +100,7 @@ func BenchmarkLife(b *testing.B) {
 func BenchmarkIdleClaim(b *testing.B) {
 	h := newHerd(b)
 	for b.Loop() {
-		if _, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst); err != nil {
+		if _, err := h.keeper.claim(b.Context(), h.now); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -115,6 +115,7 @@ func perRow(b *testing.B) {
 type herd struct {
 	store    *postgres.Store
 	term     schedule.Term
+	keeper   *keeper
 	now      time.Time
 	launches []schedule.Launch
 }
@@ -122,12 +123,8 @@ type herd struct {
 func newHerd(b *testing.B) *herd {
 	b.Helper()
 	store, _ := fresh(b)
-	h := &herd{store: store, now: noon}
-	term, ok, err := store.Takeover(b.Context(), schedule.TakeoverRequest{Holder: "bench", TTL: 1000 * time.Hour, LockHeld: true})
-	if err != nil || !ok {
-		b.Fatal(ok, err)
-	}
-	h.term = term
+	term := lead(b, store)
+	h := &herd{store: store, term: term, keeper: newKeeper(store, term), now: noon}
 	schedules := make([]schedule.Schedule, batch)
 	for i := range schedules {
 		schedules[i] = everySecond(fmt.Sprintf("schedule-%04d", i), h.now)
@@ -163,15 +160,9 @@ func (h *herd) plan(b *testing.B) {
 	}
 }
 
-func (h *herd) claimRequest() schedule.ClaimRequest {
-	return schedule.ClaimRequest{
-		Term: h.term, Now: h.now, Limit: batch, Grace: time.Minute, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
-	}
-}
-
 func (h *herd) claim(b *testing.B) {
 	b.Helper()
-	result, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst)
+	result, err := h.keeper.claim(b.Context(), h.now)
 	if err != nil || len(result.Launches) != batch {
 		b.Fatal(len(result.Launches), err)
 	}
@@ -233,15 +224,6 @@ func planOne(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		}
 	}
 	return decisions
-}
-
-// claimFirst claims the first row of a free overlap key.
-func claimFirst(g schedule.OverlapGroup) []schedule.Verdict {
-	rows := append(g.Waiting, g.Due...)
-	if len(g.InFlight) > 0 || len(rows) == 0 {
-		return nil
-	}
-	return []schedule.Verdict{{Key: rows[0].Key, Action: schedule.VerdictClaim}}
 }
 
 // everySecond is a schedule whose next slot is one second after now.

@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
-	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,153 +12,191 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 )
 
-func lead(t *testing.T, store *postgres.Store) schedule.Term {
+// due are schedules with one due slot each, and a leader that knows them.
+func due(t *testing.T, ids ...string) (store *postgres.Store, url string, k *keeper, runs []schedule.Run) {
 	t.Helper()
-	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "leader", TTL: time.Hour, LockHeld: true})
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	return term
-}
-
-func TestStrandedRowsEndUnderEveryPolicy(t *testing.T) {
-	t.Parallel()
-	store, _ := fresh(t)
-	term := lead(t, store)
-	late := noon.Add(-time.Hour)
-	keys := make(map[schedule.OverlapPolicy]schedule.Key)
-	for _, policy := range schedule.OverlapPolicies {
-		s := everySecond("deleted-"+string(policy), noon)
-		s.OverlapPolicy, s.DeletedAt = policy, noon
-		create(t, store, noon, s)
-		run := slotOf(&s, late)
-		keys[policy] = run.Key
-		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}},
-			func([]schedule.ChangeInput) ([]schedule.Change, error) {
-				return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: []schedule.Run{run}, Now: noon}}, nil
-			})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, Grace: time.Minute, Lease: time.Minute}
-	if _, err := store.Claim(t.Context(), req, claimFirst); err != nil {
-		t.Fatal(err)
-	}
-	for policy, key := range keys {
-		run, err := store.GetRun(t.Context(), key)
-		if err != nil || run.Status != schedule.StatusCancelled || run.Reason != schedule.ReasonDeleted {
-			t.Errorf("under %s it is %s(%s), want CANCELLED(deleted); %v", policy, run.Status, run.Reason, err)
-		}
-	}
-}
-
-// The database refuses the batch, so its overlap keys are claimed one by one;
-// at the second of them the connection's caller is gone.
-func TestWhatWasClaimedBeforeAFailureIsHandedOut(t *testing.T) {
-	t.Parallel()
-	store, _ := fresh(t)
-	term := lead(t, store)
-	var keys []schedule.Key
-	for _, id := range []string{"first", "second"} {
+	store, url = fresh(t)
+	for _, id := range ids {
 		s := everySecond(id, noon)
 		create(t, store, noon, s)
-		runs := []schedule.Run{slotOf(&s, noon.Add(-2*time.Second)), slotOf(&s, noon.Add(-time.Second))}
-		keys = append(keys, runs[0].Key, runs[1].Key)
-		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{id}},
-			func([]schedule.ChangeInput) ([]schedule.Change, error) {
-				return []schedule.Change{{ScheduleID: id, Runs: runs, Now: noon}}, nil
-			})
-		if err != nil {
+		runs = append(runs, slotOf(&s, noon))
+		insert(t, store, id, runs[len(runs)-1])
+	}
+	k = newKeeper(store, lead(t, store))
+	if err := k.load(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	return store, url, k, runs
+}
+
+// keysOf are the runs of launches.
+func keysOf(claimed *ledger.Claimed) (keys []schedule.Key) {
+	for i := range claimed.Launches {
+		keys = append(keys, claimed.Launches[i].Run.Key)
+	}
+	return keys
+}
+
+func TestAChangeIsReadOnceHoweverLongItsTransactionWasOpen(t *testing.T) {
+	t.Parallel()
+	store, url, k, runs := due(t, "first")
+	s := everySecond("slow", noon)
+	create(t, store, noon, s)
+	slow := slotOf(&s, noon)
+	insert(t, store, "slow", slow)
+	open := connect(t, url)
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := open.Exec(t.Context(), statement, args...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, Grace: time.Minute, Lease: time.Minute}
-	for _, tc := range []struct {
-		name      string
-		failAt    int // which call of the judge
-		launches  int
-		wantError bool
-	}{
-		{name: "nothing was committed", failAt: 3, wantError: true},
-		{name: "the first overlap key was", failAt: 4, launches: 1},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		calls := 0
-		result, err := store.Claim(ctx, req, func(g schedule.OverlapGroup) []schedule.Verdict {
-			if calls++; calls == tc.failAt {
-				cancel()
-			}
-			var all []schedule.Verdict
-			for _, run := range g.Due { // more than one can be in flight
-				all = append(all, schedule.Verdict{Key: run.Key, Action: schedule.VerdictClaim})
-			}
-			return all
-		})
-		cancel()
-		if len(result.Launches) != tc.launches || (err != nil) != tc.wantError {
-			t.Errorf("%s: %d launches were handed out with %v, want %d", tc.name, len(result.Launches), err, tc.launches)
+	// The row of the slow run comes into being only with the commit.
+	exec(`DELETE FROM changes`)
+	exec(`CREATE TEMP TABLE held AS SELECT * FROM schedule_runs WHERE schedule_id = 'slow'`)
+	exec(`DELETE FROM schedule_runs WHERE schedule_id = 'slow'`)
+	exec(`BEGIN`)
+	exec(`INSERT INTO schedule_runs SELECT * FROM held`)
+	exec(`INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES (2, 0, 1023, ARRAY[$1::bytea])`, slow.Key[:])
+	claim := func(want ...schedule.Key) {
+		t.Helper()
+		claimed, err := k.claimLoaded(t.Context(), noon)
+		if err != nil || !slices.Equal(keysOf(&claimed), want) {
+			t.Fatalf("claimed %v, want %v; %v", keysOf(&claimed), want, err)
 		}
-		inFlight := 0
-		for _, key := range keys {
-			run, err := store.GetRun(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if run.Status == schedule.StatusLaunching {
-				inFlight++
-			}
-		}
-		if inFlight != tc.launches {
-			t.Errorf("%s: %d rows are LAUNCHING, want %d", tc.name, inFlight, tc.launches)
-		}
-		if !tc.wantError && !result.More {
-			t.Errorf("%s: it does not say that more is left", tc.name)
-		}
+	}
+	claim(runs[0].Key)
+	later := everySecond("later", noon)
+	create(t, store, noon, later)
+	quick := slotOf(&later, noon)
+	insert(t, store, "later", quick) // its transaction began later and ends before
+	claim(quick.Key)
+	claim()
+	exec(`COMMIT`)
+	claim(slow.Key)
+	reads := 0
+	err := connect(t, url).QueryRow(t.Context(), `SELECT count(*) FROM changes
+		WHERE xid >= pg_snapshot_xmax($1::pg_snapshot) OR xid IN (SELECT pg_snapshot_xip($1::pg_snapshot))`,
+		strings.SplitN(string(k.position), " ", 2)[1]).Scan(&reads)
+	if err != nil || reads != 0 {
+		t.Errorf("%d changes would be read again (%v)", reads, err)
 	}
 }
 
-// Rows whose run_at lies ahead are taken back and planned anew by an edit, also
-// between the reading of what may be armed and the claim of it. The judge of
-// another schedule is where such an edit finds its place here.
-func TestARowThatAnEditReplacedMeanwhileIsNotClaimedAsItWasRead(t *testing.T) {
+func TestAPositionOfAnotherServerIsLost(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(ledger.Position) ledger.Position{
+		"the server was started again": func(p ledger.Position) ledger.Position { return "1" + p },
+		"another store made it":        func(ledger.Position) ledger.Position { return "17" },
+		"it has no snapshot":           func(ledger.Position) ledger.Position { return "17 of 18" },
+		"there is none":                func(ledger.Position) ledger.Position { return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, _, k, runs := due(t, "s")
+			k.position = of(k.position)
+			if _, err := k.claimLoaded(t.Context(), noon); !errors.Is(err, ledger.ErrPositionLost) {
+				t.Errorf("got %v, want ErrPositionLost", err)
+			}
+			if run, err := store.GetRun(t.Context(), runs[0].Key); err != nil || run.Status != schedule.StatusPlanned {
+				t.Errorf("the run is %s, want PLANNED; %v", run.Status, err)
+			}
+			if claimed, err := k.claim(t.Context(), noon); err != nil || len(claimed.Launches) != 1 {
+				t.Errorf("after a rebuild %d runs are launched, want 1; %v", len(claimed.Launches), err)
+			}
+		})
+	}
+}
+
+func TestAClaimLeavesOutWhatItCannotWrite(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		other   string // another transaction, which stays open
+		by      string // somebody who writes no change
+		refused bool
+		status  schedule.Status // of the run that is left out
+	}{
+		{name: "a run that another transaction has locked", other: `SELECT 1 FROM schedule_runs WHERE schedule_id = 'a' FOR UPDATE`, status: schedule.StatusPlanned},
+		{name: "a run that has ended", by: `UPDATE schedule_runs SET status = 'CANCELLED' WHERE schedule_id = 'a'`, status: schedule.StatusCancelled},
+		{name: "a run of another revision", by: `UPDATE schedule_runs SET revision = 9 WHERE schedule_id = 'a'`, status: schedule.StatusPlanned},
+		{
+			name: "a run whose group has another exclusive run in flight", refused: true, status: schedule.StatusPlanned,
+			by: `INSERT INTO schedule_runs SELECT (json_populate_record(r, json_build_object('status', 'STARTED', 'idempotency_key', '\x' || repeat('00', 32)))).*
+				FROM schedule_runs r WHERE r.schedule_id = 'a'`,
+		},
+		{name: "a run whose row is damaged", by: `UPDATE schedule_runs SET max_queued = -1 WHERE schedule_id = 'a'`, status: schedule.StatusFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, url, k, runs := due(t, "a", "b")
+			if tc.by != "" {
+				if _, err := connect(t, url).Exec(t.Context(), tc.by); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.other != "" {
+				conn := connect(t, url)
+				if _, err := conn.Exec(t.Context(), `BEGIN; `+tc.other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claimed, err := k.claimLoaded(t.Context(), noon)
+			if err != nil || !slices.Equal(keysOf(&claimed), []schedule.Key{runs[1].Key}) || !slices.Equal(claimed.Verdicts.Claims, keysOf(&claimed)) {
+				t.Errorf("claimed %v of %v, want only the other run; %v", keysOf(&claimed), claimed.Verdicts.Claims, err)
+			}
+			left := claimed.Missing
+			if tc.refused {
+				left = claimed.Refused
+			}
+			if !slices.Equal(left, []schedule.Key{runs[0].Key}) {
+				t.Errorf("missing %v, refused %v: want the run that is left out", claimed.Missing, claimed.Refused)
+			}
+			var status schedule.Status // in SQL: the row may be unreadable
+			err = connect(t, url).QueryRow(t.Context(), `SELECT status FROM schedule_runs WHERE idempotency_key = $1`, runs[0].Key[:]).Scan(&status)
+			if err != nil || status != tc.status {
+				t.Errorf("it is %s, want %s; %v", status, tc.status, err)
+			}
+		})
+	}
+}
+
+// The edit comes after the changes were read and before the verdicts are written:
+// the capacity of an owner is asked for in between.
+func TestARunThatAnEditReplacedMeanwhileIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	store, _ := fresh(t)
-	term := lead(t, store)
+	s := everySecond("edited", noon)
+	create(t, store, noon, s)
 	ahead := noon.Add(500 * time.Millisecond)
-	edited, judged := everySecond("edited", noon), everySecond("judged", noon)
-	edited.OverlapPolicy = schedule.OverlapAllow
-	create(t, store, noon, edited, judged)
-	put := func(s schedule.Schedule, change schedule.Change) {
-		t.Helper()
-		change.ScheduleID, change.Now, change.Runs = s.ScheduleID, noon, []schedule.Run{slotOf(&s, ahead)}
-		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}},
-			func([]schedule.ChangeInput) ([]schedule.Change, error) { return []schedule.Change{change}, nil })
-		if err != nil {
-			t.Error(err)
+	insert(t, store, "edited", slotOf(&s, ahead))
+	k := newKeeper(store, lead(t, store))
+	k.pass.Ahead = time.Second
+	k.pass.Room = func(string) int {
+		if s.Revision == 1 {
+			s.Revision, s.Priority = 2, 3
+			err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{"edited"}},
+				func([]schedule.ChangeInput) ([]schedule.Change, error) {
+					return []schedule.Change{{
+						ScheduleID: "edited", Row: &s, NewRevision: true, DropPlannedAfter: noon, Runs: []schedule.Run{slotOf(&s, ahead)}, Now: noon,
+					}}, nil
+				})
+			if err != nil {
+				t.Error(err)
+			}
 		}
+		return 10
 	}
-	put(edited, schedule.Change{})
-	put(judged, schedule.Change{})
-
-	req := schedule.ClaimRequest{Term: term, Now: noon, Ahead: time.Second, Limit: 10, Grace: time.Minute, Lease: time.Minute}
-	result, err := store.Claim(t.Context(), req, func(g schedule.OverlapGroup) []schedule.Verdict {
-		if edited.Revision == 1 {
-			edited.Revision, edited.OverlapPolicy = 2, schedule.OverlapSkip
-			put(edited, schedule.Change{Row: &edited, NewRevision: true, DropPlannedAfter: noon})
-		}
-		return claimFirst(g)
-	})
-	if err != nil || len(result.Launches) != 1 || result.Launches[0].Run.ScheduleID != judged.ScheduleID {
-		t.Fatalf("claimed %+v, want only the schedule that was judged; %v", result.Launches, err)
+	claimed, err := k.claim(t.Context(), noon)
+	if err != nil || len(claimed.Launches) != 1 || len(claimed.Missing) > 0 {
+		t.Fatalf("%d runs launched, %v missing, want 1 and none; %v", len(claimed.Launches), claimed.Missing, err)
 	}
-	run, err := store.GetRun(t.Context(), schedule.SlotKey(edited.ScheduleID, ahead))
-	if err != nil || run.Status != schedule.StatusPlanned || run.Revision != 2 {
-		t.Errorf("the row stands as %s of revision %d, want PLANNED of 2: nobody has judged it; %v", run.Status, run.Revision, err)
+	if l := claimed.Launches[0]; l.Run.Revision != 2 || l.Definition.Priority != 3 {
+		t.Errorf("launched under revision %d with priority %d, want 2 and 3", l.Run.Revision, l.Definition.Priority)
 	}
 }
 
-// What a claim would have to read of a herd, in the second that is full with it,
+// What a claim would have to read of a burst, in the second that is full with it,
 // was read when its slots were planned.
 func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
 	t.Parallel()
@@ -172,109 +212,34 @@ func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
 	if _, err := connect(t, url).Exec(t.Context(), `DELETE FROM schedule_revisions`); err != nil {
 		t.Fatal(err)
 	}
-	claim := schedule.ClaimRequest{Term: term, Now: due, Limit: 10, Grace: time.Minute, Lease: time.Minute}
-	result, err := store.Claim(t.Context(), claim, claimFirst)
+	result, err := newKeeper(store, term).claim(t.Context(), due)
 	if err != nil || len(result.Launches) != 1 || result.Launches[0].Definition.CronExpr != s.CronExpr {
 		t.Fatalf("%d launches, want that of %s with its definition; %v", len(result.Launches), s.ScheduleID, err)
 	}
 }
 
-// A stamp costs half as much as a claim, and what the next claim takes needs none.
-func TestWhatTheNextClaimTakesIsNotStamped(t *testing.T) {
+func TestChangesAreKeptAsLongAsAReaderMayNeedThem(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
 	term := lead(t, store)
-	s := everySecond("many", noon)
-	s.OverlapPolicy = schedule.OverlapAllow
-	create(t, store, noon, s)
-	runs := []schedule.Run{slotOf(&s, noon.Add(-2*time.Second)), slotOf(&s, noon.Add(-time.Second))}
-	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}},
-		func([]schedule.ChangeInput) ([]schedule.Change, error) {
-			return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: runs, Now: noon}}, nil
-		})
-	if err != nil {
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), `INSERT INTO changes (kind, first_bucket, last_bucket, at)
+		SELECT kind, 0, 0, now() - minutes * interval '1 minute' FROM generate_series(1, 4) kind, unnest('{0,4,6,63,65}'::int[]) minutes`); err != nil {
 		t.Fatal(err)
 	}
-	req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 1, Spare: true, Grace: time.Minute, Lease: time.Minute}
-	result, err := store.Claim(t.Context(), req, claimFirst)
-	if err != nil || len(result.Launches) != 1 || !result.More {
-		t.Fatalf("%d launches and More %v, want one and more; %v", len(result.Launches), result.More, err)
-	}
-	var stamped int
-	if err := connect(t, url).QueryRow(t.Context(), `SELECT count(judged_at) FROM schedule_runs`).Scan(&stamped); err != nil || stamped > 0 {
-		t.Errorf("%d rows are stamped, want none; %v", stamped, err)
-	}
-}
-
-// What is alone under its key is taken unjudged, but not right after a claim in
-// which little was: to try it in vain for each key is what an overloaded stream
-// has no time for. Either way each verdict is the same.
-func TestAfterAClaimInWhichLittleWasAloneTheNextJudgesAll(t *testing.T) {
-	t.Parallel()
-	store, _ := fresh(t)
-	term := lead(t, store)
-	schedules := make([]schedule.Schedule, 4)
-	for i := range schedules {
-		schedules[i] = everySecond(string(rune('a'+i)), noon)
-		schedules[i].OverlapPolicy = schedule.OverlapSkip
-	}
-	create(t, store, noon, schedules...)
-	slots := func(at time.Time) (keys []schedule.Key) {
-		t.Helper()
-		for i := range schedules {
-			run := slotOf(&schedules[i], at)
-			keys = append(keys, run.Key)
-			err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{run.ScheduleID}},
-				func([]schedule.ChangeInput) ([]schedule.Change, error) {
-					return []schedule.Change{{ScheduleID: run.ScheduleID, Runs: []schedule.Run{run}, Now: noon}}, nil
-				})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		return keys
-	}
-	end := func(keys []schedule.Key) {
-		t.Helper()
-		settlements := make([]schedule.Settlement, len(keys))
-		for i, key := range keys {
-			settlements[i] = schedule.Settlement{Key: key, To: schedule.StatusSuccess}
-		}
-		if _, err := store.Settle(t.Context(), term, noon, settlements); err != nil {
+	for {
+		n, err := store.Prune(t.Context(), term, noon.Add(-time.Hour), 2)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if n == 0 {
+			break
+		}
 	}
-	var inFlight []schedule.Key
-	for i, pass := range []struct {
-		name             string
-		ends             bool // what was in flight before
-		judged, launches int
-		status           schedule.Status
-	}{
-		{"all are alone, and taken unjudged", true, 0, 4, schedule.StatusLaunching},
-		{"behind what is in flight all are skipped", false, 4, 0, schedule.StatusSkipped},
-		{"all are alone again, and judged", true, 4, 4, schedule.StatusLaunching},
-		{"and then no longer", true, 0, 4, schedule.StatusLaunching},
-	} {
-		if pass.ends {
-			end(inFlight)
-		}
-		keys, judged := slots(noon.Add(time.Duration(i-10)*time.Second)), 0
-		req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, LoneUnjudged: true, Grace: time.Minute, Lease: time.Minute}
-		result, err := store.Claim(t.Context(), req, func(g schedule.OverlapGroup) []schedule.Verdict {
-			judged++
-			return ledger.JudgeOverlap(g)
-		})
-		if err != nil || len(result.Launches) != pass.launches || judged != pass.judged {
-			t.Errorf("%s: %d launches of %d judged, want %d of %d; %v", pass.name, len(result.Launches), judged, pass.launches, pass.judged, err)
-		}
-		for _, key := range keys {
-			if run, err := store.GetRun(t.Context(), key); err != nil || run.Status != pass.status {
-				t.Errorf("%s: a run is %s, want %s; %v", pass.name, run.Status, pass.status, err)
-			}
-		}
-		if pass.launches > 0 {
-			inFlight = keys
-		}
+	var kept string
+	err := conn.QueryRow(t.Context(), `SELECT string_agg(kind || ' ' || ages, ', ' ORDER BY kind) FROM (
+		SELECT kind, string_agg((extract(epoch FROM now() - at)::int / 60)::text, '-' ORDER BY at DESC) AS ages FROM changes GROUP BY kind) c`).Scan(&kept)
+	if want := "1 0-4-6-63, 2 0-4-6-63, 3 0-4, 4 0-4-6-63"; err != nil || kept != want {
+		t.Errorf("kept %q, want %q; %v", kept, want, err)
 	}
 }

@@ -48,7 +48,7 @@ func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "LISTEN carillon_wake"); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := store.Claim(t.Context(), schedule.ClaimRequest{Term: term, Now: noon, Limit: 2, Grace: time.Minute, Lease: time.Minute, RetryFor: time.Minute}, claimFirst)
+	claimed, err := newKeeper(store, term).claim(t.Context(), noon)
 	if err != nil || len(claimed.Launches) != 2 {
 		t.Fatal(len(claimed.Launches), err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // FeedBackfills hands the backfills that are not done to feeder and writes its
@@ -30,12 +29,9 @@ func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 }
 
 func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
-	var (
-		out   schedule.FeedResult
-		first time.Time // of the rows that were put down
-	)
+	var out schedule.FeedResult
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
-		out, first = schedule.FeedResult{}, time.Time{}
+		out = schedule.FeedResult{}
 		low, high := req.Term.Buckets()
 		candidates, err := s.feedCandidates(ctx, tx, req, &out)
 		if err != nil || len(candidates) == 0 {
@@ -61,11 +57,9 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 			}
 			out.Inserted += inserted
 			out.More = out.More || d.More
-			first = seen.Earliest(d.Rows, first)
 		}
 		return nil
 	})
-	s.bounds.Put(first) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.FeedResult{}, fmt.Errorf("feed backfills: %w", err)
 	}

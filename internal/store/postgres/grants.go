@@ -3,14 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // CreateGrant stores a grant; the same terms again are no write.
@@ -137,32 +134,4 @@ func attachGrants(ctx context.Context, q querier, req *schedule.ChangeRequest, i
 	grants, err := readGrants(ctx, q, req.GrantRefs)
 	req.AttachGrants(inputs, grants)
 	return err
-}
-
-// grantsOf reads the grants that definitions name.
-func (p *claimPass) grantsOf(ctx context.Context, definitions map[revision.ID]*schedule.Definition) (map[schedule.GrantRef]*schedule.Grant, error) {
-	refs := make([]schedule.GrantRef, 0, len(definitions))
-	for _, d := range definitions {
-		refs = append(refs, d.GrantRef())
-	}
-	return readGrants(ctx, p.tx, refs)
-}
-
-// denied reports whether no grant allows a planned run, and ends it where that
-// is final: from its fire_at on.
-func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Definition, grants map[schedule.GrantRef]*schedule.Grant) bool {
-	reason, why := p.grantVerdict(fireAt, d, grants)
-	if reason == schedule.ReasonNone {
-		return false
-	}
-	if !fireAt.After(p.req.Now) {
-		p.ends = append(p.ends, schedule.Settlement{
-			Key: key, To: schedule.StatusSkipped, Reason: reason, CompletedAt: p.req.Now, ErrorMessage: why,
-		})
-	}
-	return true
-}
-
-func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grants map[schedule.GrantRef]*schedule.Grant) (schedule.Reason, string) {
-	return grant.Judge(grants[d.GrantRef()], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
 }

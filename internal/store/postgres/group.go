@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Changes of single schedules that come while others are being written are
@@ -69,13 +67,6 @@ func (s *Store) changeTogether(ctx context.Context, calls []changeCall) ([]chang
 		}
 		return g.answers, nil
 	}
-	var first time.Time
-	for _, changes := range g.changes {
-		for i := range changes {
-			first = seen.Earliest(changes[i].Runs, first)
-		}
-	}
-	s.bounds.Put(first) // also where nobody knows whether it was committed
 	if err != nil {
 		return nil, err
 	}

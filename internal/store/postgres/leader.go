@@ -64,9 +64,14 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
-		if err == nil {
-			won, err = true, succeed(ctx, tx, *term, &req, before)
+		if err != nil {
+			return err
 		}
+		won = true
+		if err := succeed(ctx, tx, *term, &req, before); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sqlDropFutureChanges)
 		return err
 	})
 	return won && err == nil, err
@@ -283,13 +288,19 @@ func writeShards(ctx context.Context, tx pgx.Tx, n int, endTerms bool) error {
 	if n < 1 || n > schedule.MaxShards {
 		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
 	}
+	before, _, err := recordedShards(ctx, tx)
+	if err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, sqlSetShards, n); err != nil || !endTerms {
 		return err
 	}
-	for _, statement := range []string{sqlSetShardsLock, sqlSetShardsEnd, sqlTermsEndAll} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
-		}
+	if _, err := tx.Exec(ctx, sqlSetShardsLock); err != nil {
+		return err
 	}
-	return nil
+	if _, err := tx.Exec(ctx, sqlSetShardsEnd, max(before, 1)); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, sqlTermsEndAll)
+	return err
 }

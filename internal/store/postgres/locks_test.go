@@ -38,8 +38,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 		if _, err := store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, Now: later}); err != nil {
 			t.Errorf("a renewal waits for a plan: %v", err)
 		}
-		claim := schedule.ClaimRequest{Term: term, Now: later, Limit: 10, Grace: time.Minute, Lease: time.Minute}
-		result, err := store.Claim(ctx, claim, claimFirst)
+		result, err := newKeeper(store, term).claim(ctx, later)
 		if err != nil || len(result.Launches) != 1 {
 			t.Errorf("a claim waits for a plan: %d launches, %v", len(result.Launches), err)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Plan locks a batch of schedules, hands them to decide and writes what it
@@ -19,7 +18,6 @@ import (
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var (
 		result     schedule.PlanResult
-		first      time.Time // of the rows that were put down
 		candidates []schedule.PlanCandidate
 		insert     = sqlInsertNewRuns // as nearly all are
 	)
@@ -34,10 +32,6 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return nil
 		}
 		decisions := decide(candidates)
-		first = time.Time{}
-		for i := range decisions {
-			first = seen.Earliest(decisions[i].Rows, first)
-		}
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
 		}
@@ -45,7 +39,6 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		insert = sqlInsertRuns
 		return err
 	})
-	s.bounds.Put(first) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
@@ -59,10 +52,13 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		row        scheduleRow
 		candidates []schedule.PlanCandidate
 		ids        []string
-		late       = req.Now.Add(-req.Grace)
 
 		first, last = req.Term.Buckets()
 	)
+	late, err := lateSince(ctx, tx, &req)
+	if err != nil {
+		return nil, fmt.Errorf("read seen_until: %w", err)
+	}
 	lock := func(statement string, args ...any) error {
 		return each(ctx, tx, row.targets(), func() error {
 			decoded, err := row.schedule()
@@ -83,7 +79,7 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		if ids == nil {
 			ids = []string{}
 		}
-		if err := lock(sqlPlanLateOwners, late, req.Now, ids, rest, first, last); err != nil {
+		if err := lock(sqlPlanLateOwners, append(late, req.Now, ids, rest, first, last)...); err != nil {
 			return nil, fmt.Errorf("lock schedules with late runs: %w", err)
 		}
 	}
@@ -103,9 +99,30 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 	return candidates, attachPlanned(ctx, tx, found)
 }
 
+// lateSince are the first arguments of statements with the condition late.
+func lateSince(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) ([]any, error) {
+	var (
+		shard int
+		seen  pgtype.Timestamptz
+		until = make(pgtype.FlatArray[pgtype.Timestamptz], max(req.Term.Shards, 1))
+		first int // of until
+	)
+	if len(until) == 1 {
+		first = req.Term.Shard // with one shard any number is that of all buckets
+	}
+	for i := range until {
+		until[i] = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	err := each(ctx, tx, []any{&shard, &seen}, func() error {
+		until[shard-first] = seen
+		return nil
+	}, sqlSeenUntil, first, first+len(until)-1)
+	return []any{req.Now.Add(-req.Grace), until}, err
+}
+
 // attachLate gives every candidate its late rows. A row that cannot be read
 // makes its schedule unreadable, and no other.
-func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, late time.Time) error {
+func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, late []any) error {
 	byID := make(map[string]*schedule.PlanCandidate, len(candidates))
 	for i := range candidates {
 		byID[candidates[i].Schedule.ScheduleID] = &candidates[i]
@@ -119,7 +136,7 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 		}
 		c.Late = append(c.Late, run)
 		return nil
-	}, sqlPlanLateRuns, late, ids)
+	}, sqlPlanLateRuns, append(late, ids)...)
 	if err != nil {
 		return fmt.Errorf("read late runs: %w", err)
 	}
@@ -274,11 +291,12 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}
 	}
-	return endPlannedKeys(ctx, tx, now, now, ending)
+	return endPlannedKeys(ctx, tx, sqlPlanEnd, now, ending)
 }
 
-// endPlannedKeys ends planned rows and returns the settlements that moved one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
+// endPlannedKeys ends planned rows with sqlPlanEnd or sqlClaimEnd. It returns the
+// settlements that ended one.
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, statement string, now time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
 	if len(ending) == 0 {
 		return nil, nil
 	}
@@ -293,12 +311,12 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, end
 		ended[schedule.Key(raw)] = schedule.Skip{ScheduleID: scheduleID, RunAt: runAt.UTC()}
 		return nil
 	}
-	err := each(ctx, tx, []any{&raw, &scheduleID, &runAt}, note, sqlEndPlanned, now,
+	err := each(ctx, tx, []any{&raw, &scheduleID, &runAt}, note, statement, now,
 		column(ending, func(e *settlement) []byte { return e.Key[:] }),
 		column(ending, func(e *settlement) string { return string(e.To) }),
 		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.Reason) }),
 		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorCode) }),
-		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }), noneOrTime(judgedAt))
+		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }))
 	if err != nil {
 		return nil, fmt.Errorf("end planned runs: %w", err)
 	}
@@ -325,6 +343,10 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if _, err := affect(ctx, tx, sqlPruneLastRuns, before, limit); err != nil {
 			return err
 		}
+		var err error
+		if gone, err = affect(ctx, tx, sqlPruneChanges, limit); err != nil {
+			return err
+		}
 		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
@@ -336,7 +358,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			id  string
 			ids []string
 		)
-		err := each(ctx, tx, []any{&id}, func() error {
+		err = each(ctx, tx, []any{&id}, func() error {
 			ids = append(ids, id)
 			return nil
 		}, sqlPruneTombstones, before, limit)

@@ -111,24 +111,6 @@ func (w *runRow) identityTargets() []any {
 	return append(w.targets(), &w.userID, &w.workflowID, &w.version, &w.exitCode, &w.logURL)
 }
 
-// claimTargets are those of claimColumns.
-func (w *runRow) claimTargets() []any {
-	return []any{
-		&w.key, &w.fireAt, &w.trigger, &w.judgedAt, &w.epoch, &w.claimedAt, &w.claimedUntil, &w.timeoutAt, &w.updatedAt,
-	}
-}
-
-// claimed is a run that was read before, as its claim left it.
-func (w *runRow) claimed(r schedule.Run) (schedule.Run, error) {
-	var d decoding
-	r.Status, r.WaitingSince = schedule.StatusLaunching, time.Time{}
-	r.FireAt, r.Trigger, r.JudgedAt = d.time("fire_at", w.fireAt), schedule.Trigger(w.trigger), d.time("judged_at", w.judgedAt)
-	r.Epoch = w.epoch
-	r.ClaimedAt, r.ClaimedUntil = d.time("claimed_at", w.claimedAt), d.time("claimed_until", w.claimedUntil)
-	r.TimeoutAt, r.UpdatedAt = d.time("timeout_at", w.timeoutAt), d.time("updated_at", w.updatedAt)
-	return r, d.err
-}
-
 // run is the row as a run. On an error its key and schedule are still right.
 func (w *runRow) run() (schedule.Run, error) {
 	var d decoding

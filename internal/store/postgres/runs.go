@@ -46,9 +46,6 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 	if err != nil {
 		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
 	}
-	if moved {
-		s.bounds.Put(after.FireAt)
-	}
 	return after, moved, nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules locks the named schedules, hands them to decide and writes
@@ -31,10 +30,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 }
 
 func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
-	var (
-		refusal error
-		first   time.Time // of the rows that were put down
-	)
+	var refusal error
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		refusal = nil
 		if err := beginDeploy(ctx, tx, req); err != nil {
@@ -52,10 +48,6 @@ func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, dec
 		if len(changes) == 0 {
 			return nil
 		}
-		first = time.Time{}
-		for i := range changes {
-			first = seen.Earliest(changes[i].Runs, first)
-		}
 		if err := writeChanges(ctx, tx, changes, known); err != nil {
 			return err
 		}
@@ -70,7 +62,6 @@ func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, dec
 	if refusal != nil {
 		return refusal // as it is
 	}
-	s.bounds.Put(first)
 	switch {
 	case stateOf(err) == stateLockTimeout && req.Managed.By != "":
 		return fmt.Errorf("change schedules: %w: another change of what %s manages is under way, try again: %w", schedule.ErrUnavailable, req.Managed.By, err)

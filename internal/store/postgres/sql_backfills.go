@@ -50,15 +50,24 @@ WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled GROUP BY 1, 2, 3`
 const unsettledKeys = `(SELECT e.idempotency_key FROM backfill_runs e WHERE e.backfill_id = $1 AND NOT e.settled)`
 
 const sqlBackfillDrop = `
-DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+WITH changed AS (
+DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'
+RETURNING idempotency_key, shard
+)` + noteEnded
 
 const sqlBackfillEndPlanned = `
+WITH changed AS (
 UPDATE schedule_runs SET status = 'CANCELLED', reason = $2, waiting_since = NULL, completed_at = $3, updated_at = $3
-WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'
+RETURNING idempotency_key, shard
+)` + noteEnded
 
 const sqlBackfillAskCancel = `
+WITH changed AS (
 UPDATE schedule_runs SET cancel_requested_at = $3, cancel_reason = $2, updated_at = $3
-WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND status IN ('LAUNCHING','ENQUEUED','STARTED')`
+WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+RETURNING idempotency_key, shard
+)` + noteCancelled
 
 // sqlStandings is what the rows of slots come to, whatever they were brought
 // about by, but for runs by hand; by schedule_runs_history, slot by slot.

@@ -91,6 +91,8 @@ const sqlSetShardsLock = `
 SELECT 1 FROM leaders ORDER BY shard FOR UPDATE`
 
 // sqlSetShardsEnd leaves a row for every shard that there was: what stands in it
-// keeps the epochs growing.
+// keeps the epochs growing. What any of the $1 shards has not seen none of the new
+// ones has.
 const sqlSetShardsEnd = `
-UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = to_timestamp(0), lock_held = false`
+UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = to_timestamp(0), lock_held = false,
+	seen_until = (SELECT min(seen_until) FROM leaders WHERE shard < $1 HAVING count(seen_until) = $1)`

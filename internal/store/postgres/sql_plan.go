@@ -28,20 +28,32 @@ const sqlPlanLateOwners = `
 SELECT` + planColumns + `
 FROM schedules s
 WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT r.schedule_id FROM schedule_runs r WHERE ` + late + `))
-	AND s.schedule_id <> ALL($3::text[])
-	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $2)
-	AND (s.plan_failures = 0 OR s.plan_at <= $2)
-	AND CASE WHEN s.shard < $5 THEN false ELSE s.shard <= $6 END
-ORDER BY s.schedule_id LIMIT $4
+	AND s.schedule_id <> ALL($4::text[])
+	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $3)
+	AND (s.plan_failures = 0 OR s.plan_at <= $3)
+	AND CASE WHEN s.shard < $6 THEN false ELSE s.shard <= $7 END
+ORDER BY s.schedule_id LIMIT $5
 FOR NO KEY UPDATE SKIP LOCKED`
 
-// late is a Missable row that is later than the grace; $1 = now - grace.
-const late = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $1 AND r.run_at < $1
-	AND r.trigger = 'schedule' AND r.judged_at IS NULL`
+// late is a slot that is later than the grace and that the leader of its shard has
+// not seen in time. $1 = now - grace, $2 = seen_until of each shard. The row may be of
+// another shard than its schedule, from before an edit. Its shard follows from its
+// bucket: see schedule.Term.Buckets. The least of all is for the index.
+const late = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $1 AND r.run_at < $1 AND r.trigger = 'schedule'
+	AND r.fire_at > (SELECT min(seen_until) FROM unnest($2::timestamptz[]) AS u(seen_until))
+	AND r.fire_at > ($2::timestamptz[])[1 + r.shard * cardinality($2::timestamptz[]) / 1024]`
 
+// sqlSeenUntil: a shard without a row was never led.
+const sqlSeenUntil = `
+SELECT l.shard, coalesce(l.seen_until, '-infinity') FROM leaders l WHERE l.shard BETWEEN $1 AND $2`
+
+// sqlPlanLateRuns: OFFSET 0 keeps the planner from schedule_runs_due, which has all
+// that is late of all schedules: it would read that for each of them.
 const sqlPlanLateRuns = `
 SELECT` + runColumns + `
-FROM unnest($2::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND ` + late + `
+FROM unnest($3::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
+	SELECT * FROM schedule_runs p WHERE p.schedule_id = u.schedule_id AND p.status = 'PLANNED' OFFSET 0) r
+WHERE ` + late + `
 ORDER BY r.run_at, r.idempotency_key`
 
 // sqlPlanned are the slots since the beginning of an open backlog that have a row.
@@ -56,10 +68,16 @@ ORDER BY s.schedule_id, r.run_at`
 // already is left as it is. sqlInsertNewRuns fails on one: it need not look for
 // each key before it enters it.
 const (
-	sqlInsertRuns = sqlInsertNewRuns + `
-ON CONFLICT (idempotency_key) DO NOTHING`
+	sqlInsertRuns    = insertRuns + ` ON CONFLICT (idempotency_key) DO NOTHING` + inserted
+	sqlInsertNewRuns = insertRuns + inserted
 
-	sqlInsertNewRuns = `
+	inserted = `
+RETURNING idempotency_key, shard, trigger, waiting_since, fire_at
+), noted AS (` + noteInserted + `)
+SELECT FROM changed`
+
+	insertRuns = `
+WITH changed AS (
 INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
 	attempt, retry_of, input, priority, trace_id, created_at, updated_at, shard)
@@ -75,8 +93,9 @@ FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[], $6::timest
 )
 
 // sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the
-// user's: planning leaves it.
+// user's: planning leaves it. The end of a pause is a change that the leader reads.
 const sqlPlanSchedules = `
+WITH planned AS (
 UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
 	backlog_from = u.backlog_from, backlog_until = u.backlog_until,
 	backlog_revision = u.backlog_revision, backlog_at = u.backlog_at, plan_failures = 0,
@@ -87,27 +106,40 @@ UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
 FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
 	$6::bigint[], $7::timestamptz[], $8::boolean[])
 	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause)
-WHERE s.schedule_id = u.schedule_id`
+WHERE s.schedule_id = u.schedule_id
+RETURNING s.schedule_id, s.shard, u.end_pause
+)
+INSERT INTO changes (kind, first_bucket, last_bucket, schedule_ids)
+SELECT 1, min(shard), max(shard), array_agg(schedule_id) FROM planned WHERE end_pause HAVING count(*) > 0`
 
 const sqlPlanFailures = `
 UPDATE schedules s SET plan_at = u.plan_at, plan_failures = u.failures
 FROM unnest($1::text[], $2::timestamptz[], $3::integer[]) AS u(schedule_id, plan_at, failures)
 WHERE s.schedule_id = u.schedule_id`
 
-// sqlPlanFire lets late rows fire after all. A claim may have judged one since.
+// sqlPlanFire lets late rows fire after all.
 const sqlPlanFire = `
+WITH changed AS (
 UPDATE schedule_runs r SET fire_at = u.fire_at, trigger = u.trigger, judged_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::text[]) AS u(key, fire_at, trigger)
-WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.judged_at IS NULL`
+WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL
+RETURNING r.idempotency_key, r.shard
+)` + noteChanged
 
-// sqlEndPlanned ends planned rows by key; $7 = when it was judged that they were
-// late, if that is why.
-const sqlEndPlanned = `
+// sqlPlanEnd ends late rows.
+const (
+	sqlPlanEnd = `
+WITH changed AS (` + endRuns + `, r.shard
+), noted AS (` + noteEnded + `)
+SELECT idempotency_key, schedule_id, run_at FROM changed`
+
+	endRuns = `
 UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, error_message = u.error_message,
-	waiting_since = NULL, judged_at = coalesce(r.judged_at, $7), completed_at = $1, updated_at = $1
+	waiting_since = NULL, completed_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED'
 RETURNING r.idempotency_key, r.schedule_id, r.run_at`
+)
 
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
 // part to the primary key; for IN a generic plan reads the whole table.

@@ -139,9 +139,13 @@ WHERE idempotency_key = $1 AND COALESCE(late_reports, 0) & $2::integer = 0
 	AND status IN ('PLANNED','SUCCESS','FAILED','SKIPPED','CANCELLED')`
 
 const sqlAskCancel = `
+WITH changed AS (
 UPDATE schedule_runs SET cancel_requested_at = $2, cancel_reason = $3, updated_at = $2
 WHERE idempotency_key = $1 AND cancel_requested_at IS NULL
-	AND status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`
+	AND status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')
+RETURNING idempotency_key, shard
+), noted AS (` + noteCancelled + `)
+SELECT FROM changed`
 
 // CountFleet: runs. The owner stands in the revision.
 const sqlCountRuns = `

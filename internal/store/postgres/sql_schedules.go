@@ -120,7 +120,11 @@ SELECT
 FROM ` + scheduleRows + `
 ON CONFLICT (schedule_id) DO NOTHING`
 
+// sqlUpdateSchedules notes each schedule with the bucket that it leaves and the one
+// that it enters: the leaders of both may have runs of it. The rows are locked, so
+// that the snapshot, which does not see this update, has the bucket it leaves.
 const sqlUpdateSchedules = `
+WITH updated AS (
 UPDATE schedules s SET
 	workflow_id = u.workflow_id, version = u.version, user_id = u.user_id,
 	cron_expr = u.cron_expr, interval_ms = u.interval_ms, once_at = u.once_at,
@@ -136,7 +140,13 @@ UPDATE schedules s SET
 	shard = u.shard, last_run_at = u.last_run_at, created_at = u.created_at, updated_at = u.updated_at,
 	deleted_at = u.deleted_at
 FROM ` + scheduleRows + `
-WHERE s.schedule_id = u.schedule_id`
+WHERE s.schedule_id = u.schedule_id
+RETURNING s.schedule_id, s.shard
+)
+INSERT INTO changes (kind, first_bucket, last_bucket, schedule_ids)
+SELECT 1, min(least(u.shard, s.shard)), max(greatest(u.shard, s.shard)), array_agg(u.schedule_id)
+FROM updated u JOIN schedules s ON s.schedule_id = u.schedule_id
+HAVING count(*) > 0`
 
 // A revision is immutable: writing one again changes nothing.
 const sqlInsertRevisions = `
@@ -150,10 +160,13 @@ WHERE r.schedule_id = u.schedule_id AND r.run_at > u.after
 	AND r.status = 'PLANNED' AND r.trigger IN ('schedule','catchup')`
 
 const sqlEndPlannedOf = `
+WITH changed AS (
 UPDATE schedule_runs r SET status = u.status, reason = u.reason, waiting_since = NULL,
 	completed_at = u.now, updated_at = u.now
 FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS u(schedule_id, status, reason, rest, now)
-WHERE r.schedule_id = u.schedule_id AND r.status = 'PLANNED' AND (u.rest OR r.trigger IN ('schedule','catchup'))`
+WHERE r.schedule_id = u.schedule_id AND r.status = 'PLANNED' AND (u.rest OR r.trigger IN ('schedule','catchup'))
+RETURNING r.idempotency_key, r.shard
+)` + noteEnded
 
 const sqlInsertEvents = `
 INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)

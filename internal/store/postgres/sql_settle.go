@@ -35,7 +35,10 @@ FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[], $7::tex
 	AS u(key, status, reason, run_id, trace_id, error_code, error_message,
 	launched_at, started_at, completed_at, timeout_at, terminal, deliveries)
 WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)
-RETURNING r.idempotency_key, r.schedule_id, r.status, r.run_at, r.completed_at
+RETURNING r.idempotency_key, r.schedule_id, r.status, r.run_at, r.completed_at, r.shard
+), changed AS (
+	SELECT idempotency_key, shard FROM moved WHERE status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+), noted AS (` + noteEnded + `
 ), recovered AS (
 	DELETE FROM schedule_failures f USING moved m
 	WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 'SUCCESS' AND f.schedule_id = m.schedule_id AND (f.last_run_at, f.last_ended_at) <= (m.run_at, m.completed_at))
@@ -80,7 +83,10 @@ ORDER BY past.since, past.key FOR UPDATE OF r SKIP LOCKED`
 
 // sqlSweepEnd writes the ends of rows that a statement above has locked.
 const sqlSweepEnd = `
+WITH changed AS (
 UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, deliveries = u.deliveries,
 	completed_at = $1, claimed_until = NULL, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::integer[]) AS u(key, status, reason, error_code, deliveries)
-WHERE r.idempotency_key = u.key AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')`
+WHERE r.idempotency_key = u.key AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')
+RETURNING r.idempotency_key, r.shard
+)` + noteEnded

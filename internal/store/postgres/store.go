@@ -4,10 +4,13 @@
 //
 // Locks are taken in one order everywhere, so that nothing waits in a circle:
 // leaders, what a deploy manages (by name), workflow_versions (by id), schedules
-// (by id), schedule_runs (by key), execution_requests, workflow_shares (by id). What
-// still collides is tried again (transaction.go). The level is READ COMMITTED:
-// whatever is decided on is read by a statement of its own after its locks are
-// held, and every UPDATE of a run names the statuses that it may leave.
+// (by id), schedule_runs (by key), execution_requests, workflow_shares (by id). A claim
+// updates its leaders row last. Only takeovers and renewals wait for that, and they
+// lock no runs. What still collides is tried again (transaction.go). The level is READ
+// COMMITTED: what a decision needs is read in its own statement after its locks are
+// held, and every UPDATE of a run names the statuses that it may leave. A claim locks
+// nothing before: it reads changes, judges in memory, and starts again if a run is not
+// as it was judged.
 package postgres
 
 import (
@@ -25,7 +28,6 @@ import (
 	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -44,9 +46,6 @@ type Store struct {
 	pool        *pgxpool.Pool
 	log         *slog.Logger
 	definitions revision.Cache
-	bounds      seen.Bounds
-	crowded     seen.Terms // whose last claim took turns and filled its limit
-	contended   seen.Terms // of whose last claim little was alone under its overlap key
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
 	clock atomic.Pointer[reading]

@@ -61,6 +61,8 @@ const stormSchedules = 40
 type storm struct {
 	store           *postgres.Store
 	term            schedule.Term
+	claiming        sync.Mutex
+	keeper          *keeper
 	ids             []string
 	seconds         atomic.Int64 // the time goes on with every plan
 	launched, moved atomic.Int64
@@ -81,11 +83,9 @@ func newStorm(t *testing.T, store *postgres.Store) *storm {
 		s.ids = append(s.ids, row.ScheduleID)
 	}
 	create(t, store, noon, rows...)
-	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "storm", TTL: time.Hour, LockHeld: true})
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	s.term = term
+	s.term = lead(t, store)
+	s.keeper = newKeeper(store, s.term)
+	s.keeper.pass.Limit = 15
 	return s
 }
 
@@ -99,10 +99,9 @@ func (s *storm) plan(ctx context.Context) error {
 }
 
 func (s *storm) claim(ctx context.Context) error {
-	req := schedule.ClaimRequest{
-		Term: s.term, Now: s.now(), Limit: 15, Grace: time.Hour, Lease: time.Minute, RetryFor: time.Minute,
-	}
-	result, err := s.store.Claim(ctx, req, judgeStorm)
+	s.claiming.Lock() // a leader makes one claim at a time
+	result, err := s.keeper.claim(ctx, s.now())
+	s.claiming.Unlock()
 	if err != nil {
 		return err
 	}
@@ -123,30 +122,6 @@ func (s *storm) claim(ctx context.Context) error {
 		s.open = append(s.open, begins[i].Key)
 	}
 	return nil
-}
-
-// judgeStorm claims what comes first under a free key; all else ends, waits or
-// replaces, as its policy says.
-func judgeStorm(g schedule.OverlapGroup) []schedule.Verdict {
-	if verdicts := claimFirst(g); verdicts != nil {
-		return verdicts
-	}
-	var verdicts []schedule.Verdict
-	for i := range g.Due {
-		v := schedule.Verdict{Key: g.Due[i].Key, Action: schedule.VerdictWait}
-		if g.Due[i].OverlapPolicy == schedule.OverlapSkip {
-			v.Action, v.Reason = schedule.VerdictSkip, schedule.ReasonOverlap
-		}
-		verdicts = append(verdicts, v)
-	}
-	for i := range g.InFlight {
-		if len(g.Due) > 0 && g.Due[0].OverlapPolicy == schedule.OverlapReplace {
-			verdicts = append(verdicts, schedule.Verdict{
-				Key: g.InFlight[i].Key, Action: schedule.VerdictCancel, Reason: schedule.ReasonReplaced,
-			})
-		}
-	}
-	return verdicts
 }
 
 // some takes up to n open keys in any order, and leaves them open where keep is.

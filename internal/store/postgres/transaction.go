@@ -20,6 +20,7 @@ const (
 	stateSerializationFailure = "40001"
 	stateDeadlock             = "40P01"
 	stateLockTimeout          = "55P03"
+	stateInvalidText          = "22P02" // of a value, such as a snapshot
 )
 
 // errAgain asks for the transaction to be run again: another one came between.
@@ -37,22 +38,32 @@ const (
 // call, reads a whole table for a thousand keys, or compares each of a thousand
 // rows with each key. Statements outside of transactions are people's: lists with
 // filters, which are planned by the values.
-var steady = pgx.TxOptions{BeginQuery: `BEGIN; SET LOCAL plan_cache_mode = force_generic_plan;
-SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`}
+var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
+
+const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
 // transact runs fn in a transaction, and again after a deadlock, a lock timeout
 // or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	return s.transactWith(ctx, steady, fn)
+}
+
+func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
 	tried := 0
 	return backoff.Retry(ctx, backoff.Delays{First: firstGap, Last: lastGap}, func() error {
 		tried++
-		return s.once(ctx, fn)
+		return s.onceWith(ctx, options, fn)
 	}, func(err error) bool { return tried < tries && transient(err) })
 }
 
 // once runs fn in one transaction.
 func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, s.pool, steady, func(tx pgx.Tx) error {
+	return s.onceWith(ctx, steady, fn)
+}
+
+func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
 		err := fn(tx)
 		failpoint.Hit(failpoint.Committing)
 		return err
@@ -64,10 +75,14 @@ func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
 // fenced is transact for a worker: the first statement proves that term still
 // leads, and keeps it so until the transaction ends.
 func (s *Store) fenced(ctx context.Context, term schedule.Term, fn func(tx pgx.Tx) error) error {
+	return s.fencedWith(ctx, steady, term, fn)
+}
+
+func (s *Store) fencedWith(ctx context.Context, options pgx.TxOptions, term schedule.Term, fn func(tx pgx.Tx) error) error {
 	if term == (schedule.Term{}) {
 		return fmt.Errorf("no term was given: %w", schedule.ErrFenced)
 	}
-	return s.transact(ctx, func(tx pgx.Tx) error {
+	return s.transactWith(ctx, options, func(tx pgx.Tx) error {
 		var found int
 		err := tx.QueryRow(ctx, sqlFence, term.Shard, term.Holder, term.Epoch).Scan(&found)
 		if errors.Is(err, pgx.ErrNoRows) {

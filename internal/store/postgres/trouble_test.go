@@ -40,7 +40,7 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 			return err
 		},
 		"Claim": func(ctx context.Context) error {
-			_, err := store.Claim(ctx, schedule.ClaimRequest{Term: term, Now: noon.Add(time.Minute), Limit: 10, Grace: time.Hour, Lease: time.Minute}, claimFirst)
+			_, err := newKeeper(store, term).claim(ctx, noon.Add(time.Minute))
 			return err
 		},
 		"Settle": func(ctx context.Context) error {
@@ -180,7 +180,7 @@ func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := store.Claim(t.Context(), schedule.ClaimRequest{Term: term, Now: noon, Limit: 1, Grace: time.Hour, Lease: time.Minute}, claimFirst); err != nil {
+	if _, err := newKeeper(store, term).claim(t.Context(), noon); err != nil {
 		t.Errorf("once there is room again, got %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func TestASessionThatIsEndedCostsOneCall(t *testing.T) {
 		t.Errorf("got %v, want SQLSTATE %s or a lost connection", err, shutdown)
 	}
 	untouched(t, url, run)
-	result, err := store.Claim(t.Context(), schedule.ClaimRequest{Term: term, Now: noon, Limit: 1, Grace: time.Hour, Lease: time.Minute}, claimFirst)
+	result, err := newKeeper(store, term).claim(t.Context(), noon)
 	if err != nil || len(result.Launches) != 1 {
 		t.Errorf("the next call launches %d (%v), want 1", len(result.Launches), err)
 	}

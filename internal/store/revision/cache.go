@@ -68,7 +68,7 @@ func (c *Cache) Foresee(candidates []schedule.PlanCandidate, rows []schedule.Run
 	defer c.mu.Unlock()
 	for i := range candidates {
 		s := &candidates[i].Schedule
-		id := ID{s.ScheduleID, s.Revision}
+		id := ID{ScheduleID: s.ScheduleID, Revision: s.Revision}
 		if !planned[id] || candidates[i].Unreadable != nil || c.known[id] != nil {
 			continue
 		}

@@ -29,11 +29,11 @@ func TestOnlyWhatWasPlannedIsForeseen(t *testing.T) {
 		[]schedule.PlanCandidate{candidate("planned", 3), candidate("idle", 1), candidate("edited", 2), unreadable},
 		[]schedule.Run{rowOf("planned", 3), rowOf("planned", 3), rowOf("edited", 1), rowOf("unreadable", 1)},
 	)
-	known, missing := c.Known(slices.Values([]ID{{"planned", 3}, {"idle", 1}, {"edited", 2}, {"edited", 1}, {"unreadable", 1}, {"idle", 1}}))
-	if len(known) != 1 || known[ID{"planned", 3}].WorkflowID != "of planned" {
+	known, missing := c.Known(slices.Values([]ID{{ScheduleID: "planned", Revision: 3}, {ScheduleID: "idle", Revision: 1}, {ScheduleID: "edited", Revision: 2}, {ScheduleID: "edited", Revision: 1}, {ScheduleID: "unreadable", Revision: 1}, {ScheduleID: "idle", Revision: 1}}))
+	if len(known) != 1 || known[ID{ScheduleID: "planned", Revision: 3}].WorkflowID != "of planned" {
 		t.Errorf("known is %v, want the planned one alone", known)
 	}
-	if want := []ID{{"idle", 1}, {"edited", 2}, {"edited", 1}, {"unreadable", 1}}; !slices.Equal(missing, want) {
+	if want := []ID{{ScheduleID: "idle", Revision: 1}, {ScheduleID: "edited", Revision: 2}, {ScheduleID: "edited", Revision: 1}, {ScheduleID: "unreadable", Revision: 1}}; !slices.Equal(missing, want) {
 		t.Errorf("missing is %v, want %v", missing, want)
 	}
 }
@@ -41,13 +41,13 @@ func TestOnlyWhatWasPlannedIsForeseen(t *testing.T) {
 func TestTheCacheHoldsAHerdOfAHundredThousandAndNoMoreThanItsBytes(t *testing.T) {
 	var c Cache
 	for i := range 100_000 {
-		c.Keep(map[ID]*schedule.Definition{{fmt.Sprint(i), 1}: {}})
+		c.Keep(map[ID]*schedule.Definition{{ScheduleID: fmt.Sprint(i), Revision: 1}: {}})
 	}
 	if n := len(c.known); n != 100_000 {
 		t.Errorf("%d of 100000 definitions are kept", n)
 	}
 	for i := range 100 {
-		c.Keep(map[ID]*schedule.Definition{{fmt.Sprint(i), 2}: {
+		c.Keep(map[ID]*schedule.Definition{{ScheduleID: fmt.Sprint(i), Revision: 2}: {
 			Input: make(json.RawMessage, 1<<20), Labels: map[string]string{"team": "a"},
 		}})
 	}
@@ -62,7 +62,7 @@ func TestTheCacheHoldsAHerdOfAHundredThousandAndNoMoreThanItsBytes(t *testing.T)
 
 func TestWhatIsKeptIsForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		id := ID{"s", 1}
+		id := ID{ScheduleID: "s", Revision: 1}
 		var c Cache
 		c.Keep(map[ID]*schedule.Definition{id: {WorkflowID: "first"}})
 		time.Sleep(cacheAge)

@@ -10,14 +10,11 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ID names one row of schedule_revisions. What it stands for never changes.
-type ID struct {
-	ScheduleID string
-	Revision   int64
-}
+// ID names one row of schedule_revisions. Its definition never changes.
+type ID = schedule.RevisionID
 
 // Of is the revision under which a run was planned.
-func Of(r *schedule.Run) ID { return ID{r.ScheduleID, r.Revision} }
+func Of(r *schedule.Run) ID { return ID{ScheduleID: r.ScheduleID, Revision: r.Revision} }
 
 // stored is a definition as its row keeps it. Input stands in it as text: as a
 // member it would be compacted, and raw JSON is kept byte for byte.

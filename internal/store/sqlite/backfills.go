@@ -231,17 +231,19 @@ func writeBackfillChange(ctx context.Context, t tx, ref schedule.BackfillRef, c 
 		return err
 	}
 	if c.DropPlanned {
-		if _, err := t.exec(ctx, sqlBackfillDrop, ref.BackfillID); err != nil {
+		if err := t.query(ctx, sqlBackfillDrop, t.changed.returned(runEnded), ref.BackfillID); err != nil {
 			return fmt.Errorf("take planned runs back: %w", err)
 		}
 	}
 	if c.EndPlanned != "" {
-		if _, err := t.exec(ctx, sqlBackfillEndPlanned, ref.BackfillID, string(c.EndPlanned), c.Now.UnixMicro()); err != nil {
+		err := t.query(ctx, sqlBackfillEndPlanned, t.changed.returned(runEnded), ref.BackfillID, string(c.EndPlanned), c.Now.UnixMicro())
+		if err != nil {
 			return fmt.Errorf("end planned runs: %w", err)
 		}
 	}
 	if c.AskCancel != "" {
-		if _, err := t.exec(ctx, sqlBackfillAskCancel, ref.BackfillID, string(c.AskCancel), c.Now.UnixMicro()); err != nil {
+		err := t.query(ctx, sqlBackfillAskCancel, t.changed.returned(cancelRequested), ref.BackfillID, string(c.AskCancel), c.Now.UnixMicro())
+		if err != nil {
 			return fmt.Errorf("ask for the cancel of runs: %w", err)
 		}
 	}

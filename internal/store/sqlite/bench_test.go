@@ -79,42 +79,10 @@ func BenchmarkLife(b *testing.B) {
 	perRow(b)
 }
 
-// BenchmarkClaimOfHerd claims 1,000 at a time from a herd of ten batches that
-// are all due at once; the last claim of a herd has least to look through.
-func BenchmarkClaimOfHerd(b *testing.B) {
-	h := newHerd(b)
-	claims := 0
-	for b.Loop() {
-		if claims%10 == 0 {
-			b.StopTimer()
-			due := h.now
-			for range 10 {
-				h.plan(b)
-			}
-			h.now = due.Add(10 * time.Second)
-			b.StartTimer()
-		}
-		claims++
-		req := h.claimRequest()
-		req.Room, req.Spare = func(string) int { return batch }, true // as a worker asks
-		result, err := h.store.Claim(b.Context(), req, claimFirst)
-		if err != nil {
-			b.Fatal(err)
-		}
-		h.launches = result.Launches
-		b.StopTimer()
-		h.settle(b)
-		b.StartTimer()
-	}
-	perRow(b)
-}
-
 func BenchmarkIdleClaim(b *testing.B) {
 	h := newHerd(b)
 	for b.Loop() {
-		if _, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst); err != nil {
-			b.Fatal(err)
-		}
+		h.leader.claim(b, h.now)
 	}
 }
 
@@ -126,6 +94,7 @@ func perRow(b *testing.B) {
 type herd struct {
 	store    *sqlite.Store
 	term     schedule.Term
+	leader   shard
 	now      time.Time
 	launches []schedule.Launch
 }
@@ -137,7 +106,7 @@ func newHerd(b *testing.B) *herd {
 	if err != nil || !ok {
 		b.Fatal(ok, err)
 	}
-	h.term = term
+	h.term, h.leader = term, shard{store: h.store, term: term}
 	ids := make([]string, batch)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("schedule-%04d", i)
@@ -158,24 +127,17 @@ func newHerd(b *testing.B) *herd {
 
 func (h *herd) plan(b *testing.B) {
 	h.now = h.now.Add(time.Second)
-	result, err := h.store.Plan(b.Context(), schedule.PlanRequest{Term: h.term, Now: h.now, Horizon: h.now, Grace: time.Minute, Limit: batch}, planOne)
+	ahead := h.now.Add(-time.Minute) // slots are planned so long before they fire
+	result, err := h.store.Plan(b.Context(), schedule.PlanRequest{Term: h.term, Now: ahead, Horizon: h.now, Grace: time.Minute, Limit: batch}, planOne)
 	if err != nil || result.Inserted != batch {
 		b.Fatal(result.Inserted, err)
 	}
 }
 
-func (h *herd) claimRequest() schedule.ClaimRequest {
-	return schedule.ClaimRequest{
-		Term: h.term, Now: h.now, Limit: batch, Grace: time.Minute, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
-	}
-}
-
 func (h *herd) claim(b *testing.B) {
-	result, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst)
-	if err != nil || len(result.Launches) != batch {
-		b.Fatal(len(result.Launches), err)
+	if h.launches = h.leader.claim(b, h.now).Launches; len(h.launches) != batch {
+		b.Fatal(len(h.launches))
 	}
-	h.launches = result.Launches
 }
 
 func (h *herd) begin(b *testing.B) {
@@ -227,15 +189,6 @@ func planOne(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		}
 	}
 	return decisions
-}
-
-// claimFirst claims the first row of a free overlap key.
-func claimFirst(g schedule.OverlapGroup) []schedule.Verdict {
-	rows := append(g.Waiting, g.Due...)
-	if len(g.InFlight) > 0 || len(rows) == 0 {
-		return nil
-	}
-	return []schedule.Verdict{{Key: rows[0].Key, Action: schedule.VerdictClaim}}
 }
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

@@ -1,297 +1,258 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
-// Claim takes what is due, judged under the write lock on what is read after
-// it is held.
-func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	var c claiming
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now), rows: make(map[schedule.Key]place), ended: make(map[schedule.Key]bool)}
-		c.first, c.last = req.Term.Buckets()
-		return c.claim(ctx, judge)
+// Claim runs one pass of a leader: it reads changes, has claim judge, and writes the
+// verdicts. The write lock is held from the first reading to the commit, so a run
+// that is not found as the state has it is not locked by others but gone, and
+// judging once more would find nothing new.
+func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error) {
+	var c *claiming
+	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
+		c = &claiming{
+			t: t, req: req, planned: make(map[schedule.Key]*plannedRun), inFlight: make(map[schedule.Key]*schedule.Run),
+			definitions: make(map[revision.ID]*schedule.Definition),
+		}
+		if err := fence(ctx, t, req.Term); err != nil {
+			return err
+		}
+		read := s.claimReader(ctx, c)
+		if c.out.Verdicts, err = claim.Decide(read); err != nil {
+			return err
+		}
+		failpoint.Hit(failpoint.Judging)
+		c.out.Position = read.position
+		if err := c.find(ctx); err != nil {
+			return err
+		}
+		if len(c.out.Missing) > 0 {
+			c.out.Verdicts = claim.Without(c.out.Verdicts, c.out.Missing)
+		}
+		return c.write(ctx)
 	})
 	if err != nil {
-		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+		return ledger.Claimed{}, fmt.Errorf("claim runs: %w", err)
 	}
-	s.places.keep(c.out.Launches, c.rows)
-	if c.stamped {
-		s.bounds.Stamped(c.look)
-	}
+	s.places.keep(c.out.Launches, func(key schedule.Key) place { return c.planned[key].place })
 	return c.out, nil
 }
 
-// stampPortion is how many rows left behind one claim stamps.
-const stampPortion = 5000
-
 // claiming is one claim transaction.
 type claiming struct {
-	t     tx
-	req   schedule.ClaimRequest
-	out   schedule.ClaimResult
-	take  []schedule.Run  // to become LAUNCHING
-	ends  []schedule.Skip // to end before they were launched
-	ended map[schedule.Key]bool
-
-	look    seen.Look // what is looked through
-	stamped bool      // all that was left behind
-	cramped bool      // an owner had less room than the limit
-
-	store       *Store
-	first, last int                                  // the term's buckets
-	rows        map[schedule.Key]place               // of the rows that were read
-	definitions map[revision.ID]*schedule.Definition // of the rows that were read; nil where one cannot be
+	t           tx
+	req         ledger.ClaimRequest
+	planned     map[schedule.Key]*plannedRun   // those that verdicts are on
+	inFlight    map[schedule.Key]*schedule.Run // those whose cancel is requested
+	definitions map[revision.ID]*schedule.Definition
+	out         ledger.Claimed
 }
 
-func (c *claiming) claim(ctx context.Context, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
-	if err := fence(ctx, c.t, c.req.Term); err != nil {
-		return err
+type plannedRun struct {
+	schedule.Run
+	place place
+}
+
+// claimReader is the ledger.Reader of a claim transaction.
+type claimReader struct {
+	position ledger.Position
+	changes  func(ledger.Position) (ledger.Changes, ledger.Position, error)
+	inFlight func([]schedule.Key) (map[schedule.Key]bool, error)
+	facts    func([]schedule.RevisionID) (ledger.Facts, error)
+}
+
+func (r *claimReader) Changes() (c ledger.Changes, err error) {
+	c, r.position, err = r.changes(r.position)
+	return c, err
+}
+
+func (r *claimReader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	return r.inFlight(keys)
+}
+
+func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) { return r.facts(ids) }
+
+func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
+	return &claimReader{
+		position: c.req.Position,
+		changes: func(from ledger.Position) (ledger.Changes, ledger.Position, error) {
+			o := openReader{q: c.t}
+			o.first, o.last = c.req.Term.Buckets()
+			return s.readChanges(ctx, &o, from)
+		},
+		inFlight: func(keys []schedule.Key) (map[schedule.Key]bool, error) {
+			found := make(map[schedule.Key]bool, len(keys))
+			return found, c.t.query(ctx, sqlWhichInFlight, func(scan scan) error {
+				var k key
+				err := scan(&k)
+				found[schedule.Key(k)] = true
+				return err
+			}, keyList(keys))
+		},
+		facts: func(ids []schedule.RevisionID) (f ledger.Facts, err error) {
+			if f.Definitions, err = s.definitionsOf(ctx, c.t, ids); err != nil {
+				return f, err
+			}
+			var grants []schedule.GrantRef
+			for id, d := range f.Definitions {
+				c.definitions[id] = d
+				grants = append(grants, d.GrantRef())
+			}
+			f.Grants, err = readGrants(ctx, c.t, grants)
+			return f, err
+		},
 	}
-	if c.look.All {
-		if _, err := c.readStanding(ctx, sqlClaimStranded, c.first, c.last); err != nil {
-			return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
+}
+
+// find reads the runs that verdicts are on, and notes which of them are missing.
+func (c *claiming) find(ctx context.Context) error {
+	v := &c.out.Verdicts
+	keys := slices.Concat(v.Claims, v.Waits)
+	for i := range v.Ends {
+		keys = append(keys, v.Ends[i].Key)
+	}
+	if err := c.findPlanned(ctx, keys); err != nil {
+		return fmt.Errorf("read planned runs: %w", err)
+	}
+	for _, k := range keys {
+		if c.planned[k] == nil {
+			c.out.Missing = append(c.out.Missing, k)
 		}
 	}
-	turns, err := c.turns(ctx)
-	if err != nil || len(turns) == 0 && !c.out.More {
-		return err
+	if len(v.Cancels) == 0 {
+		return nil
 	}
-	groups, err := c.read(ctx, turns)
+	keys = keys[:0]
+	for i := range v.Cancels {
+		keys = append(keys, v.Cancels[i].Key)
+	}
+	runs, err := readRuns(ctx, c.t, sqlClaimInFlight, keyList(keys))
 	if err != nil {
-		return err
+		return fmt.Errorf("read runs in flight: %w", err)
 	}
-	for _, key := range groups.keys {
-		if err := c.judge(ctx, groups.of[key], judge); err != nil {
+	for i := range runs {
+		c.inFlight[runs[i].Key] = &runs[i]
+	}
+	for _, k := range keys {
+		if c.inFlight[k] == nil {
+			c.out.Missing = append(c.out.Missing, k)
+		}
+	}
+	return nil
+}
+
+func (c *claiming) findPlanned(ctx context.Context, keys []schedule.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	var row runRow
+	var rowid int64
+	var noted flag
+	columns := append(append([]any{&rowid}, row.planned()...), &noted)
+	return c.t.query(ctx, sqlClaimPlanned, func(scan scan) error {
+		if err := scan(columns...); err != nil {
 			return err
 		}
+		r := row.run()
+		c.planned[r.Key] = &plannedRun{Run: r, place: place{row: rowid, noted: bool(noted)}}
+		return nil
+	}, keyList(keys))
+}
+
+// write writes the verdicts. Each statement names the status that the run leaves;
+// find has read it under the same lock.
+func (c *claiming) write(ctx context.Context) error {
+	v, now := &c.out.Verdicts, c.req.Now.UnixMicro()
+	if err := c.end(ctx, v.Ends); err != nil {
+		return err
 	}
-	if err := c.writeEnds(ctx); err != nil {
+	if len(v.Waits) > 0 {
+		rows := make([]int64, len(v.Waits))
+		for i, k := range v.Waits {
+			rows[i] = c.planned[k].place.row
+		}
+		if _, err := c.t.exec(ctx, sqlClaimWait, now, rowList(rows)); err != nil {
+			return fmt.Errorf("let %d runs wait: %w", len(rows), err)
+		}
+	}
+	if err := c.cancel(ctx, v.Cancels); err != nil {
 		return err
 	}
 	if err := c.launch(ctx); err != nil {
 		return err
 	}
-	return c.stampRest(ctx)
-}
-
-// stampRest marks what is left behind as seen in time: it can no longer be
-// missed.
-func (c *claiming) stampRest(ctx context.Context) error {
-	if !c.out.More {
+	if v.SeenUntil.IsZero() {
 		return nil
 	}
-	dueBy, deferred := c.req.Now, c.req.Spare && !c.cramped
-	if deferred { // a stamp costs half as much as a claim, and most of it is claimed in a moment
-		dueBy = dueBy.Add(-c.req.Grace / 4)
-	}
-	n, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last, c.look.After.UnixMicro(), stampPortion, dueBy.UnixMicro())
-	if err != nil {
-		return fmt.Errorf("stamp what is left: %w", err)
-	}
-	c.stamped = n < stampPortion && !deferred
-	return nil
-}
-
-// late is the instant before which a Missable row is the planner's.
-func (c *claiming) late() int64 { return c.req.Now.Add(-c.req.Grace).UnixMicro() }
-
-// soon is the instant until which rows are armed.
-func (c *claiming) soon() int64 { return c.req.Now.Add(c.req.Ahead).UnixMicro() }
-
-// inOrder compares runs in the order of claims.
-func (c *claiming) inOrder(a, b *schedule.Run) int {
-	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
-		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
-}
-
-// groups are what a claim goes through: overlap keys in the order in which
-// their turn comes.
-type groups struct {
-	keys      []string
-	of        map[string]*schedule.OverlapGroup
-	schedules []string // of the exclusive rows that are due
-}
-
-// read reads the rows whose turn has come: those under policy allow are taken
-// as they are, the others come in groups with all that overlap is judged on.
-func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
-	g := &groups{of: make(map[string]*schedule.OverlapGroup)}
-	rows := make([]int64, 0, len(turns))
-	until := c.req.Now.UnixMicro() // beyond what has its turn, nothing close changes a verdict on what is due
-	for i := range turns {
-		turn := &turns[i]
-		until = max(until, turn.fireAt)
-		if turn.exclusive && g.of[turn.overlapKey] == nil {
-			g.of[turn.overlapKey] = &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
-			g.keys = append(g.keys, turn.overlapKey)
-		}
-		if turn.exclusive && c.out.More {
-			g.schedules = append(g.schedules, turn.scheduleID) // is read with its group
-		} else {
-			rows = append(rows, turn.row)
-		}
-	}
-	due, err := c.readStanding(ctx, sqlClaimRuns, rowList(rows))
-	if err != nil {
-		return nil, fmt.Errorf("read due runs: %w", err)
-	}
-	var exclusive []schedule.Run
-	for i := range due {
-		switch r := &due[i]; {
-		case r.Exclusive && !r.WaitingSince.IsZero(): // comes with its group
-		case r.Exclusive:
-			exclusive = append(exclusive, *r)
-		default:
-			c.take = append(c.take, *r)
-		}
-	}
-	if len(g.keys) == 0 {
-		return g, nil
-	}
-	if c.out.More {
-		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), until, list(g.schedules)); err != nil {
-			return nil, fmt.Errorf("read due runs of the same overlap keys: %w", err)
-		}
-	}
-	schedule.SortRuns(exclusive, c.inOrder)
-	for _, r := range exclusive {
-		g.of[r.OverlapKey].Due = append(g.of[r.OverlapKey].Due, r)
-	}
-	return g, c.readCompany(ctx, g)
-}
-
-// readCompany adds what waits and what is in flight.
-func (c *claiming) readCompany(ctx context.Context, g *groups) error {
-	waiting, err := c.readStanding(ctx, sqlClaimWaiting, list(g.keys))
-	if err != nil {
-		return fmt.Errorf("read waiting runs: %w", err)
-	}
-	for _, r := range waiting {
-		g.of[r.OverlapKey].Waiting = append(g.of[r.OverlapKey].Waiting, r)
-	}
-	inFlight, err := c.inFlight(ctx, g.keys)
-	if err != nil {
-		return fmt.Errorf("read runs in flight: %w", err)
-	}
-	for _, r := range inFlight {
-		g.of[r.OverlapKey].InFlight = append(g.of[r.OverlapKey].InFlight, r)
+	if _, err := c.t.exec(ctx, sqlNoteSeen, v.SeenUntil.UnixMicro(), c.req.Term.Shard); err != nil {
+		return fmt.Errorf("note what was seen: %w", err)
 	}
 	return nil
 }
 
-// inFlight are the runs in flight under the keys, in the order of their slots.
-func (c *claiming) inFlight(ctx context.Context, keys []string) (found []schedule.Run, err error) {
-	for _, statement := range []string{sqlClaimInFlight, sqlClaimInFlightAlone} {
-		runs, err := readRuns(ctx, c.t, statement, list(keys))
+// end ends planned runs, all that end alike in one statement: after a pause of the
+// machine it may be 10,000.
+func (c *claiming) end(ctx context.Context, ends []ledger.End) error {
+	alike := make(map[ledger.End][]int64)
+	var ended endings
+	for _, e := range ends {
+		r := c.planned[e.Key]
+		ended.add(e.Key, e.To)
+		c.out.Skipped = append(c.out.Skipped, schedule.Skip{
+			Settlement: schedule.Settlement{
+				Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
+			},
+			ScheduleID: r.ScheduleID, RunAt: r.RunAt,
+		})
+		e.Key = schedule.Key{}
+		alike[e] = append(alike[e], r.place.row)
+	}
+	for e, rows := range alike {
+		_, err := c.t.exec(ctx, sqlClaimEnd, string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage), c.req.Now.UnixMicro(), rowList(rows))
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("end %d runs: %w", len(rows), err)
 		}
-		found = append(found, runs...)
 	}
-	schedule.SortRuns(found, schedule.ByFireAt)
-	return found, nil
+	return ended.note(ctx, c.t)
 }
 
-// readStanding reads runs, and ends those whose schedule was deleted or paused
-// once they are due. The change that did so has ended them already; this is the
-// second lock on the door. It ends those, too, that no grant allows.
-func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
-	var row runRow
-	var at int64
-	var gone, paused, noted flag
-	columns := append(append([]any{&at}, row.planned()...), &gone, &paused, &noted)
-	var runs, ended []schedule.Run
-	err := c.t.query(ctx, statement, func(scan scan) error {
-		if err := scan(columns...); err != nil {
-			return err
+// cancel requests the cancel of runs in flight, unless that was done before.
+func (c *claiming) cancel(ctx context.Context, cancels []ledger.Cancel) error {
+	for _, v := range cancels {
+		n, err := c.t.exec(ctx, sqlAskCancel, c.req.Now.UnixMicro(), word(v.Reason), keyArg(v.Key))
+		if err != nil {
+			return fmt.Errorf("request the cancel of run %s: %w", v.Key, err)
 		}
-		r := row.run()
-		c.rows[r.Key] = place{row: at, noted: bool(noted)}
-		switch {
-		case bool(gone):
-			r.Status, r.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
-			ended = append(ended, r)
-		case bool(paused) && r.Trigger.FromSpec():
-			r.Status, r.Reason = schedule.StatusSkipped, schedule.ReasonPaused
-			ended = append(ended, r)
-		default:
-			runs = append(runs, r)
+		if n == 1 {
+			r := *c.inFlight[v.Key]
+			r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
+			c.out.Cancels = append(c.out.Cancels, r)
 		}
-		return nil
-	}, append([]any{c.req.Now.UnixMicro(), c.late()}, args...)...)
-	if err != nil {
-		return nil, err
 	}
-	runs, denied, err := c.granted(ctx, runs)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range append(ended, denied...) {
-		if r.FireAt.After(c.req.Now) {
-			continue // not final before fire_at, and not to be armed
-		}
-		c.end(&r, schedule.Settlement{To: r.Status, Reason: r.Reason, ErrorMessage: r.ErrorMessage})
-	}
-	return runs, c.writeEnds(ctx)
+	return nil
 }
 
-// launch makes what was taken LAUNCHING, in the order of claims.
+// launch makes the claimed runs LAUNCHING.
 func (c *claiming) launch(ctx context.Context) error {
-	schedule.SortRuns(c.take, c.inOrder)
-	byTimeout := make(map[time.Duration][]int64) // the rowids by how long they are tried; mostly all of them are of one
-	for i := range c.take {
-		if len(c.out.Launches) >= c.req.Limit {
-			c.out.More = true
-			break
-		}
-		id := revision.Of(&c.take[i])
-		definition := c.definitions[id]
-		if definition == nil && c.take[i].FireAt.After(c.req.Now) {
-			continue // not final before fire_at
-		}
-		if definition == nil {
-			// Left PLANNED it would come first in every claim.
-			c.end(&c.take[i], schedule.Settlement{
-				To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
-				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.ScheduleID, id.Revision),
-			})
-			continue
-		}
-		l := c.launched(c.take[i], definition)
-		c.out.Launches = append(c.out.Launches, l)
+	byTimeout := make(map[time.Duration][]int64) // rows by how long they are tried; mostly one group
+	c.out.Launches = make([]schedule.Launch, 0, len(c.out.Verdicts.Claims))
+	for _, k := range c.out.Verdicts.Claims {
+		r := c.planned[k]
+		definition := c.definitions[revision.Of(&r.Run)]
+		c.out.Launches = append(c.out.Launches, c.launched(r.Run, definition))
 		long := schedule.LaunchFor(definition, c.req.RetryFor)
-		byTimeout[long] = append(byTimeout[long], c.rows[l.Run.Key].row)
+		byTimeout[long] = append(byTimeout[long], r.place.row)
 	}
-	if err := c.writeEnds(ctx); err != nil {
-		return err
-	}
-	return c.write(ctx, byTimeout)
-}
-
-// launched is a run as its claim leaves it.
-func (c *claiming) launched(r schedule.Run, definition *schedule.Definition) schedule.Launch {
-	now := c.req.Now
-	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-	r.ClaimedUntil = now.Add(c.req.Lease)
-	r.TimeoutAt = schedule.LaunchUntil(definition, r.FireAt, now, c.req.RetryFor)
-	return schedule.Launch{Run: r, Definition: definition}
-}
-
-// write claims the rows, and leaves out of the launches what another had taken:
-// whatever the judge believed, one_in_flight has the last word, and who loses
-// stays PLANNED.
-func (c *claiming) write(ctx context.Context, byTimeout map[time.Duration][]int64) error {
-	lost := make(map[int64]bool)
+	refused := make(map[int64]bool)
 	for timeout, rows := range byTimeout {
 		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout.Microseconds(), rowList(rows))
 		if err != nil {
@@ -300,18 +261,41 @@ func (c *claiming) write(ctx context.Context, byTimeout map[time.Duration][]int6
 		if n == int64(len(rows)) {
 			continue
 		}
-		err = c.t.query(ctx, sqlClaimLost, func(scan scan) error {
+		err = c.t.query(ctx, sqlClaimRefused, func(scan scan) error {
 			var row int64
 			err := scan(&row)
-			lost[row] = true
+			refused[row] = true
 			return err
 		}, rowList(rows))
 		if err != nil {
 			return fmt.Errorf("read which of %d runs were claimed: %w", len(rows), err)
 		}
 	}
-	if len(lost) > 0 {
-		c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return lost[c.rows[l.Run.Key].row] })
+	if len(refused) > 0 {
+		c.leaveOut(refused)
 	}
 	return nil
+}
+
+// leaveOut removes claims that the index one_in_flight has refused. Their runs stay
+// PLANNED.
+func (c *claiming) leaveOut(refused map[int64]bool) {
+	isRefused := func(k schedule.Key) bool { return refused[c.planned[k].place.row] }
+	for _, k := range c.out.Verdicts.Claims {
+		if isRefused(k) {
+			c.out.Refused = append(c.out.Refused, k)
+		}
+	}
+	c.out.Verdicts.Claims = slices.DeleteFunc(c.out.Verdicts.Claims, isRefused)
+	c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return isRefused(l.Run.Key) })
+}
+
+// launched is a run as its claim leaves it.
+func (c *claiming) launched(r schedule.Run, d *schedule.Definition) schedule.Launch {
+	now := c.req.Now
+	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
+	r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
+	r.ClaimedUntil = now.Add(c.req.Lease)
+	r.TimeoutAt = schedule.LaunchUntil(d, r.FireAt, now, c.req.RetryFor)
+	return schedule.Launch{Run: r, Definition: d}
 }

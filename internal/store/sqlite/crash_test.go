@@ -127,6 +127,7 @@ func liveUntilKilled(path string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	l := shard{store: s, term: term}
 	say := func(status schedule.Status, key schedule.Key) {
 		if _, err := fmt.Fprintln(out, status, key); err != nil {
 			panic(err) // nobody listens any more
@@ -145,11 +146,11 @@ func liveUntilKilled(path string, out io.Writer) error {
 		for i := range planned.Rows {
 			say(schedule.StatusPlanned, planned.Rows[i].Key)
 		}
-		claimed, err := s.Claim(ctx, claimAll(term, now), claimFirst)
+		claimed, err := l.pass(ctx, now)
 		if err != nil {
 			return err
 		}
-		again, err := s.Reclaim(ctx, claimAll(term, now))
+		again, err := s.Reclaim(ctx, schedule.ReclaimRequest{Term: term, Now: now, Limit: 100, Lease: 30 * time.Second})
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // FeedBackfills hands the backfills that are not done to feeder and writes its
@@ -27,9 +26,8 @@ func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 
 func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
 	var out schedule.FeedResult
-	var rows []schedule.Run
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		out, rows = schedule.FeedResult{}, nil
+		out = schedule.FeedResult{}
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
@@ -52,11 +50,9 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 			}
 			out.Inserted += inserted
 			out.More = out.More || d.More
-			rows = append(rows, d.Rows...)
 		}
 		return nil
 	})
-	s.bounds.Put(seen.Earliest(rows)) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.FeedResult{}, fmt.Errorf("feed backfills: %w", err)
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // CreateGrant stores a grant; the same terms again are no write.
@@ -127,63 +125,4 @@ func collectGrants(ctx context.Context, q querier, statement string, args ...any
 		return nil
 	}, args...)
 	return found, err
-}
-
-// granted sorts out of planned runs those that no grant allows, with what they
-// end with. A run whose definition cannot be read is ended by the launch.
-func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, denied []schedule.Run, err error) {
-	if err := c.define(ctx, planned); err != nil {
-		return nil, nil, err
-	}
-	var refs []schedule.GrantRef
-	for i := range planned {
-		if d := c.definitions[revision.Of(&planned[i])]; d != nil {
-			refs = append(refs, d.GrantRef())
-		}
-	}
-	grants, err := readGrants(ctx, c.t, refs)
-	if err != nil {
-		return nil, nil, err
-	}
-	runs = planned[:0]
-	for i := range planned {
-		r := &planned[i]
-		d := c.definitions[revision.Of(r)]
-		if d == nil {
-			runs = append(runs, *r)
-			continue
-		}
-		r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
-		reason, why := grant.Judge(grants[d.GrantRef()], d.GrantUse(c.req.RequireGrant), schedule.GrantJudgedAt(c.req.Now, r.FireAt))
-		if reason == schedule.ReasonNone {
-			runs = append(runs, *r)
-			continue
-		}
-		r.Status, r.Reason, r.ErrorMessage = schedule.StatusSkipped, reason, why
-		denied = append(denied, *r)
-	}
-	return runs, denied, nil
-}
-
-// define reads the definitions of runs.
-func (c *claiming) define(ctx context.Context, runs []schedule.Run) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	ids := make([]revision.ID, len(runs))
-	for i := range runs {
-		ids[i] = revision.Of(&runs[i])
-	}
-	read, err := c.store.definitionsOf(ctx, c.t, ids)
-	if err != nil {
-		return err
-	}
-	if c.definitions == nil {
-		c.definitions = read
-		return nil
-	}
-	for id, d := range read {
-		c.definitions[id] = d
-	}
-	return nil
 }

@@ -25,14 +25,14 @@ type places struct {
 }
 
 // keep remembers the places of what has been claimed.
-func (p *places) keep(launches []schedule.Launch, rows map[schedule.Key]place) {
+func (p *places) keep(launches []schedule.Launch, of func(schedule.Key) place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == nil || len(p.known)+len(launches) > maxPlaces {
 		p.known = make(map[schedule.Key]place)
 	}
 	for i := range launches {
-		p.known[launches[i].Run.Key] = rows[launches[i].Run.Key]
+		p.known[launches[i].Run.Key] = of(launches[i].Run.Key)
 	}
 }
 

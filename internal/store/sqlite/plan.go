@@ -8,7 +8,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Plan hands the schedules that are due to be planned to decide and writes its
@@ -41,10 +40,9 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		// What is due together stands together, also by its rowid: a claim of a
 		// thousand of one instant finds it in a few places, and so does its settlement.
 		schedule.SortRuns(out.Rows, schedule.ByFireAt)
-		out.Inserted, err = insertRuns(ctx, t, out.Rows, req.Now)
+		out.Inserted, err = insertPlanned(ctx, t, out.Rows, req.Now)
 		return err
 	})
-	s.bounds.Put(seen.Earliest(out.Rows)) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
@@ -52,18 +50,35 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return out, nil
 }
 
+// noteWithin is how soon a planned slot fires that the leader is told of. It loads
+// later ones when its window of 10 s reaches them; a plan takes at most 10 s.
+const noteWithin = 30 * time.Second
+
+// insertPlanned is insertRuns for slots, most of which lie far ahead.
+func insertPlanned(ctx context.Context, t tx, slots []schedule.Run, now time.Time) (inserted int, err error) {
+	for i := range slots {
+		if r := &slots[i]; !r.FireAt.After(now.Add(noteWithin)) {
+			t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
+		}
+	}
+	return insertUnnoted(ctx, t, slots, now)
+}
+
 // candidates are the schedules that are due to be planned, then those that
 // only have late rows, all with their late rows and the definition of an older
 // backlog.
 func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
-	late := req.Now.Add(-req.Grace).UnixMicro()
 	first, last := req.Term.Buckets()
+	late, err := lateWindow(ctx, t, &req)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := readSchedules(ctx, t, sqlPlanDue, req.Horizon.UnixMicro(), req.Now.UnixMicro(), req.Limit, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("read schedules that are due: %w", err)
 	}
 	if len(rows) < req.Limit {
-		more, err := readSchedules(ctx, t, sqlPlanLate, req.Horizon.UnixMicro(), req.Now.UnixMicro(), late, req.Limit-len(rows), first, last)
+		more, err := readSchedules(ctx, t, sqlPlanLate, append(late, req.Horizon.UnixMicro(), req.Now.UnixMicro(), first, last, req.Limit-len(rows))...)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules with late runs: %w", err)
 		}
@@ -80,7 +95,7 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	runs, err := readRuns(ctx, t, sqlPlanLateRuns, late, list(ids))
+	runs, err := readRuns(ctx, t, sqlPlanLateRuns, append(late, list(ids))...)
 	if err != nil {
 		return nil, fmt.Errorf("read late runs: %w", err)
 	}
@@ -94,6 +109,19 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 		}
 	}
 	return candidates, s.attachBacklogs(ctx, t, candidates)
+}
+
+// lateWindow are the arguments of missed.
+func lateWindow(ctx context.Context, t tx, req *schedule.PlanRequest) ([]any, error) {
+	first, last, shards := req.Term.Shard, req.Term.Shard, 0
+	if req.Term.Shards > 1 {
+		first, last, shards = 0, req.Term.Shards-1, req.Term.Shards
+	}
+	var seen int64
+	if err := t.query(ctx, sqlLeastSeen, func(scan scan) error { return scan(&seen) }, first, last); err != nil {
+		return nil, fmt.Errorf("read what was seen in time: %w", err)
+	}
+	return []any{req.Now.Add(-req.Grace).UnixMicro(), seen, first, shards}, nil
 }
 
 // attachBacklogs adds the definitions of backlogs of an older revision.
@@ -146,7 +174,13 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 		return fmt.Errorf("move cursor: %w", err)
 	}
 	if d.EndPause {
-		if _, err := p.t.exec(ctx, sqlPlanEndPause, d.ScheduleID); err != nil {
+		err := p.t.query(ctx, sqlPlanEndPause, func(scan scan) error {
+			var bucket int
+			err := scan(&bucket)
+			p.t.changed.schedule(d.ScheduleID, bucket)
+			return err
+		}, d.ScheduleID)
+		if err != nil {
 			return fmt.Errorf("end pause: %w", err)
 		}
 	}
@@ -161,11 +195,15 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 
 func (p *planning) judge(ctx context.Context, scheduleID string, j *schedule.Judgement) error {
 	if j.Fire {
-		_, err := p.t.exec(ctx, sqlJudgeFire, micros(j.FireAt), word(j.Trigger), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
-		return err
+		return p.t.query(ctx, sqlJudgeFire, p.t.changed.returned(runChanged), micros(j.FireAt), word(j.Trigger), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
 	}
 	e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
-	return p.t.query(ctx, sqlJudgeSkip, noteSkip(&p.out.Skipped, e), word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
+	note := noteSkip(&p.out.Skipped, e)
+	ended := func(scan scan) error {
+		p.t.changed.runAnywhere(runEnded, j.Key)
+		return note(scan)
+	}
+	return p.t.query(ctx, sqlJudgeSkip, ended, word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
 }
 
 // noteSkip notes the row that a settlement has ended, if it has ended one.
@@ -201,7 +239,11 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			pruned += int(n)
 		}
 		n, err := s.pruneTombstones(ctx, t, before, limit)
-		pruned += n
+		if err != nil {
+			return err
+		}
+		changes, err := pruneChanges(ctx, t, s.Now(), limit)
+		pruned += n + changes
 		return err
 	})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
@@ -12,7 +11,7 @@ import (
 
 // Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
 // once, of this one after claimed_until, as far as their owners have room.
-func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+func (s *Store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
 	var launches []schedule.Launch
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		launches = nil
@@ -52,7 +51,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 	return launches, nil
 }
 
-func readReclaimable(ctx context.Context, t tx, req *schedule.ClaimRequest) ([]schedule.Run, error) {
+func readReclaimable(ctx context.Context, t tx, req *schedule.ReclaimRequest) ([]schedule.Run, error) {
 	first, last := req.Term.Buckets()
 	window, limit := []any{req.Term.Epoch, req.Now.UnixMicro(), first, last}, max(req.Limit, 0)
 	var rooms [][2]any
@@ -76,17 +75,6 @@ func readReclaimable(ctx context.Context, t tx, req *schedule.ClaimRequest) ([]s
 	return readRuns(ctx, t, sqlReclaimable, append(window, limit, string(arg))...)
 }
 
-// NextFireAt is the earliest fire_at later than now of what does not wait.
-func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error) {
-	first, last := term.Buckets()
-	var at instant
-	err := s.readers.query(ctx, sqlNextFireAt, func(scan scan) error { return scan(&at) }, now.UnixMicro(), first, last)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read next fire_at: %w", err)
-	}
-	return at.Time, nil
-}
-
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
 func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error) {
 	first, last := term.Buckets()
@@ -95,19 +83,4 @@ func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (
 		return nil, fmt.Errorf("read cancels: %w", err)
 	}
 	return runs, nil
-}
-
-// Gauges counts what is in flight, what waits, and what is due but unclaimed.
-func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error) {
-	first, last := term.Buckets()
-	var g schedule.Gauges
-	statement, args := sqlGauges, []any{now.UnixMicro(), first, last}
-	if first == 0 && last == schedule.Buckets-1 {
-		statement, args = sqlGaugesAll, args[:1]
-	}
-	err := s.readers.query(ctx, statement, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) }, args...)
-	if err != nil {
-		return schedule.Gauges{}, fmt.Errorf("count runs: %w", err)
-	}
-	return g, nil
 }

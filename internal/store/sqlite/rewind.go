@@ -39,7 +39,10 @@ func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 		if _, err := t.exec(ctx, sqlRewind, micros(to), micros(schedule.CeilSecond(to))); err != nil {
 			return fmt.Errorf("set cursors: %w", err)
 		}
-		return nil
+		if _, err := t.exec(ctx, sqlRewindSeen, micros(to)); err != nil {
+			return fmt.Errorf("set what was seen: %w", err)
+		}
+		return loseChanges(ctx, t, to)
 	})
 	if err != nil {
 		return fmt.Errorf("rewind to %s: %w", to.Format(time.RFC3339), err)

@@ -24,20 +24,18 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 	// In flight at noon, one of them asked to cancel, and one that waits.
 	started, launching, waiting := everySecond("started", noon), everySecond("launching", noon), everySecond("waiting", noon)
 	waiting.OverlapPolicy = schedule.OverlapQueue
-	behind := slotOf(&waiting, noon)
-	behind.Key, behind.Trigger = schedule.ManualKey("waiting", "1"), schedule.TriggerManual
-	runs := []schedule.Run{slotOf(&started, noon), slotOf(&launching, noon), behind}
+	ahead := slotOf(&waiting, noon)
+	behind := ahead
+	behind.Key, behind.Trigger, behind.FireAt = schedule.ManualKey("waiting", "1"), schedule.TriggerManual, noon.Add(time.Microsecond)
+	runs := []schedule.Run{slotOf(&started, noon), slotOf(&launching, noon), ahead, behind}
 	create(t, s, started, runs[0])
 	create(t, s, launching, runs[1])
-	create(t, s, waiting, behind)
-	_, err := s.Claim(t.Context(), claimAll(term, noon), func(g schedule.OverlapGroup) []schedule.Verdict {
-		if g.OverlapKey == behind.OverlapKey {
-			return []schedule.Verdict{{Key: behind.Key, Action: schedule.VerdictWait}}
-		}
-		return claimFirst(g)
-	})
-	must(t, err)
-	_, err = s.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: runs[0].Key, To: schedule.StatusStarted, TimeoutAt: noon.Add(10 * time.Minute)}})
+	create(t, s, waiting, ahead, behind)
+	claimed := (&shard{store: s, term: term}).claim(t, behind.FireAt)
+	if len(claimed.Launches) != 3 || len(claimed.Verdicts.Waits) != 1 {
+		t.Fatalf("%d runs were claimed and %d wait, want 3 and 1", len(claimed.Launches), len(claimed.Verdicts.Waits))
+	}
+	_, err := s.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: runs[0].Key, To: schedule.StatusStarted, TimeoutAt: noon.Add(10 * time.Minute)}})
 	must(t, err)
 	_, _, err = s.ChangeRun(t.Context(), runs[0].Key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
 		return schedule.RunChange{AskCancel: schedule.ReasonCancelled, Now: noon}, nil

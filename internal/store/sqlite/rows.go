@@ -121,8 +121,17 @@ func either(t, otherwise time.Time) time.Time {
 	return t
 }
 
-// insertRuns puts down PLANNED rows; a key that is there is left as it is.
+// insertRuns inserts PLANNED rows and notes them for the leader. A key that is there
+// is left as it is.
 func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
+	for i := range runs {
+		t.changed.run(runChanged, runs[i].Key, schedule.Bucket(runs[i].OverlapKey))
+	}
+	return insertUnnoted(ctx, t, runs, now)
+}
+
+// insertUnnoted is insertRuns without a note for the leader.
+func insertUnnoted(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
 	args := make([]any, 0, 22*manyRows)
 	for len(runs) > 0 {
 		statement, n := portion(sqlInsertRun, sqlInsertRuns, len(runs))

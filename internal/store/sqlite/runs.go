@@ -38,9 +38,6 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 	if err != nil {
 		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
 	}
-	if moved {
-		s.bounds.Put(after.FireAt)
-	}
 	if wake {
 		s.wakes.call()
 	}
@@ -97,6 +94,9 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))
 		if err != nil {
 			return after, false, fmt.Errorf("ask for cancel: %w", err)
+		}
+		if n == 1 {
+			t.changed.run(cancelRequested, run.Key, schedule.Bucket(run.OverlapKey))
 		}
 		moved = moved || n == 1
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules reads the named schedules, tombstones included, hands them to
@@ -18,7 +17,6 @@ import (
 // nothing and comes back as it is.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
-	var first time.Time // of the rows that were put down
 	var wakes bool
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -39,14 +37,13 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
-		first, wakes = time.Time{}, false
+		wakes = false
 		asked := make(map[string]bool, len(ids))
 		for _, id := range ids {
 			asked[id] = true
 		}
 		for i := range changes {
 			c := &changes[i]
-			first = seen.Earliest(c.Runs, first)
 			wakes = wakes || len(c.Runs) > 0 // all else is for the planner, which comes at its tick
 			if !asked[c.ScheduleID] {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
@@ -66,7 +63,6 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	if refused != nil {
 		return refused
 	}
-	s.bounds.Put(first)
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
 	}
@@ -184,12 +180,13 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 		}
 	}
 	if !c.DropPlannedAfter.IsZero() {
-		if _, err := t.exec(ctx, sqlDropPlanned, c.ScheduleID, c.DropPlannedAfter.UnixMicro()); err != nil {
+		err := t.query(ctx, sqlDropPlanned, t.changed.returned(runEnded), c.ScheduleID, c.DropPlannedAfter.UnixMicro())
+		if err != nil {
 			return fmt.Errorf("drop planned runs: %w", err)
 		}
 	}
 	if c.EndDue.To != "" {
-		_, err := t.exec(ctx, sqlEndDue, string(c.EndDue.To), word(c.EndDue.Reason), c.Now.UnixMicro(), c.ScheduleID, c.EndRest)
+		err := t.query(ctx, sqlEndDue, t.changed.returned(runEnded), string(c.EndDue.To), word(c.EndDue.Reason), c.Now.UnixMicro(), c.ScheduleID, c.EndRest)
 		if err != nil {
 			return fmt.Errorf("end due runs: %w", err)
 		}
@@ -207,6 +204,15 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	args, err := scheduleArgs(c.Row, c.Now)
 	if err != nil {
 		return err
+	}
+	err = t.query(ctx, sqlScheduleBucket, func(scan scan) error {
+		var before int
+		err := scan(&before)
+		t.changed.schedule(c.ScheduleID, before, schedule.Bucket(c.Row.QualifiedOverlapKey()))
+		return err
+	}, c.ScheduleID)
+	if err != nil {
+		return fmt.Errorf("read its bucket: %w", err)
 	}
 	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
 		return fmt.Errorf("write row: %w", err)

@@ -108,6 +108,9 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now ti
 	if err != nil {
 		return false, fmt.Errorf("settle run %s to %s: %w", e.Key, e.To, err)
 	}
+	if n == 1 && e.To.Terminal() {
+		t.changed.runAnywhere(runEnded, e.Key)
+	}
 	return n == 1, nil
 }
 
@@ -198,6 +201,7 @@ func endSwept(ctx context.Context, t tx, r *schedule.Run) error {
 	if err != nil {
 		return fmt.Errorf("end run %s: %w", r.Key, err)
 	}
+	t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))
 	if r.Status != schedule.StatusCancelled {
 		return nil
 	}

@@ -41,11 +41,11 @@ const (
  WHERE e.backfill_id = j.value AND NOT e.settled GROUP BY 1, 2, 3`
 
 	unsettledKeys         = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
-	sqlBackfillDrop       = `DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+	sqlBackfillDrop       = `DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED' RETURNING idempotency_key, shard`
 	sqlBackfillEndPlanned = `UPDATE schedule_runs SET status = 'CANCELLED', reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
- WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED' RETURNING idempotency_key, shard`
 	sqlBackfillAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?3, cancel_reason = ?2, updated_at = ?3
- WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND ` + inFlight
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND ` + inFlight + ` RETURNING idempotency_key, shard`
 
 	// What the rows of slots come to, whatever they were brought about by, but for
 	// runs by hand. ?2 = the slots.

@@ -8,26 +8,34 @@ const (
    AND s.shard BETWEEN ?4 AND ?5
  ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
 
-	// Schedules that are not due to be planned, but have rows that nobody judged
-	// in time. One that is in quarantine waits for its own turn. The bucket is the
-	// schedule's: its rows may be of another, from before an edit.
+	// sqlLeastSeen is the least seen_until of the shards from ?1 to ?2; 0: one of them
+	// has seen nothing.
+	sqlLeastSeen = `SELECT CASE WHEN count(seen_until) > ?2 - ?1 THEN min(seen_until) ELSE 0 END FROM leaders WHERE shard BETWEEN ?1 AND ?2`
+
+	// missed slots are those that no leader has looked at in time: both fire_at and
+	// run_at are later than the grace (?1 = now - grace), and fire_at is after
+	// seen_until of the slot's shard. ?2 = sqlLeastSeen, where the walk through the
+	// index begins. The shard follows from the bucket (see Term.Buckets): ?4 is the
+	// number of shards and ?3 is 0. With a single shard ?3 is its number and ?4 is 0.
+	missed = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1 AND r.fire_at > ?2
+   AND r.trigger = 'schedule' AND r.run_at < ?1
+   AND r.fire_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + r.shard * ?4 / 1024), 0)`
+
+	// Schedules that are not due to be planned, but have missed slots. One that is in
+	// quarantine waits for its own turn. The bucket is the schedule's: its rows may be
+	// of another, from before an edit. ?5 = the horizon, ?6 = now.
 	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
   SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r INDEXED BY schedule_runs_due
-   WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?3
-     AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?3
-   GROUP BY r.schedule_id) late
+   WHERE ` + missed + ` GROUP BY r.schedule_id) late
  CROSS JOIN schedules s ON s.schedule_id = late.schedule_id
- WHERE (s.plan_at IS NULL OR s.plan_at > ?1) AND s.plan_failures = 0
-   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
-   AND s.shard BETWEEN ?5 AND ?6
- ORDER BY late.oldest, s.schedule_id LIMIT ?4`
+ WHERE (s.plan_at IS NULL OR s.plan_at > ?5) AND s.plan_failures = 0
+   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?6)
+   AND s.shard BETWEEN ?7 AND ?8
+ ORDER BY late.oldest, s.schedule_id LIMIT ?9`
 
-	// By schedule_runs_due: the few rows of all schedules that are late. Later
-	// than the grace means that both fire_at and run_at are.
+	// By schedule_runs_due: the few rows of all schedules that are late.
 	sqlPlanLateRuns = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + `
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1
-   AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?1
-   AND r.schedule_id IN (SELECT value FROM json_each(?2))
+ WHERE ` + missed + ` AND r.schedule_id IN (SELECT value FROM json_each(?5))
  ORDER BY r.run_at, r.idempotency_key`
 
 	// The slots since the beginning of an open backlog that have a row.
@@ -47,10 +55,10 @@ const (
 	sqlPlanSchedule = `UPDATE schedules SET next_run_at = ?, plan_at = ?, backlog_from = ?, backlog_until = ?,
  backlog_revision = ?, backlog_at = ?, plan_failures = 0 WHERE schedule_id = ?`
 	sqlPlanFailed   = `UPDATE schedules SET plan_at = ?, plan_failures = ? WHERE schedule_id = ?`
-	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ?`
+	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
 
 	sqlJudgeFire = `UPDATE schedule_runs SET fire_at = COALESCE(?1, fire_at), trigger = COALESCE(?2, trigger), judged_at = ?3,
- updated_at = ?3 WHERE idempotency_key = ?4 AND schedule_id = ?5 AND status = 'PLANNED'`
+ updated_at = ?3 WHERE idempotency_key = ?4 AND schedule_id = ?5 AND status = 'PLANNED' RETURNING idempotency_key, shard`
 	sqlJudgeSkip = `UPDATE schedule_runs SET status = 'SKIPPED', reason = ?1, judged_at = ?2, completed_at = ?2, updated_at = ?2
  WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED' RETURNING schedule_id, run_at`
 )
@@ -112,6 +120,9 @@ SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + 
 
 	// The cursor need not be a slot: the planner begins at the first one from there.
 	sqlRewind = `UPDATE schedules SET next_run_at = ?2, plan_at = ?1` + rewound
+
+	// What lies ahead was not looked at by the new clock.
+	sqlRewindSeen = `UPDATE leaders SET seen_until = ?1 WHERE seen_until > ?1`
 
 	rewound = `
 WHERE deleted_at IS NULL AND NOT (paused = 1 AND (paused_until IS NULL OR paused_until > ?1))

@@ -42,7 +42,10 @@ const (
 	sqlQuotaCount = `SELECT s.user_id, count(*) FROM json_each(?) j CROSS JOIN schedules s ON s.user_id = j.value
  WHERE s.deleted_at IS NULL GROUP BY s.user_id ORDER BY s.user_id`
 
-	sqlSchedules   = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+	sqlSchedules = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+	// sqlScheduleBucket comes before sqlUpsertSchedule: the bucket may change.
+	sqlScheduleBucket = `SELECT shard FROM schedules WHERE schedule_id = ?`
+
 	sqlManaged     = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
 	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
 
@@ -55,12 +58,12 @@ const (
   WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)`
 
 	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_history
- WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup')`
+ WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup') RETURNING idempotency_key, shard`
 	sqlEndDue = `UPDATE schedule_runs SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
  WHERE rowid IN (SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_planned WHERE schedule_id = ?4 AND status = 'PLANNED' AND ` + apart + `
   UNION ALL SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_history
    WHERE schedule_id = ?4 AND run_at >= ` + firstDue + ` AND status = 'PLANNED' AND ` + onTime + `)
-  AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup'))`
+  AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup')) RETURNING idempotency_key, shard`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`

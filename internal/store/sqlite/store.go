@@ -11,6 +11,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/store/revision"
-	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -47,8 +47,7 @@ type Store struct {
 	definitions revision.Cache
 	places      places
 	wakes       wakes
-	bounds      seen.Bounds
-	crowded     seen.Terms // whose last claim took turns and filled its limit
+	opening     string // of the file, drawn at random: see position
 
 	close    sync.Once
 	closed   chan struct{}
@@ -82,7 +81,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(joinClose(err, r.db.Close), w.close))
 	}
 	s := &Store{
-		log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
+		opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
 		closed: make(chan struct{}),
 	}
 	s.clock = newClock(opts, s.log)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 )
@@ -27,6 +28,7 @@ func TestTicksInABubble(t *testing.T) {
 		start := s.Now()
 		term := lead(t, s, start)
 		create(t, s, everySecond("each-second", start))
+		l := shard{store: s, term: term}
 		var woken atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
 		listened := make(chan error, 1)
@@ -40,10 +42,7 @@ func TestTicksInABubble(t *testing.T) {
 			if _, err := s.Plan(ctx, schedule.PlanRequest{Term: term, Now: now, Horizon: now, Grace: time.Minute, Limit: 10}, planOne); err != nil {
 				t.Fatal(err)
 			}
-			claimed, err := s.Claim(ctx, claimAll(term, now), claimFirst)
-			if err != nil {
-				t.Fatal(err)
-			}
+			claimed := l.claim(t, now)
 			for _, l := range claimed.Launches {
 				launched++
 				_, err := s.SettleLaunched(ctx, now, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess, LaunchedAt: now}})
@@ -113,10 +112,7 @@ func TestARunWhoseDefinitionCannotBeReadEndsAndHarmsNoOther(t *testing.T) {
 	}
 	write(t, path, `UPDATE schedule_revisions SET definition = '{' WHERE schedule_id = 'broken'`)
 
-	result, err := s.Claim(t.Context(), claimAll(term, noon), claimFirst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := (&shard{store: s, term: term}).claim(t, noon)
 	if len(result.Launches) != 1 || result.Launches[0].Run.Key != keys[1] {
 		t.Errorf("the sound one is launched, got %+v", result.Launches)
 	}
@@ -211,8 +207,51 @@ func create(t testing.TB, s *sqlite.Store, row schedule.Schedule, runs ...schedu
 	}
 }
 
-func claimAll(term schedule.Term, now time.Time) schedule.ClaimRequest {
-	return schedule.ClaimRequest{Term: term, Now: now, Limit: 100, Grace: time.Minute, Lease: 30 * time.Second, RetryFor: 10 * time.Minute}
+// shard is what a worker keeps of a term.
+type shard struct {
+	store    *sqlite.Store
+	term     schedule.Term
+	state    *ledger.ShardState
+	position ledger.Position
+	loaded   time.Time // the end of the window
+}
+
+// claim is one pass.
+func (l *shard) claim(t testing.TB, now time.Time) ledger.Claimed {
+	t.Helper()
+	claimed, err := l.pass(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(claimed.Missing) > 0 || len(claimed.Refused) > 0 {
+		t.Errorf("missing %v, refused %v, want none", claimed.Missing, claimed.Refused)
+	}
+	return claimed
+}
+
+func (l *shard) pass(ctx context.Context, now time.Time) (ledger.Claimed, error) {
+	if l.state == nil || now.After(l.loaded) {
+		open, err := l.store.LoadOpen(ctx, l.term, l.loaded, now)
+		if err != nil {
+			return ledger.Claimed{}, err
+		}
+		if l.state == nil {
+			l.state, l.position = ledger.Rebuild(l.term.Epoch, &open, now), open.Position
+		}
+		l.state.Load(&open)
+		l.state.LoadedUntil(now)
+		l.loaded = now
+	}
+	claim := &ledger.Claim{State: l.state, Pass: ledger.Pass{Now: now, Grace: time.Minute, Limit: 1000}}
+	claimed, err := l.store.Claim(ctx, ledger.ClaimRequest{
+		Term: l.term, Now: now, Position: l.position, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
+	}, claim)
+	if err != nil {
+		return claimed, err
+	}
+	l.state.Commit(claimed.Verdicts)
+	l.position = claimed.Position
+	return claimed, nil
 }
 
 // write changes the file behind the store's back.

@@ -78,8 +78,9 @@ func (w *writer) give() { <-w.turn }
 // tx is a transaction under way. Its statements are not interrupted one by one
 // (that costs a goroutine each, and they are short); it ends between them.
 type tx struct {
-	w     *writer
-	ended func() error // of the caller's context
+	w       *writer
+	ended   func() error // of the caller's context
+	changed changed      // see Store.write
 }
 
 // transact runs body in one transaction that begins by taking the write lock.
@@ -91,7 +92,7 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 	if err := w.checkFile(); err != nil {
 		return err
 	}
-	t := tx{w: w, ended: ctx.Err}
+	t := tx{w: w, ended: ctx.Err, changed: make(changed)}
 	steady := context.WithoutCancel(ctx)
 	if _, err := t.exec(ctx, sqlBegin); err != nil { // may wait for another process
 		if ctx.Err() != nil {
@@ -231,9 +232,15 @@ func (w *writer) close() error {
 }
 
 // write runs body in one transaction, and again while another process holds
-// the file's lock, for up to five seconds. What body collects it must begin
-// anew.
-func (s *Store) write(ctx context.Context, body func(context.Context, tx) error) error {
+// the file's lock, for up to five seconds. What body collects must start empty
+// each time. What it has noted in tx.changed is written before the commit.
+func (s *Store) write(ctx context.Context, change func(context.Context, tx) error) error {
+	body := func(ctx context.Context, t tx) error {
+		if err := change(ctx, t); err != nil {
+			return err
+		}
+		return t.writeChanges(ctx, s.Now())
+	}
 	err := s.writer.transact(ctx, body)
 	if isBusy(err) {
 		until := time.Now().Add(patience)

@@ -40,9 +40,8 @@ const (
 	siteReclaim
 	siteSettle
 	siteSweep
-	siteNext
+	siteLoadOpen
 	siteCancelsDue
-	siteGauges
 	siteTakeover
 	siteRenew
 	siteResign
@@ -76,7 +75,7 @@ const (
 )
 
 var siteNames = [sites]string{
-	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
+	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancels due",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
@@ -91,6 +90,7 @@ var rare = func() (times [sites]int) {
 	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants} {
 		times[s] = 25
 	}
+	times[siteChangeRun] = 4
 	return times
 }()
 

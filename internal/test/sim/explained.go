@@ -68,6 +68,7 @@ func (w *world) explainedAs(id string, f *life, at time.Time, a *explain.Answer)
 func verdictOf(r *schedule.Run) (explain.Verdict, explain.Why) {
 	return map[schedule.Status]explain.Verdict{
 		"SUCCESS": explain.VerdictRan, "FAILED": explain.VerdictFailed, "SKIPPED": explain.VerdictSkipped, "CANCELLED": explain.VerdictCancelled,
+		"PLANNED": explain.VerdictWillFire, // later than the world was watched
 	}[r.Status], explain.Why(r.Reason)
 }
 

@@ -50,18 +50,24 @@ var mutants = []struct {
 	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
 		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
 	}, {
-		"internal/store/memory/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
+		"internal/store/memory/claim.go", `if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {`, `if false {`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
 		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
 	}}},
 	{"a row that is only planned is sent", []edit{{
-		"worker/fire.go", `return ledger.JudgeOverlap(g)`,
-		`for i := range g.Due {
-			req := (&schedule.Launch{Run: g.Due[i], Definition: &schedule.Definition{WorkflowID: g.Due[i].WorkflowID, Version: g.Due[i].Version, UserID: g.Due[i].UserID}}).StartRequest()
+		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
+		`	m := &t.memory
+	for run := range m.state.All() {
+		if run.Status == schedule.StatusPlanned && !run.Waiting && !run.FireAt.After(now) {
+			req := (&schedule.Launch{
+				Run:        schedule.Run{Key: run.Key, ScheduleID: run.ScheduleID, Revision: run.Revision, RunAt: run.RunAt, FireAt: run.FireAt, Trigger: run.Trigger},
+				Definition: &schedule.Definition{WorkflowID: "w", Version: 1, UserID: schedule.Owner(run.OverlapKey)},
+			}).StartRequest()
 			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
 		}
-		return ledger.JudgeOverlap(g)`,
+	}
+	claim := &ledger.Claim{`,
 	}, {
 		"internal/ledger/begin.go", `case r.Status != schedule.StatusLaunching:`, `case r.Status != schedule.StatusLaunching && r.Status != schedule.StatusPlanned:`,
 	}}},
@@ -97,14 +103,40 @@ var mutants = []struct {
 	{"a status may move backwards", []edit{{
 		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
 	}}},
-	{"a claim does not look whether its row is still planned", []edit{{
-		"internal/store/memory/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
+	{"a claim reads no changes", []edit{{
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
+	}}},
+	{"a claim reads no changes and does not look whether its row is still planned", []edit{{
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
 	}, {
-		"internal/store/memory/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
-	}, {
-		"internal/store/memory/claim.go", "for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {", "for r := range c.live.all() {",
-	}, {
-		"internal/store/memory/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
+		"internal/store/memory/claim.go", `planned := func(r *schedule.Run) bool { return r.Status == schedule.StatusPlanned }`, `planned := func(*schedule.Run) bool { return true }`,
+	}}},
+	{"a claim that may have been committed is taken as failed", []edit{{
+		"worker/claim.go", `m.state.Discard() // whether it was committed is not known`, ``,
+	}}},
+	{"a run that has ended is kept in flight", []edit{{
+		"internal/ledger/changes.go", "if r := s.runs[key]; r != nil {\n			s.forget(r)", "if r := s.runs[key]; r != nil && r.flight == nil {\n			s.forget(r)",
+	}}},
+	{"a takeover does not load runs that wait", []edit{{
+		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {`, `range eachOf(&s.live.launching, &s.live.started) {`,
+	}}},
+	{"a takeover does not load runs in flight", []edit{{
+		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {`, `range eachOf(&s.live.waiting) {`,
+	}}},
+	{"seen_until passes a missed slot without a verdict", []edit{{
+		"internal/ledger/state.go", `until = min(until, r.fireAt-1)`, `_ = r`,
+	}}},
+	{"a run ends without a change", []edit{{
+		"internal/store/memory/changes.go", "	case after.Status.Terminal():\n		t.noteRun(runEnded, after)", "	case after.Status.Terminal():",
+	}}},
+	{"a run is inserted without a change", []edit{{
+		"internal/store/memory/transaction.go", `if t.planUntil.IsZero() || !row.FireAt.After(t.planUntil) {`, `if false {`,
+	}}},
+	{"a schedule is changed without a change", []edit{{
+		"internal/store/memory/changes.go", `t.changed.schedules[after.ScheduleID] = true`, ``,
+	}}},
+	{"changes that were deleted are not missed", []edit{{
+		"internal/store/memory/changes.go", `if err != nil || n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
 	}}},
 	{"rows are pruned as soon as they have ended", []edit{{
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
@@ -209,7 +241,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			binary := build(t, root, m.edits)
+			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()
 			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestWorlds", "-test.timeout", "5m",
 				"-sim.failfast", "-sim.seeds", fmt.Sprint(mutantSeeds)).CombinedOutput()
@@ -255,8 +287,8 @@ func spoil(t *testing.T, root string, edits []edit) (replaced map[string]string)
 	return replaced
 }
 
-// build makes the simulator of a source with a bug.
-func build(t *testing.T, root string, edits []edit) (binary string) {
+// build makes the test binary of a package, in a source with a bug.
+func build(t *testing.T, root string, edits []edit, pkg string) (binary string) {
 	t.Helper()
 	dir, replaced := t.TempDir(), spoil(t, root, edits)
 	overlay := filepath.Join(dir, "overlay.json")
@@ -268,7 +300,7 @@ func build(t *testing.T, root string, edits []edit) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "sim.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-overlay", overlay, "-o", binary, "./internal/test/sim")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-overlay", overlay, "-o", binary, pkg)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

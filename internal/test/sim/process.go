@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -92,7 +93,7 @@ func (p *process) run() {
 	}
 	err := worker.New(worker.Options{
 		ID: p.name, Plans: s, Fires: s, Backfills: backfills, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
-		Now: p.now, Logger: quiet, Metrics: workerMetrics,
+		Now: p.now, Logger: slog.New(defects{w: p.world}), Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
 			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches,
@@ -106,6 +107,25 @@ func (p *process) run() {
 	if err != nil && !p.dead.Load() {
 		p.violation("worker %s ended by itself: %v", p.name, err)
 	}
+}
+
+// defects is a log of a worker: what must never be in it breaks a promise.
+type defects struct {
+	slog.Handler // nil: nothing else is kept
+	w            *world
+}
+
+func (defects) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (d defects) WithAttrs([]slog.Attr) slog.Handler             { return d }
+func (d defects) WithGroup(string) slog.Handler                  { return d }
+
+func (d defects) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "differs from the tables") || strings.Contains(r.Message, "refused claims") {
+		line := r.Message
+		r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+		d.w.violation("%s", line)
+	}
+	return nil
 }
 
 // electors campaign for one shard each.

@@ -20,6 +20,8 @@ type profile struct {
 	grants, requireGrant             bool       // schedules name grants; nothing runs without one
 	backfills                        bool
 	incidents                        bool // of the executor
+	changes                          int  // how many the ledger keeps; 0: more than a world has
+	repeats                          bool // changes come again after a rebuild
 	plain                            bool // nothing else goes wrong
 }
 
@@ -61,6 +63,7 @@ func newProfile(d dice) profile {
 		}
 	}
 	p.incidents = d.of(23).perMille(400)
+	p.changes, p.repeats = pick(d.of(24), 0, 0, 3), d.of(25).perMille(300)
 	if d.of(18).perMille(100) {
 		p.plain, p.rates, p.strikes = true, [kinds]int{}, 0
 	}

@@ -19,7 +19,7 @@ var shardMutants = []struct {
 	edits []edit
 }{
 	{"verdicts are entered before the commit", []edit{{
-		"internal/ledger/judge.go", "	j.claim()\n	return j.out\n", "	j.claim()\n	s.Commit(j.out)\n	return j.out\n",
+		"internal/ledger/judge.go", "	j.claim()\n	return j.out, nil\n", "	j.claim()\n	s.Commit(j.out)\n	return j.out, nil\n",
 	}}},
 	{"a commit with unknown result is taken as failed", []edit{{
 		"internal/ledger/state.go", `func (s *ShardState) Discard() { s.stale = true }`, `func (s *ShardState) Discard() {}`,
@@ -28,10 +28,10 @@ var shardMutants = []struct {
 		"internal/ledger/changes.go", "if r := s.runs[key]; r != nil {\n			s.forget(r)", "if r := s.runs[key]; r != nil && r.flight == nil {\n			s.forget(r)",
 	}}},
 	{"a rebuild does not load runs that wait", []edit{{
-		"internal/ledger/state.go", `if s.runs[r.Key] == nil {`, `if s.runs[r.Key] == nil && !r.Waiting {`,
+		"internal/ledger/state.go", `r := &open.Runs[i]; s.runs[r.Key] == nil {`, `r := &open.Runs[i]; s.runs[r.Key] == nil && !r.Waiting {`,
 	}}},
 	{"a rebuild does not load runs in flight of older epochs", []edit{{
-		"internal/ledger/state.go", `if s.runs[r.Key] == nil {`, `if s.runs[r.Key] == nil && (!r.Status.InFlight() || r.Epoch == s.epoch) {`,
+		"internal/ledger/state.go", `r := &open.Runs[i]; s.runs[r.Key] == nil {`, `r := &open.Runs[i]; s.runs[r.Key] == nil && (!r.Status.InFlight() || r.Epoch == s.epoch) {`,
 	}}},
 	{"owners do not alternate", []edit{{
 		"internal/ledger/share.go", `case a.taken != b.taken:`, `case false:`,
@@ -40,10 +40,10 @@ var shardMutants = []struct {
 		"internal/ledger/share.go", `case t.taken == t.room:`, `case false:`,
 	}}},
 	{"a claim does not read changes", []edit{{
-		"internal/ledger/changes.go", "	s.Apply(changes)\n	return s.Judge(p), nil", "	_ = changes\n	return s.Judge(p), nil",
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
 	}}},
 	{"a blocker is gone, and changes are not read again", []edit{{
-		"internal/ledger/changes.go", "	changes, err := read.Changes()\n	if err != nil {\n		return Verdicts{}, nil,", "	changes := Changes{Ended: gone}\n	if err != nil {\n		return Verdicts{}, nil,",
+		"internal/ledger/claim.go", "	changes, err := read.Changes()\n	if err != nil {\n		return Verdicts{}, fmt.Errorf(\"read changes again", "	changes := Changes{Ended: gone}\n	if err != nil {\n		return Verdicts{}, fmt.Errorf(\"read changes again",
 	}}},
 	{"a run is skipped before its fire_at", []edit{{
 		"internal/ledger/overlap.go", `if r.fireAt > g.now {`, `if false {`,
@@ -67,7 +67,8 @@ var shardMutants = []struct {
 	}}},
 }
 
-// TestSeededBugsOfTheShardStateAreFound builds the simulator once for each bug.
+// TestSeededBugsOfTheShardStateAreFound builds the tests of the memory store once for
+// each bug.
 func TestSeededBugsOfTheShardStateAreFound(t *testing.T) {
 	if !*mutate {
 		t.Skip("make sim-mutants")
@@ -78,7 +79,7 @@ func TestSeededBugsOfTheShardStateAreFound(t *testing.T) {
 	}
 	for _, m := range shardMutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			binary, began := build(t, root, m.edits), time.Now()
+			binary, began := build(t, root, m.edits, "./internal/store/memory"), time.Now()
 			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestShardStateAgreesWithTheStore$", "-test.timeout", "5m",
 				"-rapid.checks", fmt.Sprint(shardHistories), "-rapid.nofailfile", "-rapid.shrinktime", "1ms").CombinedOutput()
 			if err == nil {

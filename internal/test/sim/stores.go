@@ -3,8 +3,10 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"strconv"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -45,18 +47,47 @@ func (s store) Prune(ctx context.Context, term schedule.Term, before time.Time, 
 	return n, err
 }
 
-func (s store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (out schedule.ClaimResult, err error) {
-	err = s.lead(ctx, siteClaim, req.Term, shard(req.Term), func() (err error) {
-		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, judge)
+func (s store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
+	err = s.tell(ctx, siteLoadOpen, shard(term), func() (err error) {
+		open, err = s.ledger.LoadOpen(context.WithoutCancel(ctx), term, from, until)
 		return err
 	})
 	if err != nil {
-		return schedule.ClaimResult{}, err
+		return ledger.Open{}, err
+	}
+	open.Position = s.repeated(open.Position)
+	return open, nil
+}
+
+// repeated is a position some changes before: they come again. It is one that the
+// ledger still has.
+func (s store) repeated(p ledger.Position) ledger.Position {
+	n, err := strconv.Atoi(string(p))
+	if err != nil || !s.profile.repeats {
+		return p
+	}
+	back := 6
+	if s.profile.changes > 0 {
+		back = min(back, s.profile.changes)
+	}
+	return ledger.Position(strconv.Itoa(max(0, n-s.dice.of(uint64(n)).below(back))))
+}
+
+func (s store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (out ledger.Claimed, err error) {
+	err = s.lead(ctx, siteClaim, req.Term, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, claim)
+		if len(out.Missing) > 0 {
+			s.violation("%s has judged %d runs that were not as its state has them", s.name, len(out.Missing))
+		}
+		return err
+	})
+	if err != nil {
+		return ledger.Claimed{}, err
 	}
 	return out, nil
 }
 
-func (s store) Reclaim(ctx context.Context, req schedule.ClaimRequest) (out []schedule.Launch, err error) {
+func (s store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) (out []schedule.Launch, err error) {
 	err = s.lead(ctx, siteReclaim, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Reclaim(context.WithoutCancel(ctx), req)
 		return err
@@ -87,14 +118,6 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []sche
 	return out, err
 }
 
-func (s store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (next time.Time, err error) {
-	err = s.tell(ctx, siteNext, shard(term), func() (err error) {
-		next, err = s.ledger.NextFireAt(context.WithoutCancel(ctx), term, now)
-		return err
-	})
-	return next, err
-}
-
 func (s store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
 	err = s.tell(ctx, siteCancelsDue, shard(term), func() (err error) {
 		runs, err = s.ledger.CancelsDue(context.WithoutCancel(ctx), term, limit)
@@ -104,14 +127,6 @@ func (s store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (r
 		return nil, err
 	}
 	return runs, nil
-}
-
-func (s store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (g schedule.Gauges, err error) {
-	err = s.tell(ctx, siteGauges, shard(term), func() (err error) {
-		g, err = s.ledger.Gauges(context.WithoutCancel(ctx), term, now)
-		return err
-	})
-	return g, err
 }
 
 func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) (out []schedule.BeginResult, err error) {

@@ -92,7 +92,7 @@ func newWorld(seed uint64, o Options) *world {
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
-	w.ledger = memory.New(memory.Options{Clock: time.Now, Watch: memory.Watch{
+	w.ledger = memory.New(memory.Options{Clock: time.Now, Changes: w.profile.changes, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
 		Backfill: w.watch.backfill, Commit: w.watch.commit,
 	}})

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -11,15 +10,14 @@ import (
 var arms = []check{
 	{"rows that fall due within Ahead are claimed early, later ones are not", armWithinAhead},
 	{"armed rows come after those that are due, whatever their priority", armAfterDue},
-	{"judge is told what the time is, and rows that it leaves alone stay", armJudged},
-	{"a row that is only close is not stamped as seen", armNotStamped},
+	{"a row that is only close stays as it is while another of its group is due", armJudged},
+	{"seen_until does not pass now, whatever is close", armNotSeen},
 	{"a row that is only close and blocked takes nobody's place", armNotBlocked},
 	{"a row whose definition is missing does not end before its fire_at", armWithoutDefinition},
-	{"the judge is shown what fires at the same instant under the same key, also beyond the limit", armRival},
 }
 
-func ahead(d time.Duration) func(*schedule.ClaimRequest) {
-	return func(req *schedule.ClaimRequest) { req.Ahead = d }
+func ahead(d time.Duration) func(*claimRequest) {
+	return func(req *claimRequest) { req.Ahead = d }
 }
 
 func armWithinAhead(r *rig) {
@@ -46,7 +44,7 @@ func armAfterDue(r *rig) {
 	r.add(soon, caughtUp)
 	var got []schedule.Key
 	for range 2 {
-		got = append(got, launched(r.claim(ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 1 }))...)
+		got = append(got, launched(r.claim(ahead(time.Second), func(req *claimRequest) { req.Limit = 1 }))...)
 	}
 	equal(r, "launched", got, []schedule.Key{caughtUp.Key, soon.Key})
 }
@@ -56,30 +54,25 @@ func armJudged(r *rig) {
 	s := r.create("skip", withPolicy(schedule.OverlapSkip))
 	due, soon := r.due(s, 1), r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
 	r.add(due, soon)
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		r.hold(g.Now.Equal(r.now), "the time is the claim's now, got %s", g.Now)
-		keys := keysOf(g.Due)
-		r.hold(len(keys) == 2 && slices.Contains(keys, due.Key) && slices.Contains(keys, soon.Key), "both rows are shown, got %d", len(keys))
-		return []schedule.Verdict{{Key: due.Key, Action: schedule.VerdictClaim}}
-	}, ahead(time.Second))
+	result := r.claim(ahead(time.Second))
 	equal(r, "launched", launched(result), []schedule.Key{due.Key})
 	r.untouched(soon)
 
 	alone := r.create("alone", withPolicy(schedule.OverlapSkip))
 	armed := r.slot(alone, r.at(time.Second))
 	r.add(armed)
-	r.claimBy(claimEverything, ahead(time.Second))
+	r.claim(ahead(time.Second))
 	r.stand([]schedule.Run{armed, soon}, "LAUNCHING", "PLANNED")
 }
 
-func armNotStamped(r *rig) {
+func armNotSeen(r *rig) {
 	r.lead()
 	s := r.create("allow")
 	due, soon := r.due(s, 1), r.slot(s, r.at(time.Millisecond*1000))
 	r.add(due, soon)
-	result := r.claim(ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	result := r.claim(ahead(time.Second), func(req *claimRequest) { req.Limit = 0 })
 	r.hold(result.More, "a due row is left")
-	r.hold(r.ledger(due.Key).JudgedAt.Equal(r.now), "it was seen")
+	r.hold(r.seenUntil().Equal(r.now), "seen_until is now, got %s", r.seenUntil())
 	r.untouched(soon)
 }
 
@@ -92,29 +85,11 @@ func armNotBlocked(r *rig) {
 	blocked := r.slot(busy, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
 	next := r.slot(free, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(2 * time.Millisecond) })
 	r.add(blocked, next)
-	one := func(req *schedule.ClaimRequest) { req.Limit = 1 }
+	one := func(req *claimRequest) { req.Limit = 1 }
 	result := r.claim(ahead(time.Second), one)
 	equal(r, "launched", launched(result), []schedule.Key{next.Key})
 	r.hold(!result.More, "nothing else could be claimed")
 	r.untouched(blocked)
-}
-
-func armRival(r *rig) {
-	r.lead()
-	shared := func(s *schedule.Schedule) { s.OverlapKey = r.id("shared") }
-	soon := func(s schedule.Schedule) schedule.Run {
-		return r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
-	}
-	skipping := soon(r.create("skipping", withPolicy(schedule.OverlapSkip), shared))
-	replacing := soon(r.create("replacing", withPolicy(schedule.OverlapReplace), shared))
-	r.add(skipping, replacing)
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		r.hold(len(g.Due) == 2, "both rows are shown, got %d", len(g.Due))
-		return nil
-	}, ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 1 })
-	equal(r, "launched", launched(result), nil)
-	r.untouched(skipping)
-	r.untouched(replacing)
 }
 
 func armWithoutDefinition(r *rig) {

@@ -135,7 +135,7 @@ func (r *rig) bring(run schedule.Run, to schedule.Status, edits ...func(*schedul
 	if r.term.Epoch == 0 {
 		r.lead()
 	}
-	patient := func(req *schedule.ClaimRequest) { req.Grace = 1000 * time.Hour }
+	patient := func(req *claimRequest) { req.Grace = 1000 * time.Hour }
 	r.hold(slices.Contains(launched(r.claim(patient)), run.Key), "the run that was added is claimed")
 	if to != schedule.StatusLaunching {
 		settlement := schedule.Settlement{Key: run.Key, To: to}
@@ -145,28 +145,6 @@ func (r *rig) bring(run schedule.Run, to schedule.Status, edits ...func(*schedul
 		r.hold(r.settle(settlement)[0], "LAUNCHING becomes %s", to)
 	}
 	return r.ledger(run.Key)
-}
-
-// claimRequest is one of the rig's term, at its now, for more than there is.
-func (r *rig) claimRequest() schedule.ClaimRequest {
-	return schedule.ClaimRequest{Term: r.term, Now: r.now, Limit: 1000, Grace: grace, Lease: lease, RetryFor: retryFor, LoneUnjudged: r.lone}
-}
-
-// claim claims all that is due, judged by the suite's own judge.
-func (r *rig) claim(edits ...func(*schedule.ClaimRequest)) schedule.ClaimResult {
-	r.Helper()
-	return r.claimBy(judge, edits...)
-}
-
-func (r *rig) claimBy(judge func(schedule.OverlapGroup) []schedule.Verdict, edits ...func(*schedule.ClaimRequest)) schedule.ClaimResult {
-	r.Helper()
-	req := r.claimRequest()
-	for _, edit := range edits {
-		edit(&req)
-	}
-	result, err := r.Claim(r.ctx, req, judge)
-	r.ok(err, "claim")
-	return result
 }
 
 // settle settles at the rig's now.
@@ -243,10 +221,4 @@ func keysOf(runs []schedule.Run) []schedule.Key {
 }
 
 // launched are the keys that a claim launched, in its order.
-func launched(c schedule.ClaimResult) []schedule.Key {
-	keys := make([]schedule.Key, len(c.Launches))
-	for i := range c.Launches {
-		keys[i] = c.Launches[i].Run.Key
-	}
-	return keys
-}
+func launched(c claimResult) []schedule.Key { return keysOfLaunches(c.Launches) }

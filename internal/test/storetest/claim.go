@@ -15,8 +15,8 @@ var claims = []check{
 	{"a LAUNCHING row is bounded by the larger of retry time and run timeout", claimBound},
 	{"never more than Limit are claimed, and More says that some are left", claimLimit},
 	{"the limit holds for judged rows too", claimLimitJudged},
-	{"what is left for want of Limit is stamped and can no longer be missed", claimStampsTheRest},
-	{"without free launches a claim only stamps", claimWithoutLaunches},
+	{"what is left for want of Limit was seen and can no longer be missed", claimSeesTheRest},
+	{"without free launches a claim launches nothing", claimWithoutLaunches},
 	{"missable rows later than the grace are the planner's", claimLeavesLateRows},
 	{"rows of a deleted schedule end CANCELLED(deleted)", claimDeleted},
 	{"slots of a paused schedule end SKIPPED(paused), other rows run", claimPaused},
@@ -25,8 +25,6 @@ var claims = []check{
 	{"a run whose definition is gone ends and holds up no other", claimWithoutDefinition},
 	{"only PLANNED rows are claimed", claimOnlyPlanned},
 	{"with nothing due nothing happens", claimNothing},
-	{"NextFireAt is the earliest fire_at ahead that does not wait", nextFireAt},
-	{"Gauges counts what is in flight, waiting and due", gauges},
 	{"CancelsDue lists runs in flight whose cancel was asked for, oldest first", cancelsDue},
 }
 
@@ -75,7 +73,7 @@ func claimOrder(r *rig) {
 	r.add(stored...)
 	var got []schedule.Key
 	for range want {
-		got = append(got, launched(r.claim(func(req *schedule.ClaimRequest) { req.Limit = 1 }))...)
+		got = append(got, launched(r.claim(func(req *claimRequest) { req.Limit = 1 }))...)
 	}
 	names := map[schedule.Key]string{}
 	for i, run := range want {
@@ -97,7 +95,6 @@ func claimMarks(r *rig) {
 	want.Status, want.Epoch = schedule.StatusLaunching, r.term.Epoch
 	want.ClaimedAt, want.ClaimedUntil, want.TimeoutAt, want.UpdatedAt = r.now, r.at(lease), r.at(retryFor), r.now
 	got := r.ledger(want.Key)
-	want.JudgedAt = got.JudgedAt // a claim may stamp it or not
 	equal(r, "runs", got, want)
 	r.hold(r.row(s).LastRunAt.IsZero(), "a claim is no launch yet")
 }
@@ -110,7 +107,7 @@ func claimBound(r *rig) {
 	byPlain, byOwn := r.slot(plain, r.now), r.slot(own, r.now)
 	r.add(late, ahead, byPlain, byOwn)
 	r.revise(own, func(s *schedule.Schedule) { s.LaunchTimeoutMS = 1000 }) // its revision counts, not the one in force
-	r.claim(func(req *schedule.ClaimRequest) { req.Ahead = 2 * time.Second })
+	r.claim(func(req *claimRequest) { req.Ahead = 2 * time.Second })
 	for _, tt := range []struct {
 		says string
 		run  schedule.Run
@@ -134,7 +131,7 @@ func claimLimit(r *rig) {
 		rows = append(rows, r.slot(s, r.at(-time.Duration(5-i)*time.Second)))
 	}
 	r.add(rows...)
-	limit := func(req *schedule.ClaimRequest) { req.Limit = 2 }
+	limit := func(req *claimRequest) { req.Limit = 2 }
 	for _, want := range []struct {
 		keys []schedule.Key
 		more bool
@@ -153,44 +150,38 @@ func claimLimitJudged(r *rig) {
 	}
 	total := 0
 	for range 5 {
-		got := len(r.claim(func(req *schedule.ClaimRequest) { req.Limit = 2 }).Launches)
+		got := len(r.claim(func(req *claimRequest) { req.Limit = 2 }).Launches)
 		r.hold(got <= 2, "at most two are claimed, got %d", got)
 		total += got
 	}
 	r.hold(total == 5, "all are claimed in the end, got %d", total)
 }
 
-func claimStampsTheRest(r *rig) {
+func claimSeesTheRest(r *rig) {
 	r.lead()
 	s := r.create("many")
-	exclusive := r.create("exclusive", withPolicy(schedule.OverlapSkip))
-	first := r.slot(s, r.at(-30*time.Second))
-	rest := []schedule.Run{r.slot(s, r.at(-20*time.Second)), r.slot(exclusive, r.at(-10*time.Second))}
-	early := r.slot(s, r.at(-15*time.Second), func(run *schedule.Run) { run.JudgedAt = r.at(-5 * time.Second) })
-	future := r.slot(s, r.at(time.Second))
-	late := r.slot(s, r.at(-2*grace))
-	waiting := r.slot(r.create("queue", withPolicy(schedule.OverlapQueue)), r.at(-40*time.Second), func(run *schedule.Run) { run.WaitingSince = r.at(-time.Second) })
-	r.add(first, rest[0], rest[1], early, future, late, waiting)
-	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	seen := r.slot(s, r.at(-20*time.Second))
+	r.add(seen)
+	result := r.claim(limited(0))
 	r.hold(len(result.Launches) == 0 && result.More, "nothing is free, got %d launches, More %v", len(result.Launches), result.More)
-
-	stamp := func(key schedule.Key) time.Time { return r.ledger(key).JudgedAt }
-	for _, run := range append(rest, first) {
-		r.hold(stamp(run.Key).Equal(r.now), "a due row that is left is stamped now, got %s", stamp(run.Key))
-	}
-	r.hold(stamp(early.Key).Equal(early.JudgedAt), "a stamp is not renewed, got %s", stamp(early.Key))
-	r.hold(stamp(future.Key).IsZero(), "what is not due is not stamped")
-	r.hold(stamp(late.Key).IsZero(), "what is past the grace is not stamped: it is missed")
-	r.hold(stamp(waiting.Key).IsZero(), "what waits is not stamped")
+	r.hold(r.seenUntil().Equal(r.now), "seen_until is now, got %s", r.seenUntil())
+	r.untouched(seen)
 
 	r.now = r.at(time.Hour) // far past the grace
-	seen := r.look()
-	var lateKeys []schedule.Key
-	for _, c := range seen {
-		lateKeys = append(lateKeys, keysOf(c.Late)...)
+	future := r.slot(s, r.at(-2*grace))
+	r.add(future)
+	equal(r, "late rows an hour later", r.lateKeys(), keysOf([]schedule.Run{future}))
+	r.lead()
+	equal(r, "launched by the next leader", launched(r.claim()), []schedule.Key{seen.Key})
+}
+
+// lateKeys are the runs that the planner is to judge.
+func (r *rig) lateKeys() (keys []schedule.Key) {
+	r.Helper()
+	for _, c := range r.look() {
+		keys = append(keys, keysOf(c.Late)...)
 	}
-	equal(r, "late rows an hour later", lateKeys, keysOf([]schedule.Run{late, future}))
-	r.hold(slices.Contains(launched(r.claim()), rest[0].Key), "a stamped row is claimed, however late")
+	return keys
 }
 
 func claimWithoutLaunches(r *rig) {
@@ -198,7 +189,7 @@ func claimWithoutLaunches(r *rig) {
 	s := r.create("full", withPolicy(schedule.OverlapSkip))
 	first, second := r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second))
 	r.add(first, second)
-	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	result := r.claim(func(req *claimRequest) { req.Limit = 0 })
 	r.hold(len(result.Launches) == 0 && result.More, "no launch, but More, got %+v", result)
 	for _, run := range []schedule.Run{first, second} {
 		got := r.ledger(run.Key)
@@ -211,18 +202,17 @@ func claimLeavesLateRows(r *rig) {
 	s := r.create("late")
 	boundary := r.slot(s, r.at(-grace))
 	late := r.slot(s, r.at(-grace-time.Microsecond))
-	judged := r.slot(s, r.at(-2*grace), func(run *schedule.Run) { run.JudgedAt = r.at(-grace) })
 	caughtUp := r.slot(s, r.at(-3*grace), func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
 	byHand := r.manual(s, "m", r.at(-4*grace))
 	drawn := r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.FireAt = r.at(-2 * grace) }) // late counts from run_at here
-	r.add(boundary, late, judged, caughtUp, byHand, drawn)
+	r.add(boundary, late, caughtUp, byHand, drawn)
 
 	result := r.claim()
 	got := launched(result)
-	for name, run := range map[string]schedule.Run{"on the boundary": boundary, "judged": judged, "caught up": caughtUp, "by hand": byHand, "drawn early": drawn} {
+	for name, run := range map[string]schedule.Run{"on the boundary": boundary, "caught up": caughtUp, "by hand": byHand, "drawn early": drawn} {
 		r.hold(slices.Contains(got, run.Key), "the row %s is claimed", name)
 	}
-	r.hold(len(got) == 5, "the late one is not, got %d", len(got))
+	r.hold(len(got) == 4, "the late one is not, got %d", len(got))
 	r.hold(!result.More, "what is the planner's is not More")
 	equal(r, "late rows", r.ledger(late.Key), late)
 }

@@ -9,7 +9,7 @@ import (
 
 // ended tells how a claim ended a run: the settlement that it reports, and the
 // same in the ledger.
-func (r *rig) ended(result schedule.ClaimResult, key schedule.Key, to schedule.Status, reason schedule.Reason) {
+func (r *rig) ended(result claimResult, key schedule.Key, to schedule.Status, reason schedule.Reason) {
 	r.Helper()
 	i := slices.IndexFunc(result.Skipped, func(s schedule.Skip) bool { return s.Key == key })
 	r.hold(i >= 0, "the claim reports that the row ended")
@@ -106,51 +106,12 @@ func claimOnlyPlanned(r *rig) {
 
 func claimNothing(r *rig) {
 	r.lead()
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		r.Errorf("judge is asked about %q, of which nothing is due", g.OverlapKey)
-		return nil
-	})
-	equal(r, "result", result, schedule.ClaimResult{})
-	again, err := r.Reclaim(r.ctx, r.claimRequest())
+	result := r.claim()
+	r.hold(!result.Verdicts.Moved() && len(result.Launches) == 0 && !result.More, "nothing is claimed, got %+v", result)
+	req := r.claimRequest()
+	again, err := r.Reclaim(r.ctx, req.reclaim())
 	r.ok(err, "reclaim")
 	r.hold(len(again) == 0, "nothing is to be sent again, got %d", len(again))
-}
-
-func nextFireAt(r *rig) {
-	r.lead()
-	next := func() time.Time {
-		at, err := r.NextFireAt(r.ctx, r.term, r.now)
-		r.ok(err, "next fire_at")
-		return at
-	}
-	r.hold(next().IsZero(), "with no rows there is none, got %s", next())
-	s := r.create("next", withPolicy(schedule.OverlapQueue))
-	waiting := r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.WaitingSince = r.now })
-	r.add(r.slot(s, r.at(-time.Second)), r.slot(s, r.now), waiting, r.slot(s, r.at(3*time.Second)),
-		r.slot(s, r.at(5*time.Second), func(run *schedule.Run) { run.FireAt = r.at(2 * time.Second) }))
-	r.hold(next().Equal(r.at(2*time.Second)), "it is the earliest ahead, got %s", next())
-	r.hold(next().Location() == time.UTC, "it is in UTC")
-	r.now = r.at(2 * time.Second)
-	r.hold(next().Equal(r.at(time.Second)), "it is later than now, got %s", next())
-	r.now = r.at(time.Second)
-	r.hold(next().IsZero(), "beyond the last there is none, got %s", next())
-}
-
-func gauges(r *rig) {
-	r.lead()
-	count := func() schedule.Gauges {
-		g, err := r.Gauges(r.ctx, r.term, r.now)
-		r.ok(err, "count")
-		return g
-	}
-	equal(r, "gauges of an empty ledger", count(), schedule.Gauges{})
-	s := r.create("counted")
-	for i, status := range []schedule.Status{schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusSkipped} {
-		r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status)
-	}
-	r.add(r.slot(s, r.at(time.Hour)), r.slot(s, r.at(-10*time.Second)), r.manual(s, "m", r.now),
-		r.slot(s, r.at(-20*time.Second), func(run *schedule.Run) { run.WaitingSince = r.now }))
-	equal(r, "gauges", count(), schedule.Gauges{InFlight: 3, Waiting: 1, Due: 2})
 }
 
 func cancelsDue(r *rig) {

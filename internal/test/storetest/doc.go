@@ -14,8 +14,8 @@
 //     epoch, else they answer schedule.ErrFenced. Once a takeover has returned,
 //     nothing is written under an older epoch, not even by a transaction that
 //     was under way. A zero Term is refused too. (fence.go)
-//   - One shard each. A term plans the schedules, and claims, sends again, ends,
-//     counts and stamps the runs, whose buckets are its own (Term.Buckets); every
+//   - One shard each. A term plans the schedules, and claims, sends again and ends
+//     the runs, whose buckets are its own (Term.Buckets); every
 //     bucket is of one shard. A run is of the bucket of its own overlap key, also
 //     when its schedule has another since. Settle takes any run, and Prune looks
 //     at all. (shards.go)
@@ -33,8 +33,8 @@
 //
 // Plan hands over, ordered by plan_at and at most Limit, the schedules that are
 // alive, not paused at now, and due to be looked at (plan_at not after Horizon),
-// and those that have late rows: Missable ones whose lateness is more than
-// Grace. It attaches the late rows, oldest first, and the definition of an older
+// and those that have late rows: slots that fire after seen_until and whose lateness
+// is more than Grace. It attaches the late rows, oldest first, and the definition of an older
 // backlog. It writes the decisions and does not touch what is the user's, such
 // as updated_at. A decision that counts a failure comes from a planner that may
 // not know the schedule's place: only plan_at, the count and the events are
@@ -45,35 +45,38 @@
 // while its run is not over, because it may be sent again. A call that nobody
 // finished is no reason to keep it longer.
 //
-// Claim takes what is due (fire_at not after Now), on-time rows before catch-up
-// and backfill, then by priority, fire_at, run_at and key, never more than
-// Limit. Rows under policy allow are simply claimed. All others go to judge,
-// one overlap key at a time, with the runs in flight and waiting as they stand
-// after the locks are held; rows that wait for a key which has become free come
-// along without any row being due. A judge that errs cannot break One in flight:
-// the row that lost stays PLANNED. Due rows that are left behind for want of
-// Limit are stamped judged_at and can then no longer be missed; Missable rows
-// that are later than Grace are not touched, they are the planner's. Rows of a
-// deleted schedule end CANCELLED(deleted), slots of a paused one
-// SKIPPED(paused). A row that its grant does not allow (package grant) ends
-// SKIPPED with that reason and a message, whatever its trigger, before overlap
-// is judged: it stands in nobody's way. (grants_claim.go)
+// LoadOpen is what a leader loads when it takes over: all runs in flight, all that
+// wait, and the planned ones that fire in its window, with a read position. Later it
+// loads the planned runs of the next part of its window. (load.go)
 //
-// With Room, each owner (schedule.Owner of the overlap key) gets no more runs
-// launched than he has room for, and owners take turns when more is due than
-// Limit: due before close, on time before catch-up and backfill, then the first
-// of each owner before the second of any, then by priority and fire_at. Within
-// one owner the order stays as it is. So nobody's 10,000 due rows hold up the
-// single row of another. What an owner has no room for is left behind like what
-// exceeds Limit: PLANNED, stamped, and More. (turns.go)
+// Whatever changes a run or a schedule writes what it has changed into the log of
+// changes, in the same transaction. The exceptions are the claim's own changes and
+// planned runs that fire in more than half a minute: the leader knows the first and
+// loads the second. A leader that loaded before a change, and has read changes since,
+// knows what one knows that loads after it. (changelog.go)
 //
-// With Ahead, rows that are close come last, may be claimed early, and are else
-// left as they are. An exclusive one under whose overlap key another exclusive run
-// is in flight is no candidate yet: it takes nobody's place. (arm.go)
+// Claim reads the changes since a position, lets package ledger decide, and writes the
+// verdicts: ends, waits, cancels, claims, then seen_until. A run gets its verdict only
+// if it is as the leader believes, and so do the other runs of its overlap group;
+// Missing names it. A claim beside an exclusive run in flight is not written; Refused
+// names it. A claim from a position that is lost writes nothing.
+// (verdicts.go)
 //
-// A row that cannot be sent, because its revision is gone, ends FAILED and holds
-// up nobody. Late rows of a schedule that is deleted or paused end as well: no
-// planner would come for them.
+// seen_until is the instant up to which the leaders of a shard have looked at every
+// run in time. It never goes back, never passes a missed slot that the planner has not
+// judged, survives a takeover, and is the least of all shards after their number has
+// changed. A slot that fires later, and whose lateness is more than the grace, is
+// missed: the planner judges it.
+//
+// The suite claims as a worker does (passes.go), so its clauses on order, capacity,
+// owners, policies, grants and early claims hold package ledger and a store together
+// to the contract: on-time rows before catch-up and backfill, then by priority,
+// fire_at, run_at and key; owners take turns when more is due than Limit, and get no
+// more than their Room; what is left behind stays PLANNED and is More. Rows of a
+// deleted schedule end CANCELLED(deleted), slots of a paused one SKIPPED(paused), and a
+// row that its grant does not allow SKIPPED with that reason, before overlap is judged.
+// A row whose revision is gone ends FAILED. (claim.go, turns.go, arm.go, overlap.go,
+// grants_claim.go)
 //
 // Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
 // of its own after claimed_until. A row whose cancel was asked for is left out,
@@ -126,8 +129,8 @@
 //
 // # Functions that a store calls
 //
-// decide and judge are pure: they are called within the transaction, perhaps
-// more than once, and must not call the store.
+// decide is pure, and so is ledger.Claim.Decide but for its state: they are called
+// within the transaction, perhaps more than once, and must not call the store.
 //
 // # Where the prose says nothing
 //

@@ -38,13 +38,13 @@ var fenced = []struct {
 	{"Claim", func(r *rig, term schedule.Term) error {
 		req := r.claimRequest()
 		req.Term = term
-		_, err := r.Claim(r.ctx, req, judge)
+		_, err := r.tryClaim(req)
 		return err
 	}},
 	{"Reclaim", func(r *rig, term schedule.Term) error {
 		req := r.claimRequest()
 		req.Term = term
-		_, err := r.Reclaim(r.ctx, req)
+		_, err := r.Reclaim(r.ctx, req.reclaim())
 		return err
 	}},
 	{"Settle", func(r *rig, term schedule.Term) error {

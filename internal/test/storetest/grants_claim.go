@@ -99,7 +99,7 @@ func grantOfEveryTrigger(r *rig) {
 
 func grantRequiredAtClaim(r *rig) {
 	r.lead()
-	required := func(req *schedule.ClaimRequest) { req.RequireGrant = true }
+	required := func(req *claimRequest) { req.RequireGrant = true }
 	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapSkip} {
 		without := r.create("without-"+string(policy), withPolicy(policy))
 		with := r.create("with-"+string(policy), withPolicy(policy), on(r.give("g-"+string(policy))))
@@ -168,7 +168,7 @@ func grantEndsWhileWaiting(r *rig) {
 
 func grantOfArmedSlots(r *rig) {
 	r.lead()
-	ahead := func(req *schedule.ClaimRequest) { req.Ahead = time.Second }
+	ahead := func(req *claimRequest) { req.Ahead = time.Second }
 	fireAt := r.at(500 * time.Millisecond)
 	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapSkip} {
 		name := string(policy)
@@ -203,7 +203,7 @@ func grantDeniedBeyondLimit(r *rig) {
 	last := r.due(good, 1)
 	r.add(append(rows, last)...)
 	for range 10 {
-		result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 3 })
+		result := r.claim(func(req *claimRequest) { req.Limit = 3 })
 		if !result.More {
 			break
 		}

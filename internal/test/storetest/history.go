@@ -146,7 +146,7 @@ func (h *history) planSome() {
 
 func (h *history) claimSome() {
 	limit := h.random.IntN(5)
-	result := h.claim(func(req *schedule.ClaimRequest) {
+	result := h.claim(func(req *claimRequest) {
 		req.Limit, req.Grace, req.Lease = limit, 20*time.Second, 10*time.Second
 	})
 	var ended []string

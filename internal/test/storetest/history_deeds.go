@@ -51,7 +51,7 @@ func (h *history) reclaimSome() {
 		h.lead()
 	}
 	limit := 1 + h.random.IntN(5)
-	keys := keysOfLaunches(h.reclaim(func(req *schedule.ClaimRequest) { req.Limit, req.Lease = limit, 10*time.Second }))
+	keys := keysOfLaunches(h.reclaim(func(req *claimRequest) { req.Limit, req.Lease = limit, 10*time.Second }))
 	slices.SortFunc(keys, compareKeys)
 	h.say("reclaim %d as epoch %d: %s", limit, h.term.Epoch, h.nameAll(keys))
 }
@@ -136,25 +136,38 @@ func (h *history) retryOne() {
 }
 
 func (h *history) look() {
-	gauges, err := h.Gauges(h.ctx, h.term, h.now)
-	h.ok(err, "count")
-	next, err := h.NextFireAt(h.ctx, h.term, h.now)
-	h.ok(err, "next fire_at")
+	gauges, next := h.counts()
 	cancels, err := h.CancelsDue(h.ctx, h.term, 100)
 	h.ok(err, "cancels due")
 	keys := keysOf(cancels)
 	h.say("look: %+v, next at %s, cancels [%s]", gauges, h.clock(next), h.nameAll(keys))
 }
 
+// counts are what LoadOpen shows: what is in flight, waits and is due, and the next
+// fire_at.
+func (h *history) counts() (g schedule.Gauges, next time.Time) {
+	open, err := h.LoadOpen(h.ctx, h.term, time.Time{}, h.at(1000*time.Hour))
+	h.ok(err, "load open runs")
+	for i := range open.Runs {
+		switch run := &open.Runs[i]; {
+		case run.Status.InFlight():
+			g.InFlight++
+		case run.Waiting:
+			g.Waiting++
+		case !run.FireAt.After(h.now):
+			g.Due++
+		case next.IsZero() || run.FireAt.Before(next):
+			next = run.FireAt
+		}
+	}
+	return g, next
+}
+
 // dump writes down what has changed in ledger, schedules and events.
 func (h *history) dump() {
 	for _, run := range h.inStatus(schedule.Statuses...) {
-		judged := ""
-		if run.Status == schedule.StatusPlanned && run.Trigger == schedule.TriggerSchedule && !run.JudgedAt.IsZero() { // else it means nothing
-			judged = " judged " + h.clock(run.JudgedAt)
-		}
-		h.show(h.called(run), fmt.Sprintf("@%d %s(%s) fire %s wait %s%s sent %d failed %d epoch %d claim %s until %s cancel %s(%s) life %s %s %s bound %s %s%s",
-			run.Revision, run.Status, run.Reason, h.clock(run.FireAt), h.clock(run.WaitingSince), judged, run.Deliveries, run.FailedAttempts, run.Epoch,
+		h.show(h.called(run), fmt.Sprintf("@%d %s(%s) fire %s wait %s sent %d failed %d epoch %d claim %s until %s cancel %s(%s) life %s %s %s bound %s %s%s",
+			run.Revision, run.Status, run.Reason, h.clock(run.FireAt), h.clock(run.WaitingSince), run.Deliveries, run.FailedAttempts, run.Epoch,
 			h.clock(run.ClaimedAt), h.clock(run.ClaimedUntil), h.clock(run.CancelRequestedAt), run.CancelReason,
 			h.clock(run.LaunchedAt), h.clock(run.StartedAt), h.clock(run.CompletedAt), h.clock(run.TimeoutAt), run.RunID, run.ErrorCode))
 	}

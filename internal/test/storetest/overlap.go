@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -14,18 +13,14 @@ var overlaps = []check{
 	{"policy queue fires in order, as soon as the run before has ended", overlapQueue},
 	{"policy queue skips what is more than max_queued", overlapQueueFull},
 	{"policy replace cancels, waits, and fires the newest", overlapReplace},
-	{"judge sees the whole group: in flight, waiting and due, in order", overlapGroupIsWhole},
 	{"the whole group is judged, even where Limit leaves no room for all of it", overlapGroupBeyondLimit},
-	{"every status in flight is shown, whatever the trigger and policy", overlapSeesEveryRunInFlight},
+	{"every status in flight blocks, whatever the trigger and policy", overlapSeesEveryRunInFlight},
 	{"rows that wait come along when their key is free, and only then", overlapWaitingComesAlong},
 	{"schedules that share an overlap key are one group", overlapSharedKey},
 	{"owners with the same overlap key do not see each other", overlapOwnersApart},
 	{"a run that ended between two claims frees its key", overlapFreed},
 	{"waiting goes on from when it began", overlapKeepsWaitingSince},
 	{"a cancel that was asked for is not asked for otherwise", overlapKeepsFirstCancel},
-	{"a judge that errs cannot put two exclusive runs in flight", overlapGuardedByIndex},
-	{"a judge that errs does not harm the rest of the batch", overlapErringJudgeHarmsNoOther},
-	{"rows without a verdict stay as they are", overlapWithoutVerdict},
 	{"random histories end as the policies say", overlapHistories},
 }
 
@@ -67,10 +62,7 @@ func overlapAllow(r *rig) {
 	r.lead()
 	s := r.create("allow")
 	runs := r.add(r.due(s, 3), r.due(s, 2), r.due(s, 1))
-	r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		r.Errorf("judge is asked about %q, whose rows are under policy allow", g.OverlapKey)
-		return nil
-	})
+	r.claim()
 	r.stand(runs, "LAUNCHING", "LAUNCHING", "LAUNCHING")
 }
 
@@ -138,38 +130,6 @@ func overlapReplace(r *rig) {
 	equal(r, "launched", launched(r.claim()), keysOf(newest))
 }
 
-func overlapGroupIsWhole(r *rig) {
-	r.lead()
-	s := r.create("whole", withPolicy(schedule.OverlapQueue))
-	flying := r.bring(r.due(s, 20), schedule.StatusStarted)
-	wait := func(seconds int, since int) schedule.Run {
-		run := r.due(s, seconds)
-		run.WaitingSince = r.at(-time.Duration(since) * time.Second)
-		return run
-	}
-	waiting := []schedule.Run{wait(12, 1), wait(11, 3), wait(10, 2)} // in order of fire_at, not of since when
-	high := r.due(s, 1)
-	high.Priority = 9
-	low := r.due(s, 2)
-	caughtUp := r.due(s, 30)
-	caughtUp.Trigger = schedule.TriggerCatchup
-	r.add(waiting[1], caughtUp, waiting[2], low, waiting[0], high, r.slot(s, r.at(time.Second)), r.due(s, 120))
-
-	var seen []schedule.OverlapGroup
-	r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		seen = append(seen, g)
-		return nil
-	})
-	r.hold(len(seen) == 1, "there is one group, got %d", len(seen))
-	g := seen[0]
-	r.hold(g.OverlapKey == s.QualifiedOverlapKey(), "it names its key, got %q", g.OverlapKey)
-	equal(r, "in flight", keysOf(g.InFlight), []schedule.Key{flying.Key})
-	equal(r, "waiting", keysOf(g.Waiting), keysOf(waiting))
-	equal(r, "due, in claim order", keysOf(g.Due), []schedule.Key{high.Key, low.Key, caughtUp.Key})
-	equal(r, "a row in flight", bodily(g.InFlight[0]), bodily(flying))
-	equal(r, "a row that waits", bodily(g.Waiting[0]), bodily(r.ledger(waiting[0].Key)))
-}
-
 func overlapSeesEveryRunInFlight(r *rig) {
 	r.lead()
 	s := r.create("seen")
@@ -184,15 +144,16 @@ func overlapSeesEveryRunInFlight(r *rig) {
 	exclusive := r.due(s, 1)
 	exclusive.OverlapPolicy, exclusive.Exclusive = schedule.OverlapSkip, true
 	r.add(exclusive)
-	var got []schedule.Key
-	r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		got = keysOf(g.InFlight)
-		return judge(g)
-	})
-	slices.SortFunc(got, compareKeys)
-	slices.SortFunc(want, compareKeys)
-	equal(r, "in flight", got, want)
-	r.stand([]schedule.Run{exclusive}, "SKIPPED(overlap)")
+	for _, key := range want {
+		r.claim()
+		r.stand([]schedule.Run{exclusive}, "SKIPPED(overlap)")
+		r.settle(schedule.Settlement{Key: key, To: schedule.StatusSuccess})
+		exclusive = r.due(s, 0)
+		exclusive.Key = schedule.ManualKey(s.ScheduleID, key.String())
+		exclusive.OverlapPolicy, exclusive.Exclusive = schedule.OverlapSkip, true
+		r.add(exclusive)
+	}
+	equal(r, "launched with nothing in flight", launched(r.claim()), []schedule.Key{exclusive.Key})
 }
 
 func overlapWaitingComesAlong(r *rig) {
@@ -207,12 +168,7 @@ func overlapWaitingComesAlong(r *rig) {
 	r.bring(r.due(busy, 9), schedule.StatusStarted)
 	waits, blocked := wait(free), wait(busy)
 	r.add(waits, blocked)
-	var groups []string
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		groups = append(groups, g.OverlapKey)
-		return judge(g)
-	})
-	equal(r, "groups that are judged", groups, []string{free.QualifiedOverlapKey()})
+	result := r.claim()
 	equal(r, "launched", launched(result), []schedule.Key{waits.Key})
 	r.stand([]schedule.Run{waits, blocked}, "LAUNCHING", "waiting")
 	r.hold(r.ledger(waits.Key).WaitingSince.IsZero(), "what was launched waits no more")

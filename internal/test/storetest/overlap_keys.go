@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -14,13 +13,7 @@ func overlapSharedKey(r *rig) {
 	}
 	a, b := r.create("a", shared), r.create("b", shared)
 	runs := r.add(r.due(b, 2), r.due(a, 1))
-	groups := 0
-	r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		groups++
-		equal(r, "due", keysOf(g.Due), keysOf(runs))
-		return judge(g)
-	})
-	r.hold(groups == 1, "they are one group, got %d", groups)
+	r.claim()
 	r.stand(runs, "LAUNCHING", "SKIPPED(overlap)")
 }
 
@@ -45,7 +38,7 @@ func overlapGroupBeyondLimit(r *rig) {
 	r.lead()
 	s := r.create("replace", withPolicy(schedule.OverlapReplace))
 	runs := r.add(r.due(s, 3), r.due(s, 2), r.due(s, 1))
-	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 1 })
+	result := r.claim(func(req *claimRequest) { req.Limit = 1 })
 	r.stand(runs, "SKIPPED(coalesced)", "SKIPPED(coalesced)", "LAUNCHING")
 	equal(r, "launched", launched(result), []schedule.Key{runs[2].Key})
 }
@@ -70,13 +63,7 @@ func overlapKeepsWaitingSince(r *rig) {
 	since := r.now
 	r.now = r.at(time.Second)
 	r.add(r.slot(s, r.now)) // so that the group is judged again
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		verdicts := judge(g)
-		for _, run := range g.Waiting { // a judge may say it again in so many words
-			verdicts = append(verdicts, schedule.Verdict{Key: run.Key, Action: schedule.VerdictWait})
-		}
-		return verdicts
-	})
+	result := r.claim()
 	r.hold(result.Waiting == 1, "one more began to wait, got %d", result.Waiting)
 	r.hold(r.ledger(waiting.Key).WaitingSince.Equal(since), "it waits since %s, got %s", since, r.ledger(waiting.Key).WaitingSince)
 }
@@ -93,68 +80,4 @@ func overlapKeepsFirstCancel(r *rig) {
 	got := r.ledger(old.Key)
 	r.hold(got.CancelRequestedAt.Equal(asked) && got.CancelReason == schedule.ReasonCancelled,
 		"the first asker's time and reason stay, got %s (%s)", got.CancelRequestedAt, got.CancelReason)
-}
-
-// claimEverything is a judge that errs: it claims whatever it sees.
-func claimEverything(g schedule.OverlapGroup) []schedule.Verdict {
-	var verdicts []schedule.Verdict
-	for _, run := range slices.Concat(g.Waiting, g.Due) {
-		verdicts = append(verdicts, schedule.Verdict{Key: run.Key, Action: schedule.VerdictClaim})
-	}
-	return verdicts
-}
-
-func overlapGuardedByIndex(r *rig) {
-	r.lead()
-	s := r.create("skip", withPolicy(schedule.OverlapSkip))
-	flying := r.bring(r.due(s, 3), schedule.StatusStarted)
-	blocked := r.add(r.due(s, 2), r.due(s, 1))
-	result := r.claimBy(claimEverything)
-	equal(r, "launched while one is in flight", launched(result), nil)
-	r.stand(blocked, "PLANNED", "PLANNED")
-
-	r.succeed(flying)
-	result = r.claimBy(claimEverything)
-	r.hold(len(result.Launches) == 1, "one of the two is launched, got %d", len(result.Launches))
-	inFlight := 0
-	for _, run := range blocked {
-		if got := r.ledger(run.Key); got.Status.InFlight() {
-			inFlight++
-		} else {
-			r.hold(got.Status == schedule.StatusPlanned && got.ClaimedAt.IsZero(), "the loser stays as it was, got %+v", got)
-		}
-	}
-	r.hold(inFlight == 1, "one is in flight, got %d", inFlight)
-}
-
-func overlapErringJudgeHarmsNoOther(r *rig) {
-	r.lead()
-	bad := r.create("a-bad", withPolicy(schedule.OverlapSkip))
-	good := r.create("b-good", withPolicy(schedule.OverlapSkip))
-	queue := r.create("c-queue", withPolicy(schedule.OverlapQueue))
-	allow := r.create("d-allow")
-	r.bring(r.due(bad, 9), schedule.StatusStarted)
-	r.bring(r.due(queue, 9), schedule.StatusStarted)
-	runs := r.add(r.due(bad, 5), r.due(good, 5), r.due(good, 4), r.due(queue, 5), r.due(allow, 5))
-	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
-		if g.OverlapKey == bad.QualifiedOverlapKey() {
-			return claimEverything(g)
-		}
-		return judge(g)
-	})
-	r.stand(runs, "PLANNED", "LAUNCHING", "SKIPPED(overlap)", "waiting", "LAUNCHING")
-	got := launched(result)
-	r.hold(len(got) == 2 && slices.Contains(got, runs[1].Key) && slices.Contains(got, runs[4].Key),
-		"exactly what became LAUNCHING is handed out, got %d", len(got))
-	r.hold(result.Waiting == 1, "one began to wait, got %d", result.Waiting)
-	r.hold(len(result.Skipped) == 1, "one was skipped, got %d", len(result.Skipped))
-}
-
-func overlapWithoutVerdict(r *rig) {
-	r.lead()
-	s := r.create("undecided", withPolicy(schedule.OverlapSkip))
-	runs := r.add(r.due(s, 2), r.due(s, 1))
-	result := r.claimBy(func(schedule.OverlapGroup) []schedule.Verdict { return nil })
-	r.hold(len(result.Launches) == 0, "nothing is launched")
-	r.stand(runs, "PLANNED", "PLANNED")
 }

@@ -91,7 +91,7 @@ func (r *rig) overlapHistory(seed uint64) {
 			run := r.add(r.slot(s, r.now))[0]
 			model.runs = append(model.runs, &run)
 		case 1:
-			r.claim(func(req *schedule.ClaimRequest) { req.Grace = time.Hour })
+			r.claim(func(req *claimRequest) { req.Grace = time.Hour })
 			model.claim(keys, r.now)
 			r.agree(&model, fmt.Sprintf("seed %d, step %d", seed, step))
 		case 2:

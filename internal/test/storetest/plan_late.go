@@ -13,12 +13,11 @@ func planLateRows(r *rig) {
 	late := func(minutes int) time.Time { return r.at(-time.Duration(minutes) * time.Minute) }
 
 	waiting := r.slot(s, late(9), func(run *schedule.Run) { run.WaitingSince = late(8) })
-	judged := r.slot(s, late(8), func(run *schedule.Run) { run.JudgedAt = late(7) })
 	byHand := r.manual(s, "m", late(7))
 	caughtUp := r.slot(s, late(6), func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
 	ahead := r.slot(s, r.at(time.Minute), func(run *schedule.Run) { run.FireAt = late(5) }) // jitter drew it before its run_at
 	jittered := r.slot(s, late(4), func(run *schedule.Run) { run.FireAt = r.at(-time.Second) })
-	r.add(waiting, judged, byHand, caughtUp, ahead, jittered, r.slot(s, r.at(-time.Second)), r.slot(s, r.now))
+	r.add(waiting, byHand, caughtUp, ahead, jittered, r.slot(s, r.at(-time.Second)), r.slot(s, r.now))
 	young := r.slot(s, late(2))
 	early := r.slot(s, late(3), func(run *schedule.Run) { run.FireAt = r.at(-3*time.Minute - time.Second) })
 	old := r.slot(s, late(30))

@@ -44,7 +44,6 @@ type flights struct {
 	flying   map[string]int // by overlap key
 	launched map[schedule.Key]int
 	order    map[string][]time.Time // fire_at of what was launched, by overlap key
-	ended    map[schedule.Key]bool  // its settlement has returned
 }
 
 func (f *flights) launch(run schedule.Run) {
@@ -66,35 +65,6 @@ func (f *flights) end(run schedule.Run) {
 	f.flying[run.OverlapKey]--
 }
 
-func (f *flights) over(key schedule.Key) {
-	f.Lock()
-	defer f.Unlock()
-	f.ended[key] = true
-}
-
-// judgeFrom is the judge of one claim that is about to begin. A run whose end
-// was committed before cannot be in flight for it: a skip on its account would
-// be without cause.
-func (f *flights) judgeFrom() func(schedule.OverlapGroup) []schedule.Verdict {
-	f.Lock()
-	defer f.Unlock()
-	before := make(map[schedule.Key]bool, len(f.ended))
-	for key := range f.ended {
-		before[key] = true
-	}
-	return func(g schedule.OverlapGroup) []schedule.Verdict {
-		for _, run := range g.InFlight {
-			if before[run.Key] {
-				f.r.Errorf("%s is judged against the run of %s, which had ended before the claim began", g.OverlapKey, run.RunAt)
-			}
-		}
-		if len(g.InFlight) > 1 {
-			f.r.Errorf("judge sees %d runs of %s in flight", len(g.InFlight), g.OverlapKey)
-		}
-		return judge(g)
-	}
-}
-
 // raceClaims has four workers of one term claim the rows of few overlap keys
 // and end them at once.
 func (r *rig) raceClaims(policy schedule.OverlapPolicy) {
@@ -108,7 +78,7 @@ func (r *rig) raceClaims(policy schedule.OverlapPolicy) {
 		}
 	}
 	f := &flights{
-		r: r, flying: map[string]int{}, launched: map[schedule.Key]int{}, order: map[string][]time.Time{}, ended: map[schedule.Key]bool{},
+		r: r, flying: map[string]int{}, launched: map[schedule.Key]int{}, order: map[string][]time.Time{},
 	}
 	portions := make(chan []schedule.Run, len(rows))
 	for i := range perKey {
@@ -142,7 +112,7 @@ func (r *rig) raceClaims(policy schedule.OverlapPolicy) {
 func (r *rig) work(f *flights) int {
 	req := r.claimRequest()
 	req.Limit = 2
-	result, err := r.Claim(r.ctx, req, f.judgeFrom())
+	result, err := r.tryClaim(req)
 	if err != nil {
 		r.Errorf("claim: %v", err)
 		return 0
@@ -156,7 +126,6 @@ func (r *rig) work(f *flights) int {
 		if moved, err := r.Settle(r.ctx, r.term, r.now, []schedule.Settlement{to}); err != nil || !moved[0] {
 			r.Errorf("settle: moved %v, %v", moved, err)
 		}
-		f.over(l.Run.Key)
 	}
 	return len(result.Launches)
 }
@@ -209,7 +178,7 @@ func raceClaimsUnderAllow(r *rig) {
 		for range 2000 {
 			req := r.claimRequest()
 			req.Limit = 3
-			result, err := r.Claim(r.ctx, req, judge)
+			result, err := r.tryClaim(req)
 			if err != nil {
 				r.Errorf("claim: %v", err)
 				return

@@ -53,7 +53,7 @@ func racePauseAndClaim(r *rig) {
 func (r *rig) claimOne() int {
 	req := r.claimRequest()
 	req.Limit = 1
-	result, err := r.Claim(r.ctx, req, judge)
+	result, err := r.tryClaim(req)
 	if err != nil {
 		r.Errorf("claim: %v", err)
 	}
@@ -94,7 +94,7 @@ func raceReclaims(r *rig) {
 		for range 5 {
 			req := r.claimRequest()
 			req.Limit = 3
-			launches, err := r.Reclaim(r.ctx, req)
+			launches, err := r.Reclaim(r.ctx, req.reclaim())
 			if err != nil {
 				r.Errorf("reclaim: %v", err)
 			}

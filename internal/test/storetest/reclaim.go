@@ -32,19 +32,23 @@ func reclaimTurns(r *rig) {
 	equal(r, "with room for one of a", keysOfLaunches(r.reclaim(r.rooms(map[string]int{"a": 1}))), keysOf([]schedule.Run{a[0], b[0], b[1]}))
 }
 
-func (r *rig) reclaim(edits ...func(*schedule.ClaimRequest)) []schedule.Launch {
+func (r *rig) reclaim(edits ...func(*claimRequest)) []schedule.Launch {
 	r.Helper()
 	req := r.claimRequest()
 	for _, edit := range edits {
 		edit(&req)
 	}
-	launches, err := r.Reclaim(r.ctx, req)
+	launches, err := r.Reclaim(r.ctx, req.reclaim())
 	r.ok(err, "reclaim")
 	return launches
 }
 
 func keysOfLaunches(launches []schedule.Launch) []schedule.Key {
-	return launched(schedule.ClaimResult{Launches: launches})
+	keys := make([]schedule.Key, len(launches))
+	for i := range launches {
+		keys[i] = launches[i].Run.Key
+	}
+	return keys
 }
 
 func reclaimOwn(r *rig) {
@@ -148,7 +152,7 @@ func reclaimLimit(r *rig) {
 	r.lead()
 	var got []schedule.Key
 	for range 3 {
-		launches := r.reclaim(func(req *schedule.ClaimRequest) { req.Limit = 2 })
+		launches := r.reclaim(func(req *claimRequest) { req.Limit = 2 })
 		r.hold(len(launches) <= 2, "at most two are handed out, got %d", len(launches))
 		got = append(got, keysOfLaunches(launches)...)
 	}

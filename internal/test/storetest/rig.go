@@ -34,7 +34,6 @@ type rig struct {
 	user string
 	now  time.Time
 	term schedule.Term
-	lone bool // claims may take what is alone unjudged
 
 	terms   int // how many this rig has led
 	written int // what it has had written by verdicts

@@ -139,7 +139,8 @@ func launchIsTheLedgersRun(r *rig) {
 	}
 
 	r.now = r.at(lease + time.Second)
-	again, err := r.Reclaim(r.ctx, r.claimRequest())
+	req := r.claimRequest()
+	again, err := r.Reclaim(r.ctx, req.reclaim())
 	r.ok(err, "reclaim")
 	r.hold(len(again) == 2, "both are handed out again, got %d", len(again))
 	for _, l := range again {

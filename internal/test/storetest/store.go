@@ -75,10 +75,7 @@ type Poisoner interface {
 // it when its test ends; it is called many times, also in parallel.
 func Run(t *testing.T, open func(t testing.TB) Store) {
 	for _, topic := range topics {
-		topic.run(t, open, topic.name, false)
-		if topic.lone {
-			topic.run(t, open, topic.name+", lone rows unjudged", true)
-		}
+		topic.run(t, open)
 	}
 }
 
@@ -87,7 +84,6 @@ type topic struct {
 	name   string
 	checks []check
 	shared bool // the checks keep apart by ids and share one store
-	lone   bool // again, with rows claimed unjudged that are alone under their keys
 }
 
 var topics = []topic{
@@ -95,11 +91,14 @@ var topics = []topic{
 	{name: "audit", checks: audits},
 	{name: "roundtrip", checks: roundtrips},
 	{name: "plan", checks: plans},
-	{name: "claim", checks: claims, lone: true},
-	{name: "turns", checks: turns, lone: true},
-	{name: "arm", checks: arms, lone: true},
+	{name: "change log", checks: changeLogs},
+	{name: "load", checks: loads},
+	{name: "claim", checks: claims},
+	{name: "verdicts", checks: verdicts},
+	{name: "turns", checks: turns},
+	{name: "arm", checks: arms},
 	{name: "reclaim", checks: reclaims},
-	{name: "overlap", checks: overlaps, lone: true},
+	{name: "overlap", checks: overlaps},
 	{name: "settle", checks: settles},
 	{name: "settle launched", checks: settlesLaunched},
 	{name: "sweep", checks: sweeps},
@@ -108,7 +107,7 @@ var topics = []topic{
 	{name: "leases", checks: leases, shared: true},
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},
-	{name: "grants at the claim", checks: grantClaims, lone: true},
+	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
 	{name: "fence", checks: fences},
 	{name: "leaders", checks: leaders, shared: true},
@@ -136,8 +135,8 @@ var topics = []topic{
 	{name: "histories", checks: histories},
 }
 
-func (topic *topic) run(t *testing.T, open func(t testing.TB) Store, name string, lone bool) {
-	t.Run(name, func(t *testing.T) {
+func (topic *topic) run(t *testing.T, open func(t testing.TB) Store) {
+	t.Run(topic.name, func(t *testing.T) {
 		t.Parallel()
 		var store Store
 		if topic.shared {
@@ -150,9 +149,7 @@ func (topic *topic) run(t *testing.T, open func(t testing.TB) Store, name string
 				if own == nil {
 					own = open(t)
 				}
-				r := newRig(t, own)
-				r.lone = lone
-				c.run(r)
+				c.run(newRig(t, own))
 			})
 		}
 	})

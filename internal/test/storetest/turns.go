@@ -20,14 +20,11 @@ var turns = []check{
 	{"room counts where more is due than the limit, too", turnsRoomBeyondLimit},
 	{"a row that waits needs room as well, and has its owner's turn", turnsWaiting},
 	{"rows of exclusive policies take their owner's turn", turnsExclusive},
-	{"what an owner has no room for is stamped and can no longer be missed", turnsStamp},
-	{"what comes late beside what is stamped is stamped by the next claim", turnsStampLate},
-	{"while launches are to spare, what has waited for long is stamped, and what has no room", turnsStampSpare},
+	{"what an owner has no room for was seen and can no longer be missed", turnsSeen},
 	{"all rows of an overlap key are judged, also those beyond the room", turnsJudgeBeyond},
 	{"priorities of one owner go in order, also where others take turns", turnsPriorities},
 	{"who is alone gets all of it, in the usual order", turnsAlone},
-	{"without Room the usual order goes for all owners together", turnsWithoutRoom},
-	{"who is named as without room holds up nobody and is left behind", turnsNamed},
+	{"without Room owners take turns all the same", turnsWithoutRoom},
 }
 
 // owned is a schedule of another owner.
@@ -49,8 +46,8 @@ func (r *rig) owes(s schedule.Schedule, n int, before time.Duration, edits ...fu
 }
 
 // rooms are the rooms of owners by their short names; who is not named has any.
-func (r *rig) rooms(of map[string]int) func(*schedule.ClaimRequest) {
-	return func(req *schedule.ClaimRequest) {
+func (r *rig) rooms(of map[string]int) func(*claimRequest) {
+	return func(req *claimRequest) {
 		req.Room = func(owner string) int {
 			for name, n := range of {
 				if owner == r.id(name) {
@@ -62,8 +59,8 @@ func (r *rig) rooms(of map[string]int) func(*schedule.ClaimRequest) {
 	}
 }
 
-func limited(n int) func(*schedule.ClaimRequest) {
-	return func(req *schedule.ClaimRequest) { req.Limit = n }
+func limited(n int) func(*claimRequest) {
+	return func(req *claimRequest) { req.Limit = n }
 }
 
 func turnsRoom(r *rig) {
@@ -82,24 +79,10 @@ func turnsOwnersWithSlash(r *rig) {
 	full := r.owes(r.owned("org/ada", "full"), 30, time.Minute)
 	free := r.owes(r.owned("org/bob", "free"), 3, 30*time.Second)
 	whole := r.owes(r.owned("org", "whole"), 2, 20*time.Second)
-	without := func(req *schedule.ClaimRequest) { req.Without = []string{r.id("org/ada")} }
 	for _, want := range [][]schedule.Run{{free[0], free[1], whole[0]}, {free[2], whole[1]}, nil} {
-		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"org/ada": 0}), without, limited(3))), keysOf(want))
+		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"org/ada": 0}), limited(3))), keysOf(want))
 	}
 	equal(r, "launched with room for two", launched(r.claim(r.rooms(map[string]int{"org/ada": 2}))), keysOf(full[:2]))
-}
-
-func turnsNamed(r *rig) {
-	r.lead()
-	full := r.owes(r.owned("a", "full"), 30, time.Minute)
-	free := r.owes(r.owned("b", "free"), 3, 30*time.Second)
-	without := func(req *schedule.ClaimRequest) { req.Without = []string{r.id("a"), r.id("nobody")} }
-	for _, want := range [][]schedule.Run{free[:2], free[2:], nil} {
-		result := r.claim(r.rooms(map[string]int{"a": 0}), without, limited(2))
-		equal(r, "launched", launched(result), keysOf(want))
-		r.hold(result.More, "what is left for want of room is More")
-	}
-	equal(r, "launched once there is room", launched(r.claim(r.rooms(nil), limited(2))), keysOf(full[:2]))
 }
 
 func turnsNoRoom(r *rig) {
@@ -163,7 +146,7 @@ func turnsClasses(r *rig) {
 	old := r.owes(r.owned("a", "old"), 2, time.Hour, catchup)
 	onTime := r.owes(r.owned("b", "on-time"), 3, time.Minute)
 	soon := r.owes(r.owned("c", "soon"), 1, -time.Millisecond)
-	ahead := func(req *schedule.ClaimRequest) { req.Ahead = 100 * time.Millisecond }
+	ahead := func(req *claimRequest) { req.Ahead = 100 * time.Millisecond }
 	for _, want := range [][]schedule.Run{onTime[:2], {onTime[2], old[0]}, {old[1], soon[0]}} {
 		equal(r, "launched", launched(r.claim(r.rooms(nil), limited(2), ahead)), keysOf(want))
 	}
@@ -208,51 +191,15 @@ func turnsExclusive(r *rig) {
 	}
 }
 
-func turnsStamp(r *rig) {
+func turnsSeen(r *rig) {
 	r.lead()
 	s := r.owned("a", "full")
 	rows := r.add(r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second)))
 	r.claim(r.rooms(map[string]int{"a": 1}))
 	got := r.ledger(rows[1].Key)
-	r.hold(got.Status == schedule.StatusPlanned && got.JudgedAt.Equal(r.now), "it is PLANNED and stamped now, got %s, %s", got.Status, got.JudgedAt)
+	r.hold(got.Status == schedule.StatusPlanned && r.seenUntil().Equal(r.now), "it is PLANNED and was seen, got %s, seen until %s", got.Status, r.seenUntil())
 	r.now = r.at(time.Hour)
 	equal(r, "launched an hour later", launched(r.claim(r.rooms(nil))), keysOf(rows[1:]))
-}
-
-func turnsStampSpare(r *rig) {
-	r.lead()
-	spare := func(req *schedule.ClaimRequest) { req.Limit, req.Spare = 1, true }
-	long, short := r.slot(r.owned("a", "long"), r.at(-grace/2)), r.slot(r.owned("a", "short"), r.at(-time.Second))
-	first := r.slot(r.owned("a", "first"), r.at(-grace/2), func(run *schedule.Run) { run.Priority = 1 })
-	r.add(long, short, first)
-	equal(r, "launched", launched(r.claim(r.rooms(nil), spare)), keysOf([]schedule.Run{first}))
-	r.hold(r.ledger(long.Key).JudgedAt.Equal(r.now), "what has waited for half of the grace is stamped")
-	equal(r, "launched next", launched(r.claim(r.rooms(map[string]int{"a": 0}), spare)), nil)
-	r.hold(!r.ledger(short.Key).JudgedAt.IsZero(), "what its owner has no room for is stamped")
-}
-
-func turnsStampLate(r *rig) {
-	r.lead()
-	full := r.rooms(map[string]int{"a": 0})
-	s := r.owned("a", "full")
-	first := r.add(r.slot(s, r.at(-3*time.Second)), r.slot(s, r.at(-2*time.Second)))
-	stamped := func(runs ...schedule.Run) {
-		for _, run := range runs {
-			got := r.ledger(run.Key).JudgedAt
-			r.hold(got.Equal(r.now), "the row due at %s is stamped at %s, got %s", run.FireAt, r.now, got)
-		}
-	}
-	r.claim(full)
-	stamped(first...)
-	began := r.now
-	for i := range 3 {
-		r.now = began.Add(time.Duration(i+1) * 10 * time.Millisecond)
-		late := r.slot(s, began.Add(-time.Duration(20+i)*time.Second))
-		due := r.slot(s, began.Add(-time.Duration(10+i)*time.Second), func(run *schedule.Run) { run.FireAt = r.now })
-		r.add(due, late)
-		r.claim(full)
-		stamped(due, late)
-	}
 }
 
 func turnsJudgeBeyond(r *rig) {
@@ -294,6 +241,6 @@ func turnsWithoutRoom(r *rig) {
 	r.lead()
 	a := r.owes(r.owned("a", "s-a"), 3, time.Hour)
 	b := r.owes(r.owned("b", "s-b"), 1, time.Minute)
-	equal(r, "launched first", launched(r.claim(limited(3))), keysOf(a))
-	equal(r, "launched next", launched(r.claim(limited(3))), keysOf(b))
+	equal(r, "launched first", launched(r.claim(limited(3))), keysOf([]schedule.Run{a[0], a[1], b[0]}))
+	equal(r, "launched next", launched(r.claim(limited(3))), keysOf(a[2:]))
 }

@@ -32,7 +32,6 @@ var mutants = []mutant{
 	}},
 	{"what is due and alone is skipped for an overlap", "mutant-stops", 2, []change{
 		{"internal/ledger/overlap.go", "		if j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)", "		if !j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)"},
-		{"worker/fire.go", "LoneUnjudged: true", "LoneUnjudged: false"}, // else what is alone is claimed without asking
 	}},
 	{"the newest of a queue goes first", "mutant-calm", 1, []change{
 		{"internal/ledger/overlap.go", "	j.first = overlapRow{runs[0], 0}\n", "	j.first = overlapRow{runs[len(runs)-1], len(runs) - 1}\n"},
@@ -53,7 +52,7 @@ var mutants = []mutant{
 		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
 	}},
 	{"what has no answer is not sent again", "mutant-kills", 3, []change{
-		{"worker/fire.go", "launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r, 0))", "launches, err := []schedule.Launch(nil), storeCtx.Err()"},
+		{"worker/fire.go", "launches, err := t.Fires.Reclaim(storeCtx, schedule.ReclaimRequest{Term: t.Term, Now: t.now(), Limit: r.n, Lease: t.cfg.ClaimLease, Room: r.room})", "launches, err := []schedule.Launch(nil), storeCtx.Err()"},
 	}},
 	{"a status may be left for any other", "mutant-calm", 1, []change{
 		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key,", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key,"},

@@ -113,8 +113,6 @@ func (d *dialect) dump(t testing.TB, db *sql.DB) string {
 	return out.String()
 }
 
-const versionQuery = `SELECT CAST(max(version_id) AS text) FROM goose_db_version`
-
 // load replaces all rows by those of a dump.
 func (d *dialect) load(t testing.TB, db *sql.DB, text string) {
 	t.Helper()

@@ -1,10 +1,8 @@
 // Package dumps_test holds a dump of each database and the answers of every reader.
-// The dumps have schema version 26, with one wide table for all runs. A later
-// version must migrate such a database and give the same answers.
-//
-// The product itself makes the dumps: 35 schedules and three days on a virtual
-// clock (world_test.go and script_test.go). Delete these files when the product no
-// longer writes version 26, and keep the dumps, the answers and the readers.
+// The dumps have schema version 26, from before the leader judged in memory. This
+// version must migrate such a database and give the same answers. They were made by
+// the product of that version: 35 schedules and three days on a virtual clock, with
+// runs of every status, reason, trigger and policy.
 package dumps_test
 
 import (
@@ -13,21 +11,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 	"github.com/pressly/goose/v3"
 
-	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services"
@@ -35,8 +27,6 @@ import (
 	"github.com/carillon/carillon/internal/test/storetest"
 	"github.com/carillon/carillon/schema"
 )
-
-var update = flag.Bool("update", false, "make the dumps and the recorded answers again")
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
@@ -129,9 +119,6 @@ func opened(t testing.TB, s store, d *dialect, driver, dsn string) database {
 // A dump is migrated up, down and up again, and then read.
 func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
 	t.Parallel()
-	if *update {
-		t.Skip("the dumps are being made")
-	}
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,41 +131,6 @@ func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
 			d.upgrade(t)
 			compare(t, "answers.txt", readFile(t, "answers.txt"), read(t, d))
 		})
-	}
-}
-
-// The same calls on both databases lead to the same answers. With -update they
-// become the dumps and the recorded answers.
-func TestBothDatabasesAnswerTheSameOfOneWorld(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	said := make(map[string]string)
-	t.Run("stored", func(t *testing.T) {
-		for name, open := range databases {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				d := open(t)
-				d.upgrade(t)
-				if version := rows(t.Context(), t, d.db, versionQuery, 1)[0][0]; *update && version != strconv.Itoa(dumped) {
-					t.Fatalf("the dumps are of version %d, and this revision writes version %s", dumped, version)
-				}
-				d.setClocks(t, fill(t, d))
-				holdsEverything(t, d)
-				if *update {
-					writeFile(t, name+".sql.gz", d.dump(t, d.db))
-				}
-				answers := read(t, d)
-				mu.Lock()
-				defer mu.Unlock()
-				said[name] = answers
-			})
-		}
-	})
-	if *update {
-		writeFile(t, "answers.txt", said["sqlite"])
-	}
-	if said["postgres"] != "" && said["sqlite"] != "" { // without a server there is one
-		compare(t, "sqlite", said["sqlite"], said["postgres"])
 	}
 }
 
@@ -206,66 +158,6 @@ func (d *database) downgrade(t testing.TB) {
 	}
 }
 
-// setClocks replaces times of the machine's clock with times of the virtual clock, in
-// leaders, terms, workers and processes.
-func (d *database) setClocks(t testing.TB, terms []term) {
-	t.Helper()
-	for _, set := range []string{"leaders SET expires_at", "workers SET seen_at", "processes SET seen_at"} {
-		exec(t, d.db, "UPDATE "+set+" = "+d.instant(end))
-	}
-	for _, term := range terms {
-		exec(t, d.db, fmt.Sprintf("UPDATE leader_terms SET started_at = %s, ended_at = %s WHERE epoch = %d", d.instant(term.began), d.instant(term.ended), term.epoch))
-	}
-}
-
-// instant is an instant as the database keeps it; zero is NULL.
-func (d *database) instant(at time.Time) string {
-	switch {
-	case at.IsZero():
-		return "NULL"
-	case d.name == schema.SQLite:
-		return strconv.FormatInt(at.UnixMicro(), 10)
-	}
-	return "'" + at.Format(time.RFC3339Nano) + "'"
-}
-
-// holdsEverything fails unless the world has runs of every kind.
-func holdsEverything(t testing.TB, store storetest.Store) {
-	t.Helper()
-	runs, err := store.ListRuns(t.Context(), schedule.RunFilter{Now: far, Statuses: schedule.Statuses, Limit: page})
-	if err != nil {
-		t.Fatal(err)
-	}
-	has := make(map[string]bool)
-	for i := range runs {
-		r := &runs[i]
-		has["status "+string(r.Status)], has["reason "+string(r.Reason)], has["trigger "+string(r.Trigger)] = true, true, true
-		has["policy "+string(r.OverlapPolicy)] = true
-		has["waits"] = has["waits"] || !r.WaitingSince.IsZero() && r.Status == schedule.StatusPlanned
-		has["cancel asked in flight"] = has["cancel asked in flight"] || r.Status.InFlight() && !r.CancelRequestedAt.IsZero()
-		has["retrying"] = has["retrying"] || r.Retrying()
-		has["judged"] = has["judged"] || !r.JudgedAt.IsZero()
-	}
-	var want []string
-	for _, s := range schedule.Statuses {
-		want = append(want, "status "+string(s))
-	}
-	for _, r := range schedule.Reasons {
-		want = append(want, "reason "+string(r))
-	}
-	for _, r := range schedule.Triggers {
-		want = append(want, "trigger "+string(r))
-	}
-	for _, p := range schedule.OverlapPolicies {
-		want = append(want, "policy "+string(p))
-	}
-	for _, what := range append(want, "waits", "judged", "retrying", "cancel asked in flight") {
-		if !has[what] {
-			t.Errorf("of %d runs none is or has: %s", len(runs), what)
-		}
-	}
-}
-
 func readFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -279,25 +171,6 @@ func readFile(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func writeFile(t testing.TB, name, text string) {
-	t.Helper()
-	content := []byte(text)
-	if strings.HasSuffix(name, ".gz") {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		content = packed.Bytes()
-	}
-	if err := os.WriteFile(filepath.Join("testdata", name), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // compare fails at the first lines that differ.

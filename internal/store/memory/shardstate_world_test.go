@@ -1,4 +1,4 @@
-package sim_test
+package memory_test
 
 import (
 	"context"
@@ -43,10 +43,10 @@ type shardWorld struct {
 
 	claiming  *oracleVerdicts // set while the store claims
 	planning  bool
-	planned   []ledger.Run // by the plan that is under way
-	between   func()       // runs once, between two readings of a pass
-	readings  int          // in this pass
-	foundGone bool         // a look-up of this pass has found a run gone
+	loaded    time.Time // the end of the window
+	between   func()    // runs once, between two readings of a pass
+	readings  int       // in this pass
+	foundGone bool      // a look-up of this pass has found a run gone
 	seen      *shardCoverage
 }
 
@@ -96,8 +96,9 @@ func (w *shardWorld) must(err error) {
 	}
 }
 
-// sawRun writes the log as the product does: whoever moves a run names it; what a
-// claim does to its own runs, and what a plan inserts, the leader knows.
+// sawRun writes the log as the product does: whoever moves a run names it. What a
+// claim does to its own runs, the leader knows. What a plan inserts beyond the
+// window is read when the window has moved.
 func (w *shardWorld) sawRun(_ *schedule.Term, before, after *schedule.Run) {
 	switch {
 	case w.claiming != nil:
@@ -105,8 +106,10 @@ func (w *shardWorld) sawRun(_ *schedule.Term, before, after *schedule.Run) {
 	case after == nil:
 		w.log = append(w.log, shardChange{scheduleID: before.ScheduleID})
 	case w.planning && before == nil:
-		w.planned = append(w.planned, ledger.RunOf(after))
 		w.seenAtPlan[after.Key] = w.seenUntil
+		if w.near(after) {
+			w.log = append(w.log, shardChange{key: after.Key})
+		}
 	default:
 		w.log = append(w.log, shardChange{key: after.Key})
 	}
@@ -137,18 +140,27 @@ func (w *shardWorld) open(f schedule.RunFilter) (runs []schedule.Run) {
 	all, err := w.store.ListRuns(w.ctx, f)
 	w.must(err)
 	for i := range all {
-		if w.loads(&all[i]) {
+		if w.leads(&all[i]) && w.near(&all[i]) {
 			runs = append(runs, all[i])
 		}
 	}
 	return runs
 }
 
-func (w *shardWorld) loads(r *schedule.Run) bool {
+// leads reports whether the run is open and of the shard.
+func (w *shardWorld) leads(r *schedule.Run) bool {
 	first, last := w.term.Buckets()
 	bucket := schedule.Bucket(r.OverlapKey)
-	near := r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero() || !r.FireAt.After(w.now.Add(shardWindow))
-	return near && !r.Status.Terminal() && first <= bucket && bucket <= last
+	return !r.Status.Terminal() && first <= bucket && bucket <= last
+}
+
+// near reports whether the window reaches the run, or it needs none.
+func (w *shardWorld) near(r *schedule.Run) bool {
+	end := w.now.Add(shardWindow)
+	if w.loaded.After(end) {
+		end = w.loaded // the clock was set back
+	}
+	return r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero() || !r.FireAt.After(end)
 }
 
 // Changes reads the log from where it was read last, in any order, some of it
@@ -172,7 +184,7 @@ func (w *shardWorld) Changes() (c ledger.Changes, err error) {
 			c.Ended = append(c.Ended, n.key)
 		case err != nil:
 			return c, err
-		case w.loads(r):
+		case w.leads(r):
 			c.Runs = append(c.Runs, ledger.RunOf(r))
 			stopped[r.ScheduleID] = true
 		}
@@ -214,22 +226,22 @@ func (w *shardWorld) scheduleNow(id string) ledger.ScheduleNow {
 	return now
 }
 
-// Definition and Grant make the world the facts of a pass.
-func (w *shardWorld) Definition(id string, revision int64) *schedule.Definition {
-	revisions, err := w.store.ListRevisions(w.ctx, id, revision+1, 1)
-	w.must(err)
-	if len(revisions) == 0 || revisions[0].Revision != revision {
-		return nil
+// Facts reads definitions and the grants that they name.
+func (w *shardWorld) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
+	f := ledger.Facts{Definitions: make(map[schedule.RevisionID]*schedule.Definition), Grants: make(map[schedule.GrantRef]*schedule.Grant)}
+	for _, id := range ids {
+		revisions, err := w.store.ListRevisions(w.ctx, id.ScheduleID, id.Revision+1, 1)
+		w.must(err)
+		if len(revisions) == 0 || revisions[0].Revision != id.Revision {
+			continue
+		}
+		d := &revisions[0].Definition
+		f.Definitions[id] = d
+		if g, err := w.store.GetGrant(w.ctx, d.GrantRef()); err == nil {
+			f.Grants[d.GrantRef()] = g
+		}
 	}
-	return &revisions[0].Definition
-}
-
-func (w *shardWorld) Grant(ref schedule.GrantRef) *schedule.Grant {
-	g, err := w.store.GetGrant(w.ctx, ref)
-	if err != nil {
-		return nil
-	}
-	return g
+	return f, nil
 }
 
 // takeOver begins a new term.
@@ -251,44 +263,39 @@ func (w *shardWorld) takeOver() {
 // come again.
 func (w *shardWorld) rebuild() *ledger.ShardState {
 	w.read = max(0, len(w.log)-rapid.IntRange(0, 3).Draw(w.T, "changes after the position"))
-	s := ledger.NewShardState(w.term.Epoch, w.seenUntil, 0)
-	stopped := make(map[string]bool)
-	s.Load(func(yield func(ledger.Run) bool) {
-		for _, r := range w.open(schedule.RunFilter{}) {
-			stopped[r.ScheduleID] = true
-			if !yield(ledger.RunOf(&r)) {
-				return
-			}
-		}
-	})
-	w.stop(s, stopped)
-	s.LoadedUntil(w.now.Add(shardWindow))
-	return s
+	w.loaded = w.now.Add(shardWindow)
+	open := w.openRuns(func(*schedule.Run) bool { return true })
+	return ledger.Rebuild(w.term.Epoch, &open, w.loaded)
 }
 
-// stop tells the state which of the schedules are paused or deleted. The state forgets
-// that of a schedule of which it knows no run.
-func (w *shardWorld) stop(s *ledger.ShardState, ids map[string]bool) {
-	for id := range ids {
-		if now := w.scheduleNow(id); now.Deleted || now.Pause.Paused {
-			s.Apply(ledger.Changes{Schedules: []ledger.ScheduleNow{now}})
+// openRuns are the open runs for which so holds, as a store loads them.
+func (w *shardWorld) openRuns(so func(*schedule.Run) bool) ledger.Open {
+	open := ledger.Open{SeenUntil: w.seenUntil}
+	stopped := make(map[string]bool)
+	for _, r := range w.open(schedule.RunFilter{}) {
+		if !so(&r) {
+			continue
+		}
+		open.Runs = append(open.Runs, ledger.RunOf(&r))
+		if now := w.scheduleNow(r.ScheduleID); !stopped[r.ScheduleID] && (now.Deleted || now.Pause.Paused) {
+			stopped[r.ScheduleID] = true
+			open.Stopped = append(open.Stopped, now)
 		}
 	}
+	return open
 }
 
 // moveWindow loads the planned runs that came into the window.
 func (w *shardWorld) moveWindow() {
-	loaded := make(map[string]bool)
-	w.state.Load(func(yield func(ledger.Run) bool) {
-		for _, r := range w.open(schedule.RunFilter{}) {
-			if r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero() {
-				continue
-			}
-			if loaded[r.ScheduleID] = true; !yield(ledger.RunOf(&r)) {
-				return
-			}
-		}
+	until := w.now.Add(shardWindow)
+	if !until.After(w.loaded) {
+		return
+	}
+	from := w.loaded
+	w.loaded = until
+	open := w.openRuns(func(r *schedule.Run) bool {
+		return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && r.FireAt.After(from)
 	})
-	w.stop(w.state, loaded)
-	w.state.LoadedUntil(w.now.Add(shardWindow))
+	w.state.Load(&open)
+	w.state.LoadedUntil(until)
 }

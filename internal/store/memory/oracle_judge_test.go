@@ -9,7 +9,7 @@ import (
 
 // judge carries out the verdicts on one overlap key, but for the claims: those
 // go through launch in the order of claims.
-func (c *claiming) judge(g *schedule.OverlapGroup, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
+func (c *oracle) judge(g *schedule.OverlapGroup, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
 	if len(g.Waiting) == 0 && len(g.Due) == 0 {
 		return nil // they all ended with their schedule
 	}
@@ -42,7 +42,7 @@ func (c *claiming) judge(g *schedule.OverlapGroup, judge func(schedule.OverlapGr
 
 // check refuses verdicts on rows that are not the group's. It comes before any
 // verdict is carried out: g.Waiting is the ledger's own queue, which that changes.
-func (c *claiming) check(g *schedule.OverlapGroup, verdicts []schedule.Verdict) error {
+func (c *oracle) check(g *schedule.OverlapGroup, verdicts []schedule.Verdict) error {
 	for _, v := range verdicts {
 		r := c.runs[v.Key]
 		switch {

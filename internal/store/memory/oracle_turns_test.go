@@ -9,7 +9,7 @@ import (
 
 // turns are the first Limit rows in the order of claims, as far as their owners
 // have room: what is due, and what waits longest for an overlap key that is free.
-func (c *claiming) turns() []*schedule.Run {
+func (c *oracle) turns() []*schedule.Run {
 	turns := c.due(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
 	for key, k := range c.live.keys {
 		if len(k.waiting.rows) > 0 && len(k.inFlight.rows) == 0 && c.inShard(c.req.Term, key) {
@@ -31,7 +31,7 @@ func (c *claiming) turns() []*schedule.Run {
 
 // shareOut lets owners take turns where more is due than the limit lets
 // through: the first of each before the second of any.
-func (c *claiming) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
+func (c *oracle) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
 	place, of := make(map[*schedule.Run]int), make(map[string]int)
 	for _, r := range turns {
 		owner := schedule.Owner(r.OverlapKey)
@@ -51,7 +51,7 @@ func (c *claiming) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
 }
 
 // withRoom leaves out what exceeds its owner's room: it stays for later.
-func (c *claiming) withRoom(turns []*schedule.Run) []*schedule.Run {
+func (c *oracle) withRoom(turns []*schedule.Run) []*schedule.Run {
 	taken := make(map[string]int)
 	return slices.DeleteFunc(turns, func(r *schedule.Run) bool {
 		owner := schedule.Owner(r.OverlapKey)

@@ -1,4 +1,4 @@
-package sim_test
+package memory_test
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -109,10 +108,9 @@ func (w *shardWorld) deleteOne() {
 	w.change(c)
 }
 
-// plan inserts slots and judges late ones, at random. The leader adds its own
-// plans to its state after the commit.
+// plan inserts slots and judges late ones, at random.
 func (w *shardWorld) plan() {
-	w.planning, w.planned = true, nil
+	w.planning = true
 	_, err := w.store.Plan(w.ctx, schedule.PlanRequest{Term: w.term, Now: w.now, Horizon: w.now, Grace: shardGrace, Limit: 100},
 		func(candidates []schedule.PlanCandidate) (out []schedule.PlanDecision) {
 			for i := range candidates {
@@ -122,13 +120,6 @@ func (w *shardWorld) plan() {
 		})
 	w.planning = false
 	w.must(err)
-	w.state.Load(func(yield func(r ledger.Run) bool) {
-		for _, r := range w.planned {
-			if r.FireAt.After(w.now.Add(shardWindow)) || !yield(r) {
-				continue
-			}
-		}
-	})
 }
 
 func (w *shardWorld) decide(c *schedule.PlanCandidate) schedule.PlanDecision {

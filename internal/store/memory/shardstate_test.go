@@ -1,4 +1,4 @@
-package sim_test
+package memory_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/memory"
 )
 
 // shardManyPasses are enough that all must have come.
@@ -159,7 +160,8 @@ func (w *shardWorld) late() map[schedule.Key]bool {
 	changes, err := w.Changes()
 	w.must(err)
 	w.state.Apply(changes)
-	w.state.Judge(ledger.Pass{Now: w.now, Grace: shardGrace, Facts: w})
+	_, err = w.state.Judge(ledger.Pass{Now: w.now, Grace: shardGrace}, w.Facts)
+	w.must(err)
 	late := make(map[schedule.Key]bool)
 	for _, key := range w.state.Late() {
 		late[key] = true
@@ -181,11 +183,12 @@ func (w *shardWorld) pass() {
 	if draw(w, "something is committed during the pass", true, false, false) {
 		w.between = w.interfere
 	}
-	v, strays, err := w.state.Claim(w, p)
+	claim := ledger.Claim{State: w.state, Pass: p}
+	v, err := claim.Decide(w)
 	w.between = nil
 	w.must(err)
-	if len(strays) > 0 {
-		w.Fatalf("runs are gone, and no change has said so: %v", strays)
+	if len(claim.Strays) > 0 {
+		w.Fatalf("runs are gone, and no change has said so: %v", claim.Strays)
 	}
 	switch {
 	case w.foundGone && w.read < len(w.log):
@@ -205,17 +208,23 @@ func (w *shardWorld) pass() {
 		w.state.Discard()
 	case "unknown and done":
 		w.compare(p, v)
-		w.seenUntil = later(w.seenUntil, v.SeenUntil)
+		w.sawUntil(v.SeenUntil)
 		w.state.Discard()
 		w.seen.unknown++
 	default:
 		w.compare(p, v)
-		w.seenUntil = later(w.seenUntil, v.SeenUntil)
+		w.sawUntil(v.SeenUntil)
 		w.state.Commit(v)
 	}
 	if w.passes++; w.passes%10 == 0 && !w.state.Stale() {
 		w.compareRebuilt()
 	}
+}
+
+// sawUntil writes seen_until, as a claim does.
+func (w *shardWorld) sawUntil(then time.Time) {
+	w.seenUntil = later(w.seenUntil, then)
+	w.must(w.store.SetSeenUntil(w.ctx, w.term, w.seenUntil))
 }
 
 // wantSeenUntil is now, or just before the first missed slot that the planner has
@@ -254,7 +263,7 @@ func (w *shardWorld) drawPass() ledger.Pass {
 	return ledger.Pass{
 		Now: w.now, Ahead: draw(w, "ahead", 0, 250*time.Millisecond, 950*time.Millisecond), Grace: shardGrace,
 		Limit: draw(w, "limit", 0, 1, 2, 3, 5, 100, 100, 100), Room: func(owner string) int { return rooms[owner] },
-		RequireGrant: false, Facts: w,
+		RequireGrant: false,
 	}
 }
 
@@ -309,7 +318,7 @@ func (w *shardWorld) unreadGroups() map[string]bool {
 func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
 	o := oracleVerdicts{ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]bool), cancels: make(map[schedule.Key]schedule.Reason)}
 	w.claiming = &o
-	result, err := w.store.Claim(w.ctx, schedule.ClaimRequest{
+	result, err := w.store.OracleClaim(w.ctx, memory.OracleRequest{
 		Term: w.term, Now: p.Now, Ahead: p.Ahead, Grace: p.Grace, Limit: p.Limit, Room: p.Room, RequireGrant: p.RequireGrant,
 		Lease: 10 * time.Second, RetryFor: 30 * time.Second,
 	}, ledger.JudgeOverlap)

@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Position is up to where a reader has read the changes. Only the store that made
+// it can read it.
+type Position string
+
+// ErrPositionLost means that changes after a position may be gone: they were pruned,
+// or the database is not the one that the position was read on (a failover, a
+// restore). The reader must rebuild what it keeps.
+var ErrPositionLost = errors.New("the read position no longer counts")
+
+// Open is what a shard has open, or the part of it that was read.
+type Open struct {
+	Position  Position // read before the runs: changes after it may come again
+	SeenUntil time.Time
+	Runs      []Run
+	Stopped   []ScheduleNow // of Runs, those that are paused or deleted; Planned is nil
+}
+
+// Rebuild is the state of a term as the tables have it. until is the end of the
+// window that was loaded.
+func Rebuild(epoch int64, open *Open, until time.Time) *ShardState {
+	s := NewShardState(epoch, open.SeenUntil, len(open.Runs))
+	s.Load(open)
+	s.LoadedUntil(until)
+	return s
+}
+
+// ClaimRequest is what a store needs for a claim transaction besides the verdicts.
+type ClaimRequest struct {
+	Term     schedule.Term
+	Now      time.Time
+	Position Position      // changes after it are read
+	Lease    time.Duration // claimed_until = Now + Lease
+	RetryFor time.Duration // how long a launch is tried where the schedule does not say; see schedule.LaunchUntil
+}
+
+// Claimed is what a claim transaction has read and written.
+type Claimed struct {
+	Position Position
+	Verdicts Verdicts          // what was written, for ShardState.Commit
+	Launches []schedule.Launch // Verdicts.Claims, now LAUNCHING, in their order
+	Skipped  []schedule.Skip   // Verdicts.Ends
+	Cancels  []schedule.Run    // Verdicts.Cancels: runs whose cancel was asked for
+	// Missing are runs on which no verdict could be written: they are locked or were
+	// not found as the state has them.
+	Missing []schedule.Key
+	// Refused are claims that the table refused because another exclusive run of
+	// their group is in flight. There should be none.
+	Refused []schedule.Key
+}
+
+// Reader reads the tables in the claim transaction.
+type Reader interface {
+	// Changes are those that were committed since the last call.
+	Changes() (Changes, error)
+	// InFlight are those of the runs that are in flight.
+	InFlight([]schedule.Key) (map[schedule.Key]bool, error)
+	// Facts are the definitions of revisions and the grants that these name.
+	Facts([]schedule.RevisionID) (Facts, error)
+}
+
+// Claim is one pass over a state, for a store to run in its claim transaction. A
+// store may run it again in another transaction if the first one failed.
+type Claim struct {
+	State *ShardState
+	Pass  Pass
+
+	// Strays are the runs that Decide found gone although no change has said so.
+	// There should be none.
+	Strays []schedule.Key
+}
+
+// Decide reads changes, judges, and looks up the runs that block a verdict. If one
+// of them is gone, changes are read and judged once more before its group counts
+// as free: what follows it may be in flight already.
+func (c *Claim) Decide(read Reader) (Verdicts, error) {
+	v, err := c.readAndJudge(read)
+	if err != nil || len(v.Blockers) == 0 {
+		return v, err
+	}
+	gone, err := c.State.lookUp(read, &v)
+	if err != nil || len(gone) == 0 {
+		return v, err
+	}
+	changes, err := read.Changes()
+	if err != nil {
+		return Verdicts{}, fmt.Errorf("read changes again: %w", err)
+	}
+	c.State.Apply(changes)
+	for _, key := range gone {
+		if r := c.State.runs[key]; r != nil && r.place == placeFlight {
+			c.Strays = append(c.Strays, key)
+			c.State.forget(r)
+		}
+	}
+	return c.judge(read)
+}
+
+// Without are the verdicts without those on the overlap groups of the given runs:
+// see ShardState.Without.
+func (c *Claim) Without(v Verdicts, missing []schedule.Key) Verdicts {
+	return c.State.Without(v, missing)
+}
+
+func (c *Claim) readAndJudge(read Reader) (Verdicts, error) {
+	changes, err := read.Changes()
+	if err != nil {
+		return Verdicts{}, fmt.Errorf("read changes: %w", err)
+	}
+	c.State.Apply(changes)
+	return c.judge(read)
+}
+
+func (c *Claim) judge(read Reader) (Verdicts, error) {
+	v, err := c.State.Judge(c.Pass, read.Facts)
+	if err != nil {
+		return Verdicts{}, fmt.Errorf("read definitions and grants: %w", err)
+	}
+	return v, nil
+}
+
+// lookUp returns the blockers that are not in flight any more.
+func (s *ShardState) lookUp(read Reader, v *Verdicts) (gone []schedule.Key, err error) {
+	inFlight, err := read.InFlight(v.Blockers)
+	if err != nil {
+		return nil, fmt.Errorf("look up the runs that block others: %w", err)
+	}
+	for _, key := range v.Blockers {
+		if !inFlight[key] {
+			gone = append(gone, key)
+		} else if r := s.runs[key]; r != nil && r.flight != nil {
+			r.flight.checkedAt = v.now
+		}
+	}
+	return gone, nil
+}

@@ -1,0 +1,204 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The kinds of changes; see schema/postgres/00027_changes.sql.
+const (
+	changeSchedule = 1
+	changeRun      = 2
+	changeEnd      = 3
+	changeCancel   = 4
+)
+
+// claimReader is the ledger.Reader of one claim transaction.
+type claimReader struct {
+	ctx         context.Context // ledger.Reader's methods take none
+	store       *Store
+	tx          pgx.Tx
+	term        schedule.Term
+	position    ledger.Position
+	definitions map[schedule.RevisionID]*schedule.Definition // all that Facts returned
+}
+
+// Changes reads what was committed since the position, and reads again what that
+// names. The level is READ COMMITTED: the later statements see at least what the
+// first one saw.
+func (r *claimReader) Changes() (ledger.Changes, error) {
+	named, err := r.readNamed()
+	if err != nil {
+		return ledger.Changes{}, err
+	}
+	var changes ledger.Changes
+	open := make(map[schedule.Key]bool) // in changes
+	if len(named.keys) > 0 {
+		if err := r.readRuns(named, &changes, open); err != nil {
+			return ledger.Changes{}, fmt.Errorf("read changed runs: %w", err)
+		}
+	}
+	if len(named.schedules) > 0 || len(changes.Runs) > 0 {
+		if err := r.readSchedules(named, &changes, open); err != nil {
+			return ledger.Changes{}, fmt.Errorf("read changed schedules: %w", err)
+		}
+	}
+	for key := range named.ended {
+		if !open[key] { // else it was deleted and inserted again
+			changes.Ended = append(changes.Ended, key)
+		}
+	}
+	return changes, nil
+}
+
+// changesNamed is what rows of changes name.
+type changesNamed struct {
+	schedules map[string]bool
+	keys      map[schedule.Key]bool // to be read again
+	ended     map[schedule.Key]bool
+}
+
+// readNamed reads the rows after the position and moves it.
+func (r *claimReader) readNamed() (*changesNamed, error) {
+	generation, snapshot, ok := strings.Cut(string(r.position), " ")
+	if !ok {
+		return nil, ledger.ErrPositionLost
+	}
+	var (
+		next pgtype.Text
+		kind pgtype.Int2
+		ids  []string
+		keys [][]byte
+		out  = &changesNamed{make(map[string]bool), make(map[schedule.Key]bool), make(map[schedule.Key]bool)}
+	)
+	first, last := r.term.Buckets()
+	err := each(r.ctx, r.tx, []any{&next, &kind, &ids, &keys}, func() error {
+		if !kind.Valid {
+			r.position = ledger.Position(next.String)
+			return nil
+		}
+		for _, id := range ids {
+			out.schedules[id] = true
+		}
+		into := out.keys
+		if kind.Int16 == changeEnd {
+			into = out.ended
+		}
+		for _, key := range keys {
+			into[schedule.Key(key)] = true
+		}
+		return nil
+	}, sqlChanges, snapshot, first, last)
+	if stateOf(err) == stateInvalidText { // no snapshot
+		return nil, ledger.ErrPositionLost
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(string(r.position), generation+" ") {
+		return nil, ledger.ErrPositionLost
+	}
+	return out, nil
+}
+
+func (r *claimReader) readRuns(named *changesNamed, changes *ledger.Changes, open map[schedule.Key]bool) error {
+	var row openRow
+	first, last := r.term.Buckets()
+	gone := maps.Clone(named.keys)
+	err := each(r.ctx, r.tx, row.targets(), func() error {
+		run := row.run()
+		if run.Status.Terminal() {
+			return nil
+		}
+		delete(gone, run.Key)
+		open[run.Key] = true
+		if row.bucket >= first && row.bucket <= last {
+			changes.Runs = append(changes.Runs, run)
+		}
+		return nil
+	}, sqlChangedRuns, keyBytes(slices.Collect(maps.Keys(named.keys))))
+	maps.Copy(named.ended, gone)
+	return err
+}
+
+// readSchedules reads the schedules that are named, and those of the changed runs
+// that are paused or deleted, with all of their planned runs.
+func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes, open map[schedule.Key]bool) error {
+	ids := maps.Clone(named.schedules)
+	for i := range changes.Runs {
+		ids[changes.Runs[i].ScheduleID] = true
+	}
+	states, err := scheduleStates(r.ctx, r.tx, sqlScheduleStates, slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	changes.Schedules = slices.DeleteFunc(states, func(s ledger.ScheduleNow) bool {
+		return !s.Deleted && !s.Pause.Paused && !named.schedules[s.ScheduleID]
+	})
+	if len(changes.Schedules) == 0 {
+		return nil
+	}
+	at := make(map[string]*ledger.ScheduleNow, len(changes.Schedules))
+	for i := range changes.Schedules {
+		at[changes.Schedules[i].ScheduleID] = &changes.Schedules[i]
+	}
+	var row openRow
+	first, last := r.term.Buckets()
+	return each(r.ctx, r.tx, row.targets(), func() error {
+		run := row.run()
+		open[run.Key] = true
+		at[run.ScheduleID].Planned = append(at[run.ScheduleID].Planned, run)
+		return nil
+	}, sqlPlannedOfSchedules, slices.Collect(maps.Keys(at)), first, last)
+}
+
+// scheduleStates runs sqlScheduleStates or sqlStoppedSchedules.
+func scheduleStates(ctx context.Context, tx pgx.Tx, statement string, ids []string) ([]ledger.ScheduleNow, error) {
+	var (
+		s        ledger.ScheduleNow
+		note, by pgtype.Text
+		until    pgtype.Timestamptz
+		states   []ledger.ScheduleNow
+	)
+	err := each(ctx, tx, []any{&s.ScheduleID, &s.Deleted, &s.Pause.Paused, &note, &by, &until}, func() error {
+		var d decoding // a pause whose end cannot be read has none
+		s.Pause.Note, s.Pause.By, s.Pause.Until = note.String, by.String, d.time("paused_until", until)
+		states = append(states, s)
+		return nil
+	}, statement, ids)
+	return states, err
+}
+
+// InFlight are those of the runs that are in flight.
+func (r *claimReader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	return keysOf(r.ctx, r.tx, sqlInFlight, keyBytes(keys))
+}
+
+// Facts are the definitions of revisions, from the cache where it has them, and the
+// grants that they name.
+func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
+	set := make(map[schedule.RevisionID]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	definitions, err := r.store.definitionsOf(r.ctx, r.tx, set)
+	if err != nil {
+		return ledger.Facts{}, err
+	}
+	maps.Copy(r.definitions, definitions)
+	refs := make([]schedule.GrantRef, 0, len(definitions))
+	for _, d := range definitions {
+		refs = append(refs, d.GrantRef())
+	}
+	grants, err := readGrants(r.ctx, r.tx, refs)
+	return ledger.Facts{Definitions: definitions, Grants: grants}, err
+}

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// loading begins a transaction that sees one state of the database.
+var loading = pgx.TxOptions{BeginQuery: `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY` + genericPlans}
+
+// LoadOpen reads what the term's buckets have open; see worker.FireStore.
+func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (ledger.Open, error) {
+	var open ledger.Open
+	err := pgx.BeginTxFunc(ctx, s.pool, loading, func(tx pgx.Tx) (err error) {
+		open, err = loadOpen(ctx, tx, term, from, until)
+		return err
+	})
+	if err != nil {
+		return ledger.Open{}, fmt.Errorf("load open runs: %w", err)
+	}
+	return open, nil
+}
+
+func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
+	var seenUntil pgtype.Timestamptz
+	if err := tx.QueryRow(ctx, sqlOpenPosition, term.Shard).Scan(&open.Position, &seenUntil); err != nil {
+		return open, fmt.Errorf("read the position: %w", err)
+	}
+	open.SeenUntil = utc(seenUntil)
+	var (
+		row openRow
+		ids = make(map[string]bool)
+	)
+	read := func(statement string, args ...any) error {
+		return each(ctx, tx, row.targets(), func() error {
+			run := row.run()
+			ids[run.ScheduleID] = true
+			open.Runs = append(open.Runs, run)
+			return nil
+		}, statement, args...)
+	}
+	first, last := term.Buckets()
+	after := noneOrTime(from)
+	if from.IsZero() {
+		after = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+		if err := read(sqlOpenOthers, first, last); err != nil {
+			return open, fmt.Errorf("read runs in flight: %w", err)
+		}
+	}
+	if err := read(sqlOpenPlanned, after, until, first, last); err != nil {
+		return open, fmt.Errorf("read planned runs: %w", err)
+	}
+	if len(ids) == 0 {
+		return open, nil
+	}
+	if open.Stopped, err = scheduleStates(ctx, tx, sqlStoppedSchedules, slices.Collect(maps.Keys(ids))); err != nil {
+		return open, fmt.Errorf("read stopped schedules: %w", err)
+	}
+	return open, nil
+}
+
+// openRow is a row as openColumns list it.
+type openRow struct {
+	key                                             []byte
+	scheduleID, overlapKey, status, trigger, policy string
+	revision, maxQueued, epoch                      int64
+	priority                                        int32
+	runAt, fireAt                                   pgtype.Timestamptz
+	waiting, exclusive, cancelRequested             bool
+	bucket                                          int
+}
+
+func (w *openRow) targets() []any {
+	return []any{
+		&w.key, &w.scheduleID, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
+		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.cancelRequested, &w.bucket,
+	}
+}
+
+// run ignores columns that cannot be read: in flight the run blocks others all the
+// same, and planned it ends when it is claimed.
+func (w *openRow) run() ledger.Run {
+	var d decoding
+	return ledger.Run{
+		Key: schedule.Key(w.key), ScheduleID: w.scheduleID, Revision: w.revision, OverlapKey: w.overlapKey,
+		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
+		Status: schedule.Status(w.status), Waiting: w.waiting, Trigger: schedule.Trigger(w.trigger),
+		Policy: schedule.OverlapPolicy(w.policy), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
+		Priority: w.priority, Epoch: w.epoch, CancelRequested: w.cancelRequested,
+	}
+}

@@ -1,0 +1,228 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
+)
+
+const (
+	// Window is how far ahead planned runs are kept in memory.
+	Window = 10 * time.Second
+	// windowStep is how far the window moves at least before more is loaded.
+	windowStep = time.Second
+	// maxUnread is how long changes may stay unread. Stores keep them for a minute at
+	// least; a state that has not read them for longer is rebuilt.
+	maxUnread = 30 * time.Second
+	// strayAfter: planned runs that were due this long ago, and up to strayWithin
+	// longer, are looked for in the tables. The state must know them.
+	strayAfter  = 5 * time.Second
+	strayWithin = 4 * time.Second
+)
+
+// shard is what the leader of a shard keeps in memory. Only the fire loop uses it.
+type shard struct {
+	state    *ledger.ShardState // nil: to be loaded
+	position ledger.Position
+	readAt   time.Time             // when changes were last read
+	loaded   time.Time             // the end of the window
+	checked  time.Time             // when strays were last looked for
+	unknown  map[schedule.Key]bool // found then, and not known to the state
+	left     bool                  // the last pass has left due runs behind
+	counted  time.Time             // when the gauges were last set
+}
+
+// load brings the state up to what a pass at now needs: it is rebuilt where it has
+// to be, and the window moves on.
+func (t *term) load(ctx context.Context, now time.Time) error {
+	m := &t.memory
+	if m.state == nil || m.state.Stale() || now.Sub(m.readAt) > maxUnread {
+		return t.rebuild(ctx, now)
+	}
+	if until := now.Add(Window); until.Sub(m.loaded) >= windowStep && m.state.Planned() < ledger.MaxWindow {
+		open, err := t.Fires.LoadOpen(ctx, t.Term, m.loaded, until)
+		if err != nil {
+			return err
+		}
+		m.state.Load(&open)
+		m.state.LoadedUntil(until)
+		m.loaded = until
+	}
+	return t.findStrays(ctx, now)
+}
+
+func (t *term) rebuild(ctx context.Context, now time.Time) error {
+	began, until := time.Now(), now.Add(Window)
+	open, err := t.Fires.LoadOpen(ctx, t.Term, time.Time{}, until)
+	if err != nil {
+		return err
+	}
+	t.memory = shard{
+		state: ledger.Rebuild(t.Epoch, &open, until), position: open.Position,
+		readAt: now, loaded: until, checked: now, counted: t.memory.counted,
+	}
+	t.log.Debug("shard state loaded", "runs", len(open.Runs), "seen_until", open.SeenUntil, "took", time.Since(began))
+	return nil
+}
+
+// findStrays loads planned runs that have been due for seconds and that the state
+// does not know. There should be none. One that was planned late is unknown until the
+// next claim has read its change, so a run is a stray only when it is found again.
+// With a backlog the search rests: that is full of runs that have been due for seconds.
+func (t *term) findStrays(ctx context.Context, now time.Time) error {
+	m := &t.memory
+	if now.Sub(m.checked) < time.Second || m.left {
+		return nil
+	}
+	m.checked = now
+	open, err := t.Fires.LoadOpen(ctx, t.Term, now.Add(-strayAfter-strayWithin), now.Add(-strayAfter))
+	if err != nil {
+		return err
+	}
+	unknown := make(map[schedule.Key]bool)
+	open.Runs = slices.DeleteFunc(open.Runs, func(r ledger.Run) bool {
+		if !m.state.Knows(r.Key) {
+			unknown[r.Key] = true
+		}
+		return !m.unknown[r.Key]
+	})
+	m.unknown = unknown
+	if n := m.state.Load(&open); n > 0 {
+		t.strays(n, "planned runs were not known to the leader")
+	}
+	return nil
+}
+
+// strays counts corrections of the state. Each one is a defect.
+func (t *term) strays(n int, why string) {
+	t.Metrics.strays.Add(float64(n))
+	t.log.Error("the shard state in memory differs from the tables", "runs", n, "why", why)
+}
+
+// claim claims and launches until nothing more is due or no launch is free, or
+// until it has taken so long: then it asks for another pass.
+func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
+	for start := time.Now(); ctx.Err() == nil; {
+		r := t.launches.reserve(maxBatch)
+		began := time.Now()
+		claimed, err := t.claimOnce(r, ahead)
+		if err != nil {
+			r.open(nil)
+			t.failed(ctx, "claim", err)
+			return
+		}
+		failpoint.Hit(failpoint.Claimed)
+		t.Tracer.Claimed(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, claimed.Launches)
+		r.open(claimed.Launches)
+		for i := range claimed.Skipped {
+			t.skipped(&claimed.Skipped[i])
+		}
+		for i := range claimed.Cancels {
+			t.cancels.note(&claimed.Cancels[i], t.now())
+		}
+		t.launchAll(claimed.Launches)
+		switch v := &claimed.Verdicts; {
+		case len(claimed.Missing) > 0 || !v.Left:
+			return
+		case !v.Moved() && !r.wanting():
+			return
+		case time.Since(start) >= long:
+			t.wakeUp()
+			return
+		}
+	}
+}
+
+// claimOnce is one claim transaction. With nothing reserved it only reads changes
+// and notes what is due as seen in time: it can then no longer be missed.
+func (t *term) claimOnce(r *reservation, ahead time.Duration) (ledger.Claimed, error) {
+	began := time.Now()
+	ctx, cancel := t.storeContext()
+	defer cancel()
+	t.firing.Add(1)
+	defer t.firing.Add(-1)
+	claimed, err := t.claimFrom(ctx, r, ahead)
+	t.Metrics.step("claim", began, err)
+	return claimed, err
+}
+
+func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duration) (ledger.Claimed, error) {
+	now := t.now()
+	if err := t.load(ctx, now); err != nil {
+		return ledger.Claimed{}, err
+	}
+	m := &t.memory
+	claim := &ledger.Claim{State: m.state, Pass: ledger.Pass{
+		Now: now, Ahead: ahead, Grace: t.cfg.Grace, Limit: r.n, Room: r.room, RequireGrant: t.cfg.RequireGrant,
+	}}
+	claimed, err := t.Fires.Claim(ctx, ledger.ClaimRequest{
+		Term: t.Term, Now: now, Position: m.position, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
+	}, claim)
+	if err != nil {
+		m.state.Discard() // whether it was committed is not known
+		if errors.Is(err, ledger.ErrPositionLost) && !m.readAt.Equal(now) {
+			t.wakeUp() // once: a state that was just loaded waits for the next tick
+		}
+		return ledger.Claimed{}, err
+	}
+	m.state.Commit(claimed.Verdicts)
+	m.position, m.readAt, m.left = claimed.Position, now, claimed.Verdicts.Left
+	if len(claim.Strays) > 0 {
+		t.strays(len(claim.Strays), "runs that blocked others were gone and no change said so")
+	}
+	t.refused(&claimed)
+	t.gauge(now)
+	return claimed, nil
+}
+
+// refused is for verdicts that could not be written: the tables are not what the
+// state believes, so it is rebuilt.
+func (t *term) refused(claimed *ledger.Claimed) {
+	if len(claimed.Missing) > 0 {
+		t.memory.state.Discard()
+	}
+	if len(claimed.Refused) > 0 {
+		t.memory.state.Discard()
+		t.Metrics.refuted.Add(float64(len(claimed.Refused)))
+		t.log.Error("the database refused claims: another exclusive run of the overlap group is in flight", "runs", len(claimed.Refused))
+	}
+}
+
+// gauge shows what the state holds, once a tick.
+func (t *term) gauge(now time.Time) {
+	if m := &t.memory; now.Sub(m.counted) >= t.cfg.Tick || now.Before(m.counted) {
+		m.counted = now
+		t.Metrics.gauges(t.Term, m.state.Counts())
+	}
+}
+
+// untilArmed is how long it takes until the next planned run can be claimed early,
+// or until one is due that could not be.
+func (t *term) untilArmed(now time.Time, ahead time.Duration) time.Duration {
+	s := t.memory.state
+	if s == nil || s.Stale() {
+		return never // a tick or a wake-up comes first
+	}
+	wait := untilTime(now, s.NextFireAt(now))
+	if wait > ahead {
+		return wait - ahead
+	}
+	return min(wait, untilTime(now, s.NextFireAt(now.Add(ahead)))-ahead)
+}
+
+// untilTime is how far ahead at lies; zero lies further than any sleep.
+func untilTime(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return never
+	}
+	return at.Sub(now)
+}
+
+// never is longer than any schedule lasts.
+const never = 200 * 365 * 24 * time.Hour
