@@ -116,6 +116,12 @@ func opened(t testing.TB, s store, d *dialect, driver, dsn string) database {
 	return database{s, d, db}
 }
 
+// forget clears what the tables of version 28 do not keep: judged_at, and the columns
+// of a run that is over which only say how it once waited.
+const forget = `UPDATE schedule_runs SET judged_at = NULL,
+	waiting_since = CASE WHEN status NOT IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') THEN waiting_since END,
+	claimed_until = CASE WHEN status NOT IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') THEN claimed_until END`
+
 // A dump is migrated up, down and up again, and then read.
 func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
 	t.Parallel()
@@ -125,6 +131,8 @@ func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
 			d := open(t)
 			dump := readFile(t, name+".sql.gz")
 			d.load(t, d.db, dump)
+			exec(t, d.db, forget)
+			dump = d.dump(t, d.db)
 			d.upgrade(t)
 			d.downgrade(t)
 			compare(t, name+".sql.gz, up and down again", dump, d.dump(t, d.db))
