@@ -41,23 +41,37 @@ FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
 	ORDER BY s.event_id DESC LIMIT $2) AS e
 ORDER BY e.event_id`
 
-// Each of the two is a walk along schedule_runs_history.
-const sqlRunsOfSlots = `
-SELECT u.place, r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at
+// sqlRunsOfSlots reads the index of a schedule's runs, from one slot to another.
+const (
+	sqlRunsOfSlots = `
+SELECT u.place, r.run_at, ` + statusWord + `, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at
 FROM unnest($1::integer[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS u(place, schedule_id, after, again)
+JOIN schedules k ON k.schedule_id = u.schedule_id
 CROSS JOIN LATERAL (
-	(SELECT * FROM schedule_runs l WHERE l.schedule_id = u.schedule_id AND l.run_at = u.again AND l.trigger <> 'manual')
+	(SELECT * FROM ` + endedRuns + ` l` + slotAgain + `)
 	UNION ALL
-	(SELECT * FROM schedule_runs l
-	WHERE l.schedule_id = u.schedule_id AND l.run_at > u.after AND l.run_at <= $5 AND l.trigger <> 'manual'
-	ORDER BY l.run_at LIMIT $6)) AS r
+	(SELECT * FROM ` + openRuns + ` l` + slotAgain + `)
+	UNION ALL
+	(SELECT * FROM (
+		(SELECT * FROM ` + endedRuns + ` l` + slotsAfter + `)
+		UNION ALL
+		(SELECT * FROM ` + openRuns + ` l` + slotsAfter + `)) l ORDER BY l.run_at LIMIT $6)) AS r
 ORDER BY u.place, r.run_at`
+
+	slotAgain = `
+	WHERE l.sid = k.sid AND l.run_at = u.again AND l.trigger <> 3`
+
+	slotsAfter = `
+	WHERE l.sid = k.sid AND l.run_at > u.after AND l.run_at <= $5 AND l.trigger <> 3
+	ORDER BY l.run_at LIMIT $6`
+)
 
 const sqlLastSuccesses = `
 SELECT u.place, (
-	SELECT max(r.completed_at) FROM schedule_runs r
-	WHERE r.schedule_id = u.schedule_id AND r.run_at >= u.since AND r.run_at <= $4 AND r.status = 'SUCCESS')
-FROM unnest($1::integer[], $2::text[], $3::timestamptz[]) AS u(place, schedule_id, since)`
+	SELECT max(r.completed_at) FROM ended_runs r
+	WHERE r.sid = k.sid AND r.run_at >= u.since AND r.run_at <= $4 AND r.status = 5)
+FROM unnest($1::integer[], $2::text[], $3::timestamptz[]) AS u(place, schedule_id, since)
+JOIN schedules k ON k.schedule_id = u.schedule_id`
 
 const sqlAlertsByID = `
 SELECT` + alertColumns + `

@@ -40,12 +40,16 @@ const sqlCountBackfills = `
 SELECT count(*) FILTER (WHERE schedule_id = $1), count(*) FILTER (WHERE user_id = $2)
 FROM backfills WHERE unfinished AND state IN ('running', 'paused') AND backfill_id <> $3`
 
-// sqlBackfillCounts is how the runs stand that are not counted yet; without a
-// row status is NULL.
+// sqlBackfillCounts counts the runs that are not settled yet by their status; without
+// a row it is NULL.
 const sqlBackfillCounts = `
-SELECT e.backfill_id, r.status, r.reason, count(*)
-FROM backfill_runs e LEFT JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
-WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled GROUP BY 1, 2, 3`
+SELECT r.backfill_id, ` + statusWord + `, r.reason, count(*)
+FROM (
+	SELECT e.backfill_id, coalesce(o.status, h.status) AS status, h.reason
+	FROM backfill_runs e LEFT JOIN open_runs o ON o.idempotency_key = e.idempotency_key
+	LEFT JOIN ended_runs h ON o.idempotency_key IS NULL AND h.run_at = e.run_at AND h.idempotency_key = e.idempotency_key
+	WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled) r
+GROUP BY r.backfill_id, r.status, r.reason`
 
 const unsettledKeys = `(SELECT e.idempotency_key FROM backfill_runs e WHERE e.backfill_id = $1 AND NOT e.settled)`
 
@@ -69,13 +73,19 @@ WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL A
 RETURNING idempotency_key, shard
 )` + noteCancelled
 
-// sqlStandings is what the rows of slots come to, whatever they were brought
-// about by, but for runs by hand; by schedule_runs_history, slot by slot.
-const sqlStandings = `
-SELECT r.run_at, bool_or(r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')), bool_or(r.status = 'SUCCESS'), bool_or(r.status = 'FAILED')
-FROM unnest($2::timestamptz[]) slot(at)
-JOIN schedule_runs r ON r.schedule_id = $1 AND r.run_at = slot.at
-WHERE r.trigger <> 'manual' GROUP BY r.run_at`
+// sqlStandings says for each slot whether a run is open, has succeeded or has failed,
+// whatever started it, except by hand.
+const (
+	sqlStandings = `
+SELECT slot.at, bool_or(r.status < 5), bool_or(r.status = 5), bool_or(r.status = 6)
+FROM unnest($2::timestamptz[]) slot(at) CROSS JOIN LATERAL (
+	SELECT r.status FROM open_runs r` + runsOfSlot + `
+	UNION ALL
+	SELECT r.status FROM ended_runs r` + runsOfSlot + `) r
+GROUP BY slot.at`
+
+	runsOfSlot = ` WHERE r.sid = ` + sidOfFilter + ` AND r.run_at = slot.at AND r.trigger <> 3`
+)
 
 // sqlFeedAny says whether any of a shard's are not done.
 const sqlFeedAny = `
@@ -104,24 +114,27 @@ FROM backfill_runs e WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled
 ORDER BY e.backfill_id, e.run_at`
 
 const sqlFeedRuns = `
-SELECT` + runColumns + identityColumns + `
-FROM backfill_runs e JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key` + joinRevision + `
-WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled`
+SELECT` + listColumns + `
+FROM (
+	SELECT r.* FROM backfill_runs e JOIN ` + openRuns + ` r ON r.idempotency_key = e.idempotency_key
+	WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled
+	UNION ALL
+	SELECT r.* FROM backfill_runs e JOIN ` + endedRuns + ` r ON r.run_at = e.run_at AND r.idempotency_key = e.idempotency_key
+	WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled) r` + joinSchedule
 
 // sqlFeedBusy says whether anything of an overlap key is in flight, waits or
-// falls due by $2. In flight it is told apart as the partial indexes are.
+// falls due by $2.
 const sqlFeedBusy = `
-SELECT EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND upper(status) = 'PLANNED' AND waiting_since IS NOT NULL)
-	OR EXISTS (SELECT FROM schedules h JOIN schedule_runs r ON r.schedule_id = h.schedule_id
-		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.status = 'PLANNED' AND r.overlap_key = $1 AND r.exclusive AND r.fire_at <= $2)`
+SELECT EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND exclusive_flight)
+	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3) AND NOT exclusive_flight)
+	OR EXISTS (SELECT FROM schedules h JOIN open_runs r ON r.sid = h.sid
+		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.state = 1 AND r.overlap_key = $1 AND r.policy <> 1 AND r.fire_at <= $2)`
 
 const sqlFeedPending = `
 SELECT count(*) FROM backfills b
 JOIN backfill_runs e ON e.backfill_id = b.backfill_id AND NOT e.settled
-JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
-WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END AND r.status IN ('PLANNED', 'LAUNCHING')`
+JOIN open_runs r ON r.idempotency_key = e.idempotency_key
+WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END AND r.status IN (1, 2)`
 
 const sqlFeedWrite = `
 INSERT INTO backfill_runs (backfill_id, run_at, idempotency_key, settled)

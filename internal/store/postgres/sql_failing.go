@@ -39,46 +39,53 @@ DELETE FROM schedule_failures WHERE schedule_id = ANY($1::text[])`
 // no row because the failure was not committed yet. A lock that rules this out would
 // cost every success a statement. No transaction that ends a run lasts 30 s, so older
 // rows are right. The scalar subquery, unlike EXISTS, cannot become a join with the
-// whole ledger: one lookup along schedule_runs_history, 6 µs, per recent failure.
+// whole history. It costs one index lookup per recent failure.
 const sqlDropRecovered = `
 DELETE FROM schedule_failures f WHERE f.last_ended_at > $1::timestamptz - interval '30 s' AND (
-	SELECT true FROM schedule_runs s WHERE s.schedule_id = f.schedule_id AND s.run_at >= f.last_run_at AND s.status = 'SUCCESS'
-		AND (s.run_at, s.completed_at) >= (f.last_run_at, f.last_ended_at) LIMIT 1)`
+	SELECT true FROM ended_runs s WHERE s.sid = (SELECT k.sid FROM schedules k WHERE k.schedule_id = f.schedule_id)
+		AND s.run_at >= f.last_run_at AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at, f.last_ended_at) LIMIT 1)`
 
 const failureColumns = `
 f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
-(SELECT r.error_message FROM schedule_runs r WHERE r.idempotency_key = f.idempotency_key)`
+(SELECT r.error_message FROM ended_runs r WHERE r.run_at = f.last_run_at AND r.idempotency_key = f.idempotency_key)`
 
 const sqlFailures = `
 SELECT` + failureColumns + `
 FROM schedule_failures f WHERE f.schedule_id = ANY($1::text[])`
 
-// sqlRecentOutcomes is one walk along schedule_runs_history per schedule.
+// sqlRecentOutcomes reads the end of each schedule's history.
 const sqlRecentOutcomes = `
-SELECT r.schedule_id, r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
-FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs l
-	WHERE l.schedule_id = u.schedule_id AND l.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
-	ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT $2) AS r`
+SELECT u.schedule_id, r.idempotency_key, r.run_at, r.completed_at, ` + statusWord + `, r.reason, r.error_code
+FROM unnest($1::text[]) AS u(schedule_id) JOIN schedules k ON k.schedule_id = u.schedule_id
+CROSS JOIN LATERAL (
+	SELECT * FROM ended_runs l WHERE l.sid = k.sid ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT $2) AS r`
 
 const sqlCountEnded = `
-SELECT schedule_id, status, coalesce(reason, ''), coalesce(error_code, ''), count(*) FROM (
-	SELECT schedule_id, status, reason, error_code FROM schedule_runs
-	WHERE updated_at >= $1 AND completed_at >= $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
-	ORDER BY updated_at DESC LIMIT $2) r
-GROUP BY 1, 2, 3, 4`
+SELECT s.schedule_id, ` + statusWord + `, r.reason, r.error_code, r.runs
+FROM (
+	SELECT sid, status, coalesce(reason, '') AS reason, coalesce(error_code, '') AS error_code, count(*) AS runs FROM (
+		SELECT sid, status, reason, error_code FROM ended_runs
+		WHERE recorded_at >= $1 AND completed_at >= $1 ORDER BY recorded_at DESC LIMIT $2) r
+	GROUP BY 1, 2, 3, 4) r
+JOIN schedules s ON s.sid = r.sid`
 
 // sqlCountCalls has one row per result and error code, and one without a result
 // for the runs read: how many, and the oldest update. $3 is since in microseconds.
-const sqlCountCalls = `
+const (
+	sqlCountCalls = `
 WITH recent AS MATERIALIZED (
-	SELECT schedule_id, status, reason, error_code, error_message, launched_at, completed_at, deliveries, attempt_log, updated_at
-	FROM schedule_runs WHERE updated_at >= $1 ORDER BY updated_at DESC LIMIT $2),
+	SELECT s.schedule_id, r.* FROM (
+		(SELECT ` + calledRun + `, reason, completed_at, recorded_at AS updated_at FROM ended_runs
+		WHERE recorded_at >= $1 ORDER BY recorded_at DESC LIMIT $2)
+		UNION ALL
+		(SELECT ` + calledRun + `, NULL, NULL, updated_at FROM open_runs
+		WHERE state = 3 AND updated_at >= $1 ORDER BY updated_at DESC LIMIT $2)
+		ORDER BY updated_at DESC LIMIT $2) r JOIN schedules s ON s.sid = r.sid),
 calls AS (
 	SELECT 'accepted' AS result, '' AS code, launched_at AS at, schedule_id, '' AS message FROM recent WHERE launched_at >= $1
 	UNION ALL
 	SELECT 'refused', coalesce(error_code, ''), completed_at, schedule_id, coalesce(error_message, '') FROM recent
-	WHERE status = 'FAILED' AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= $1
+	WHERE status = 6 AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= $1
 	UNION ALL
 	SELECT a->>'result', coalesce(a->>'code', ''), 'epoch'::timestamptz + (a->>'at')::bigint * interval '1 microsecond',
 		r.schedule_id, coalesce(a->>'message', '')
@@ -89,6 +96,9 @@ UNION ALL
 SELECT result, code, count(*), max(at),
 	(array_agg(schedule_id ORDER BY at DESC, schedule_id))[1], (array_agg(message ORDER BY at DESC, schedule_id))[1]
 FROM calls GROUP BY result, code`
+
+	calledRun = `sid, status, error_code, error_message, launched_at, deliveries, attempt_log`
+)
 
 // sqlFailureGroups names schedules in the order of their last failure.
 const sqlFailureGroups = `

@@ -6,12 +6,14 @@ const (
 	// not ask.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
-	// lastRun is the newest slot that was launched. It stands in the ledger, and
-	// in the schedule only once its run has been pruned, or the schedule was edited
-	// since: to write it for each launch cost as much as half a settlement, and
-	// waited for whoever planned the schedule.
-	lastRun = `greatest(s.last_run_at, (SELECT l.run_at FROM schedule_runs l
-	WHERE l.schedule_id = s.schedule_id AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1))`
+	// lastRun is the newest slot that was launched. A schedule keeps it for runs that
+	// were pruned, and for the time before its last edit. To write it with each
+	// launch costs half a settlement and waits for the planner.
+	lastRun = `greatest(s.last_run_at,
+	(SELECT l.run_at FROM open_runs l WHERE l.sid = s.sid AND ` + launchedSince + `),
+	(SELECT l.run_at FROM ended_runs l WHERE l.sid = s.sid AND ` + launchedSince + `))`
+
+	launchedSince = `l.run_at > coalesce(s.last_run_at, '-infinity') AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1`
 
 	scheduleDefinition = `
 s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
@@ -217,8 +219,9 @@ ORDER BY s.schedule_id LIMIT $11`
 // slot before an instant.
 const nextSlots = `(
 	SELECT schedule_id, min(at) AS at FROM (
-		SELECT r.schedule_id, r.run_at AS at FROM schedule_runs r
-		WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > $9 AND r.run_at < $10
+		SELECT s.schedule_id, r.at
+		FROM (SELECT sid, min(run_at) AS at FROM open_runs WHERE state = 1 AND trigger = 1 AND run_at > $9 AND run_at < $10 GROUP BY sid) r
+		JOIN schedules s ON s.sid = r.sid
 		UNION ALL
 		SELECT s.schedule_id, greatest(s.next_run_at, $9) FROM schedules s
 		WHERE s.plan_at IS NOT NULL AND s.plan_at < $10 AND s.next_run_at < $10) slots

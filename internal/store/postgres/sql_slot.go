@@ -41,42 +41,48 @@ SELECT * FROM (
 	(` + eventsOfSchedule + `$6::text[]) AND from_at <= $2 AND to_at >= $2 ORDER BY event_id DESC LIMIT $8)) e
 ORDER BY event_id`
 
-// sqlBlockingNow goes through both partial indexes of what is in flight.
+// sqlBlockingNow reads both indexes of an overlap group.
 const sqlBlockingNow = `
-SELECT` + runColumns + identityColumns + `
+SELECT` + listColumns + `
 FROM (
-	SELECT * FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED') AND overlap_key = $1
+	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.exclusive_flight
 	UNION ALL
-	SELECT * FROM schedule_runs WHERE NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED') AND overlap_key = $1) r` + joinRevision + `
+	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.state IN (2, 3) AND NOT r.exclusive_flight AND r.state = 3) r` + joinSchedule + `
 WHERE r.idempotency_key <> $2
 ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
 
-// A run that was in flight was due not later than an hour, the most that jitter
-// moves, after: there the walk back through a history begins.
-const blockingThen = `
-CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs r
-	WHERE r.schedule_id = k.schedule_id AND r.overlap_key = $1 AND r.idempotency_key <> $2
-		AND r.run_at <= $4::timestamptz + interval '61 minutes'
-		AND r.claimed_at <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)
-	ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT 1) r` + joinRevision + `
+// blockingThen: the newest run of each schedule that was in flight. Its fire_at was
+// not later, and jitter adds at most one hour to run_at.
+const (
+	blockingThen = `
+CROSS JOIN LATERAL (SELECT * FROM (
+	(SELECT * FROM ` + endedRuns + ` r` + blockingOne + `)
+	UNION ALL
+	(SELECT * FROM ` + openRuns + ` r` + blockingOne + `)) r` + newestFirst + ` LIMIT 1) r` + joinSchedule + `
 ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
+
+	blockingOne = `
+	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2
+		AND r.run_at <= $4::timestamptz + interval '61 minutes'
+		AND r.claimed_at <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)` + newestFirst + ` LIMIT 1`
+)
 
 // sqlBlockingKin looks at the schedules that have the key now, and at one more.
 const sqlBlockingKin = `
-SELECT` + runColumns + identityColumns + `
-FROM (SELECT schedule_id FROM schedules WHERE (user_id || '/' || overlap_key) = $1 UNION SELECT $6::text) k` + blockingThen
+SELECT` + listColumns + `
+FROM (SELECT sid FROM schedules WHERE (user_id || '/' || overlap_key) = $1
+	UNION SELECT sid FROM schedules WHERE schedule_id = $6::text) k` + blockingThen
 
 // sqlBlockingOwner looks at all of an owner: one of them had the key then.
 const sqlBlockingOwner = `
-SELECT` + runColumns + identityColumns + `
+SELECT` + listColumns + `
 FROM (
-	SELECT schedule_id FROM schedules WHERE user_id = $6::text AND deleted_at IS NULL
+	SELECT sid FROM schedules WHERE user_id = $6::text AND deleted_at IS NULL
 	UNION ALL
-	SELECT schedule_id FROM schedules WHERE user_id = $6::text AND deleted_at IS NOT NULL) k` + blockingThen
+	SELECT sid FROM schedules WHERE user_id = $6::text AND deleted_at IS NOT NULL) k` + blockingThen
 
 // sqlLag reads both indexes of what is due.
 const sqlLag = `
 SELECT late.due, late.oldest, behind.unplanned, behind.oldest FROM
-	(SELECT count(*) AS due, min(fire_at) AS oldest FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= $1) late,
+	(SELECT count(*) AS due, min(due_at) AS oldest FROM open_runs WHERE state = 1 AND due_at <= $1) late,
 	(SELECT count(*) AS unplanned, min(plan_at) AS oldest FROM schedules WHERE plan_at IS NOT NULL AND plan_at <= $1) behind`

@@ -1,0 +1,117 @@
+package postgres
+
+// A list merges the rows of open_runs and ended_runs. Each comes in the order of the
+// page and with its limit, because a sorted view would be read as a whole. Conditions
+// compare codes; only what a list returns has words.
+
+// endedRuns and openRuns are both tables in one shape. Conditions on it use the
+// indexes of the table.
+const (
+	endedRuns = `(SELECT ` + endedFields + ` FROM ended_runs r)`
+	openRuns  = `(SELECT ` + openFields + ` FROM open_runs r)`
+
+	endedFields = runFields + `, r.reason, NULL::timestamptz AS waiting_since, NULL::timestamptz AS claimed_until, r.completed_at, r.recorded_at AS updated_at`
+	openFields  = runFields + `, NULL::text AS reason, r.waiting_since, r.send_after AS claimed_until, NULL::timestamptz AS completed_at, r.updated_at`
+
+	runFields = `r.idempotency_key, r.sid, r.revision, r.run_at, r.fire_at, r.status, r.trigger, r.overlap_key, r.policy, r.max_queued,
+	r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id, r.epoch, r.claimed_at, r.cancel_requested_at, r.cancel_reason,
+	r.launched_at, r.started_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts, r.created_at, r.exit_code, r.log_url`
+)
+
+// listColumns are runColumns and identityColumns of these shapes.
+const (
+	listColumns = `
+r.idempotency_key, s.schedule_id, r.revision, r.run_at, r.fire_at, ` + statusWord + `, r.reason, ` + triggerWord + `,
+r.overlap_key, ` + policyWord + `, r.policy <> 1, ` + runRest + identityColumns
+
+	statusWord  = `(ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[r.status]`
+	triggerWord = `(ARRAY['schedule','catchup','manual','backfill','retry'])[r.trigger]`
+	policyWord  = `(ARRAY['allow','skip','queue','replace'])[r.policy]`
+
+	joinSchedule = `
+JOIN schedules s ON s.sid = r.sid LEFT JOIN schedule_revisions d ON d.schedule_id = s.schedule_id AND d.revision = r.revision`
+)
+
+// listFilter takes the arguments of every list: $1 schedule, $2 user, $3 workflow,
+// $4 statuses, $5 reason, $6 trigger, $7 and $8 bounds of run_at, $9 now, $13 run_id,
+// $14 trace_id, $15 and $16 the keys of a trace, $17 due before, $18 and $19 keys.
+// $10 and $11 are the last row of the page before, $12 is the limit.
+const (
+	listFilter = `
+	($1 = '' OR r.sid = ` + sidOfFilter + `)
+	AND ($2 = '' AND $3 = '' OR EXISTS (SELECT FROM schedules o JOIN schedule_revisions v ON v.schedule_id = o.schedule_id AND v.revision = r.revision
+		WHERE o.sid = r.sid AND ($2 = '' OR v.user_id = $2) AND ($3 = '' OR v.workflow_id = $3)))
+	AND (cardinality($4::smallint[]) = 0 OR r.status = ANY($4::smallint[]))
+	AND ($5 = '' OR r.reason = $5)
+	AND ($6::smallint = 0 OR r.trigger = $6::smallint)
+	AND ($13 = '' OR r.run_id = $13)
+	AND ($14 = '' OR r.trace_id = $14 OR r.idempotency_key BETWEEN $15::bytea AND $16::bytea)
+	AND ($17::timestamptz IS NULL OR r.fire_at < $17 AND (r.status = 2 OR r.status = 1 AND r.waiting_since IS NULL))
+	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)
+	AND ` + listWindow
+
+	listWindow = `r.run_at >= $7::timestamptz AND r.run_at < $8::timestamptz AND (r.status <> 1 OR r.run_at <= $9 OR 1 = ANY($4::smallint[]))`
+
+	sidOfFilter = `(SELECT o.sid FROM schedules o WHERE o.schedule_id = $1)`
+)
+
+// The orders of a page. The first condition is for the partitions: they do not
+// compare rows.
+const (
+	newestPage = `
+	AND r.run_at <= $10::timestamptz AND (r.run_at, r.idempotency_key) < ($10, $11::bytea)` + newestFirst
+	oldestPage = `
+	AND r.run_at >= $10::timestamptz AND (r.run_at, r.idempotency_key) > ($10, $11::bytea)` + oldestFirst
+	updatedPage = `
+	AND r.updated_at >= $10::timestamptz AND (r.updated_at, r.idempotency_key) > ($10, $11::bytea)` + updatedFirst
+
+	newestFirst = `
+ORDER BY r.run_at DESC, r.idempotency_key DESC`
+	oldestFirst = `
+ORDER BY r.run_at, r.idempotency_key`
+	updatedFirst = `
+ORDER BY r.updated_at, r.idempotency_key`
+)
+
+// The sources of schedule.RunFilter. OFFSET 0 keeps the order and the limit of the
+// page out: for them the planner would walk all runs in their order.
+const (
+	endedOfKeys    = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.idempotency_key BETWEEN $18::bytea AND $19::bytea OFFSET 0)`
+	openOfKeys     = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.idempotency_key BETWEEN $18::bytea AND $19::bytea OFFSET 0)`
+	endedOfRunID   = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.run_id = $13 OFFSET 0)`
+	openOfRunID    = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.run_id = $13 OFFSET 0)`
+	endedOfTraceID = `((SELECT ` + endedFields + ` FROM ended_runs r WHERE r.trace_id = $14 OFFSET 0) UNION ALL
+	(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
+	openOfTraceID = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.trace_id = $14 OFFSET 0) UNION ALL
+	(SELECT ` + openFields + ` FROM open_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
+	endedOfSchedule  = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.sid = ` + sidOfFilter + `)`
+	openOfSchedule   = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.sid = ` + sidOfFilter + `)`
+	openDue          = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.state = 1 AND r.due_at < $17 OFFSET 0) UNION ALL (SELECT * FROM ` + openInFlight + ` r OFFSET 0))`
+	openInFlight     = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.state = 3)`
+	endedUnscheduled = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.trigger <> 1)`
+	openUnscheduled  = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.trigger <> 1)`
+	endedNotSuccess  = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.status <> 5)`
+	endedOfOwned     = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.sid = owned.sid)`
+	openOfOwned      = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.sid = owned.sid)`
+)
+
+// The schedules whose histories are searched one by one, if the newest runs of a
+// source have too few of an owner or a workflow; see schedule.RecentRuns.
+const (
+	ownedByUser     = `(SELECT o.sid FROM schedules o WHERE o.schedule_id IN (SELECT v.schedule_id FROM schedule_revisions v WHERE v.user_id = $2)) owned`
+	ownedByWorkflow = `(SELECT o.sid FROM schedules o WHERE o.schedule_id IN (SELECT v.schedule_id FROM schedule_revisions v WHERE v.workflow_id = $3)) owned`
+)
+
+// CountFleet: runs. The owner stands in the revision.
+const (
+	sqlCountRuns = `
+SELECT
+	(SELECT count(*) FROM open_runs r WHERE r.state = 3 AND ` + countedOf + `),
+	(SELECT count(*) FROM open_runs r WHERE r.state = 2 AND ` + countedOf + `),
+	(SELECT count(*) FROM open_runs r WHERE r.state = 1 AND r.due_at < $2::timestamptz AND ` + countedOf + `)
+	+ (SELECT count(*) FROM open_runs r WHERE r.state = 3 AND r.status = 2 AND r.fire_at < $2::timestamptz AND ` + countedOf + `),
+	(SELECT count(*) FROM ended_runs r WHERE r.status <> 5 AND r.status = 6 AND r.run_at >= $3::timestamptz AND ` + countedOf + `)`
+
+	countedOf = `($1 = '' OR EXISTS (SELECT FROM schedules o JOIN schedule_revisions v ON v.schedule_id = o.schedule_id AND v.revision = r.revision
+		WHERE o.sid = r.sid AND v.user_id = $1))`
+)
