@@ -1,17 +1,14 @@
 package postgres
 
-// runColumns are the columns of the view schedule_runs, as r.
-const (
-	runColumns = `
+const runColumns = `
 r.idempotency_key, r.schedule_id, r.revision, r.run_at, r.fire_at, r.status, r.reason, r.trigger,
-r.overlap_key, r.overlap_policy, r.exclusive, ` + runRest
-
-	runRest = `r.max_queued, r.waiting_since, NULL::timestamptz,
+r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued, r.waiting_since` + noJudgedAt + `,
 r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
 r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
 r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts,
 r.created_at, r.updated_at`
-)
+
+const noJudgedAt = `, NULL::timestamptz` // until runRow has no judgedAt
 
 // identityColumns come from the revision, or from a report. Hot statements leave
 // them out: the cached definition has the former, and no claim needs the latter.
