@@ -114,6 +114,36 @@ func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.Exe
 	return 0
 }
 
+// recheckDelay is when a sweep looks again at a run that is past a bound and may not end
+// yet: a call of it is open, or its recorded outcome is still to be settled.
+const recheckDelay = time.Second
+
+// NextDue returns the due_at of a run in flight that a sweep has looked at and SweepRun
+// has not ended. The zero time means never.
+func NextDue(req *schedule.SweepRequest, r *schedule.Run) time.Time {
+	now := stored(req.Now)
+	bounds := make([]time.Time, 0, 3)
+	if !r.CancelRequestedAt.IsZero() {
+		bounds = append(bounds, r.CancelRequestedAt.Add(req.CancelWait))
+	}
+	if !r.TimeoutAt.IsZero() {
+		bounds = append(bounds, r.TimeoutAt)
+		if r.Status == schedule.StatusLaunching {
+			bounds = append(bounds, r.TimeoutAt.Add(req.RetryFor))
+		}
+	}
+	var next time.Time
+	for _, at := range bounds {
+		if passed(at, now) {
+			at = now.Add(recheckDelay)
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
 // passed reports whether an instant is set and has come.
 func passed(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 

@@ -208,3 +208,36 @@ func candidates(line string) map[ledger.Bound][]ledger.Candidate {
 	}
 	return found
 }
+
+func TestWhenASweepLooksAgainAtARunThatItHasNotEnded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  schedule.Run
+		want time.Duration // after now; -1: never
+	}{
+		{"at its timeout", boundRun("STARTED"), time.Microsecond},
+		{"never without a timeout", boundRun("STARTED", withoutTimeout), -1},
+		{"when a cancel must be confirmed", boundRun("STARTED", func(r *schedule.Run) {
+			r.CancelRequestedAt, r.TimeoutAt = settleNow, settleNow.Add(time.Hour)
+		}), boundWait},
+		{"at a timeout before that", boundRun("STARTED", func(r *schedule.Run) { r.CancelRequestedAt = settleNow }), time.Microsecond},
+		{"a second after a launch bound that has passed", boundRun("LAUNCHING", timedOut), time.Second},
+		{"at the last bound if that is sooner", boundRun("LAUNCHING", func(r *schedule.Run) {
+			r.TimeoutAt = settleNow.Add(-boundRetry + time.Millisecond)
+		}), time.Millisecond},
+		{"a second after a cancel bound that has passed", boundRun("LAUNCHING", cancelOver("cancelled"), func(r *schedule.Run) {
+			r.TimeoutAt = settleNow.Add(time.Hour)
+		}), time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry}
+			want := settleNow.Add(c.want)
+			if c.want < 0 {
+				want = time.Time{}
+			}
+			if got := ledger.NextDue(&req, &c.run); !got.Equal(want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -118,8 +119,7 @@ func MaySettle(from, to schedule.Status) bool {
 }
 
 // Settle applies a settlement to a run. record is the record of the run's key; nil:
-// none. The SQL stores do the same in statements that settle thousands of runs without
-// reading them first; package storetest compares the stores with this function.
+// none. See LogAttempt for the attempt that a settlement may record.
 func Settle(r schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) (after schedule.Run, moved bool) {
 	if !MaySettle(r.Status, s.To) {
 		return r, false
@@ -176,14 +176,41 @@ func IsLaunch(s *schedule.Settlement) bool {
 	return false
 }
 
-// reasonAfter returns the reason of a run after a settlement. A CANCELLED run always
-// has one: the settlement's, else its own, else its cancel's, else `cancelled`.
+// unrecorded is the reason of a run that ends without one. The migration to ended_runs
+// gives it to older rows too: only a success may have no reason there.
+const unrecorded schedule.Reason = "unrecorded"
+
+// reasonAfter returns the reason of a run after a settlement: the settlement's, else its
+// cancel's. A run that is not over has none.
 func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
-	reason := cmp.Or(s.Reason, r.Reason)
-	if s.To == schedule.StatusCancelled {
-		reason = cmp.Or(reason, cancelled(r.CancelReason))
+	switch s.To {
+	case schedule.StatusSuccess:
+		return s.Reason
+	case schedule.StatusCancelled:
+		return cmp.Or(s.Reason, cancelled(r.CancelReason))
+	case schedule.StatusFailed, schedule.StatusSkipped:
+		return cmp.Or(s.Reason, unrecorded)
 	}
-	return reason
+	return schedule.ReasonNone
+}
+
+// LogAttempt returns the attempt log of a run after a settlement that moved it: a JSON
+// array of schedule.LaunchAttempt.Text with the newest schedule.KeptAttempts. A log that
+// cannot be read starts again.
+func LogAttempt(log string, s *schedule.Settlement) string {
+	if s.To != schedule.StatusLaunching || s.Attempt == nil {
+		return log
+	}
+	var kept []json.RawMessage
+	if json.Unmarshal([]byte(log), &kept) != nil {
+		kept = nil
+	}
+	kept = append(kept, json.RawMessage(s.Attempt.Text()))
+	text, err := json.Marshal(kept[max(0, len(kept)-schedule.KeptAttempts):])
+	if err != nil {
+		panic(err) // valid JSON only
+	}
+	return string(text)
 }
 
 // callsMade counts the calls of a LAUNCHING run that may have reached the executor, by

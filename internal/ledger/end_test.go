@@ -248,12 +248,6 @@ var (
 			want:   schedule.Run{Status: "CANCELLED", Reason: "deleted", CancelReason: "replaced", CompletedAt: settleNow},
 		},
 		{
-			name:   "CANCELLED without a reason keeps the run's",
-			run:    schedule.Run{Status: "STARTED", Reason: "coalesced", CancelReason: "replaced"},
-			settle: schedule.Settlement{To: "CANCELLED"},
-			want:   schedule.Run{Status: "CANCELLED", Reason: "coalesced", CancelReason: "replaced", CompletedAt: settleNow},
-		},
-		{
 			name:   "CANCELLED without a reason takes that of the cancel",
 			run:    schedule.Run{Status: "STARTED", CancelReason: "replaced"},
 			settle: schedule.Settlement{To: "CANCELLED"},
@@ -339,5 +333,52 @@ func TestASettlementMovesARunForwardOnly(t *testing.T) {
 		if diff := cmp.Diff(may[from], got); diff != "" {
 			t.Errorf("from %s (-want +got):\n%s", from, diff)
 		}
+	}
+}
+
+func TestTheAttemptLogKeepsTheNewestAttempts(t *testing.T) {
+	log := ""
+	add := func(to schedule.Status, code string) {
+		s := schedule.Settlement{To: to, Attempt: &schedule.LaunchAttempt{At: settleNow, Result: schedule.LaunchNotSent, ErrorCode: code}}
+		if code == "" {
+			s.Attempt = nil
+		}
+		log = ledger.LogAttempt(log, &s)
+	}
+	codes := func() (got string) {
+		attempts, err := schedule.ReadAttempts(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range attempts {
+			got += a.ErrorCode
+		}
+		return got
+	}
+	for _, c := range []struct {
+		name, code string
+		to         schedule.Status
+		want       string
+	}{
+		{"the first attempt", "a", schedule.StatusLaunching, "a"},
+		{"a settlement without an attempt", "", schedule.StatusLaunching, "a"},
+		{"the end of the run", "x", schedule.StatusFailed, "a"},
+		{"the second attempt", "b", schedule.StatusLaunching, "ab"},
+	} {
+		if add(c.to, c.code); codes() != c.want {
+			t.Errorf("after %s: got %q, want %q", c.name, codes(), c.want)
+		}
+	}
+	for _, code := range "cdefghijklm" {
+		add(schedule.StatusLaunching, string(code))
+	}
+	if got, want := codes(), "defghijklm"; got != want {
+		t.Errorf("the newest ten: got %q, want %q", got, want)
+	}
+	if log = "not JSON"; true {
+		add(schedule.StatusLaunching, "n")
+	}
+	if got := codes(); got != "n" {
+		t.Errorf("after a log that cannot be read: got %q, want n", got)
 	}
 }

@@ -20,6 +20,7 @@ type world struct {
 	revisions []lifeRevision // revision n is at n-1
 	rows      map[schedule.Key]*schedule.Run
 	between   map[schedule.Key]bool // planned on time while a range was open
+	seen      map[schedule.Key]bool // by a claim, in time: cannot be missed
 	events    []schedule.Event
 	paused    []stillness
 }
@@ -32,7 +33,7 @@ type stillness struct {
 }
 
 func newWorld(t *rapid.T, cfg plan.Config, now time.Time) *world {
-	w := &world{T: t, cfg: cfg, now: now, rows: make(map[schedule.Key]*schedule.Run), between: make(map[schedule.Key]bool)}
+	w := &world{T: t, cfg: cfg, now: now, rows: make(map[schedule.Key]*schedule.Run), between: make(map[schedule.Key]bool), seen: make(map[schedule.Key]bool)}
 	w.revisions = []lifeRevision{drawRevision(t, now)}
 	w.s = schedule.Schedule{Definition: w.revisions[0].definition, Revision: 1, RevisedAt: now, CreatedAt: now}
 	w.restart()
@@ -142,6 +143,7 @@ func (w *world) dropAhead() {
 	for key, row := range w.rows {
 		if row.Status == schedule.StatusPlanned && row.RunAt.After(w.now) {
 			delete(w.rows, key)
+			delete(w.seen, key)
 		}
 	}
 }
@@ -150,7 +152,7 @@ func (w *world) dropAhead() {
 func (w *world) late() []schedule.Run {
 	var out []schedule.Run
 	for _, row := range w.rows {
-		if row.Missable() && row.Late(w.now) > w.cfg.Grace {
+		if w.missed(row) {
 			out = append(out, *row)
 		}
 	}
@@ -163,8 +165,7 @@ func (w *world) late() []schedule.Run {
 func (w *world) claim(free int) {
 	var due []*schedule.Run
 	for _, row := range w.rows {
-		tooLate := row.Missable() && row.Late(w.now) > w.cfg.Grace
-		if row.Status == schedule.StatusPlanned && !row.FireAt.After(w.now) && !tooLate && !w.s.Pause.Active(w.now) {
+		if row.Status == schedule.StatusPlanned && !row.FireAt.After(w.now) && !w.missed(row) && !w.s.Pause.Active(w.now) {
 			due = append(due, row)
 		}
 	}
@@ -172,10 +173,16 @@ func (w *world) claim(free int) {
 	for i, row := range due {
 		if i < free {
 			row.Status, row.ClaimedAt = schedule.StatusSuccess, w.now
-		} else if row.JudgedAt.IsZero() {
-			row.JudgedAt = w.now
+		} else {
+			w.seen[row.Key] = true
 		}
 	}
+}
+
+// missed reports whether a row is later than the grace and no claim has seen it in time.
+func (w *world) missed(row *schedule.Run) bool {
+	return row.Status == schedule.StatusPlanned && row.Trigger == schedule.TriggerSchedule && row.WaitingSince.IsZero() &&
+		!w.seen[row.Key] && row.Late(w.now) > w.cfg.Grace
 }
 
 // plan decides if the planner has to look, checks the decision and writes it.

@@ -27,7 +27,7 @@ type PlanRequest struct {
 	Term    Term
 	Now     time.Time
 	Horizon time.Time     // schedules with plan_at at or before it; plan_at is absolute, so this is Now
-	Grace   time.Duration // planned rows that are later than this and Missable come along as Late
+	Grace   time.Duration // slots that are later than this and that no leader has seen in time come along as Late
 	Limit   int
 }
 
@@ -37,8 +37,8 @@ type PlanCandidate struct {
 	// BacklogDefinition is the definition of Schedule.Backlog.Revision; nil when
 	// there is no backlog or it is of the revision in force.
 	BacklogDefinition *Definition
-	// Late are the Missable rows of this schedule past the grace, oldest first,
-	// with their own revision's policies unread: the one in force decides.
+	// Late are the slots of this schedule past the grace that no leader has seen in
+	// time, oldest first. The revision in force decides on them, not their own.
 	Late []Run
 	// Unreadable says why the row could not be decoded; only ScheduleID and
 	// PlanFailures of Schedule are then to be trusted.

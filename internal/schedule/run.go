@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Run is one row of schedule_runs: a slot, or a run by hand, retry or backfill.
+// Run is one row of open_runs or ended_runs: a slot, or a run by hand, retry or backfill.
 type Run struct {
 	Key        Key
 	ScheduleID string
@@ -26,7 +26,6 @@ type Run struct {
 	Exclusive     bool          // at most one such run in flight per overlap key
 	MaxQueued     uint32
 	WaitingSince  time.Time // set while it waits for its overlap key; outside the due index
-	JudgedAt      time.Time // seen in time: can no longer be missed
 
 	Attempt    int32           // place in the retry_of chain, 1 = first
 	RetryOf    Key             // zero = none
@@ -76,12 +75,6 @@ func (r *Run) NotLaunchedBefore() time.Time {
 		return r.FireAt
 	}
 	return r.ClaimedAt
-}
-
-// Missable reports whether the run can still be judged missed: a slot that
-// nobody has looked at in time.
-func (r *Run) Missable() bool {
-	return r.Status == StatusPlanned && r.Trigger == TriggerSchedule && r.JudgedAt.IsZero() && r.WaitingSince.IsZero()
 }
 
 // RevisionID names one revision of a schedule. Its definition never changes.

@@ -150,7 +150,7 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 // callsOf are the kept attempts of a run, and the one that ended its launch if it
 // reached an executor.
 func (s *Store) callsOf(r *schedule.Run) []schedule.LaunchAttempt {
-	calls := slices.Clone(s.attempts[r.Key])
+	calls, _ := schedule.ReadAttempts(s.attempts[r.Key])
 	if last, ok := r.LastAttempt(); ok && (last.Result == schedule.LaunchAccepted || r.Reason == schedule.ReasonLaunchRefused && r.Deliveries > 0) {
 		calls = append(calls, last)
 	}

@@ -21,6 +21,7 @@ type OracleRequest struct {
 	RetryFor     time.Duration
 	Room         func(owner string) int
 	RequireGrant bool
+	Seen         map[schedule.Key]bool // runs that a claim has seen in time and left behind
 }
 
 // OracleResult is what OracleClaim did.
@@ -48,22 +49,26 @@ func (s *Store) OracleClaim(ctx context.Context, req OracleRequest, judge func(s
 	return c.out, nil
 }
 
-// isLate says that a row is the planner's: nobody has looked at it in time.
-func isLate(r *schedule.Run, cut time.Time) bool {
-	return r.Missable() && r.FireAt.Before(cut) && r.RunAt.Before(cut)
+// MissedRun reports whether a run is the planner's: a slot that fires before cut and that
+// no claim has seen in time.
+func MissedRun(r *schedule.Run, seen map[schedule.Key]bool, cut time.Time) bool {
+	return r.Status == schedule.StatusPlanned && r.Trigger == schedule.TriggerSchedule && r.WaitingSince.IsZero() &&
+		!seen[r.Key] && r.FireAt.Before(cut) && r.RunAt.Before(cut)
 }
 
 // oracle is one claim transaction.
 type oracle struct {
 	*tx
 	req  OracleRequest
-	late time.Time // Missable rows before it are the planner's
+	late time.Time // slots before it that nobody has seen are the planner's
 	out  OracleResult
 	take []*schedule.Run // to become LAUNCHING
 }
 
+func (c *oracle) isLate(r *schedule.Run) bool { return MissedRun(r, c.req.Seen, c.late) }
+
 func (c *oracle) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) error {
-	for _, r := range c.due(func(r *schedule.Run) bool { return isLate(r, c.late) }) {
+	for _, r := range c.due(c.isLate) {
 		c.standing(r)
 	}
 	turns := c.turns()
@@ -96,7 +101,7 @@ func (c *oracle) due(so func(*schedule.Run) bool) []*schedule.Run {
 
 // claimable rows are due within Ahead, and not the planner's.
 func (c *oracle) claimable(r *schedule.Run) bool {
-	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !isLate(r, c.late)
+	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !c.isLate(r)
 }
 
 // blockedAhead is of rows that could only be armed: another exclusive run of their
@@ -273,13 +278,14 @@ func (c *oracle) launchOne(r *schedule.Run, v *schedule.Revision) {
 }
 
 // stamp marks what was seen in time and left behind: it can no longer be
-// missed. updated_at stays: nothing that anybody watches has changed.
+// missed.
 func (c *oracle) stamp() {
 	left := c.due(func(r *schedule.Run) bool {
-		return !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
+		return !r.FireAt.After(c.req.Now) && !c.req.Seen[r.Key] && !c.isLate(r)
 	})
 	for _, r := range left[:min(len(left), 5000)] {
-		c.change(r, func(r *schedule.Run) { r.JudgedAt = c.req.Now })
+		c.req.Seen[r.Key] = true
+		c.undo = append(c.undo, func() { delete(c.req.Seen, r.Key) })
 	}
 }
 

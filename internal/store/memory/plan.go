@@ -171,7 +171,7 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 }
 
 func judged(r *schedule.Run, j schedule.Judgement, now time.Time) {
-	r.JudgedAt, r.UpdatedAt = now, now
+	r.UpdatedAt = now
 	if j.Fire {
 		set(&r.FireAt, at(j.FireAt))
 		set(&r.Trigger, j.Trigger)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -122,8 +123,8 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run
 // LaunchAttempts are the last failed attempts to launch a run, oldest first.
 func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
 	err = s.read(ctx, func() error {
-		attempts = slices.Clone(s.attempts[key])
-		return nil
+		attempts, err = schedule.ReadAttempts(s.attempts[key])
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launch attempts of run %s: %w", key, err)
@@ -131,14 +132,13 @@ func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts 
 	return attempts, nil
 }
 
-// attempted keeps a failed attempt among the last ones of its run, as a store
-// that writes it as text would.
-func (t *tx) attempted(key schedule.Key, a schedule.LaunchAttempt) {
-	before := t.attempts[key]
-	kept, _ := schedule.ReadAttempts("[" + a.Text() + "]")
-	after := append(slices.Clone(before), kept...)
-	t.attempts[key] = after[max(0, len(after)-schedule.KeptAttempts):]
-	t.undo = append(t.undo, func() { t.attempts[key] = before })
+// logAttempt writes the attempt that a settlement records.
+func (t *tx) logAttempt(s *schedule.Settlement) {
+	before := t.attempts[s.Key]
+	if after := ledger.LogAttempt(before, s); after != before {
+		t.attempts[s.Key] = after
+		t.undo = append(t.undo, func() { t.attempts[s.Key] = before })
+	}
 }
 
 // ListRuns goes by run_at, newest first unless Ascending, or is the feed of what

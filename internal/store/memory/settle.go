@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -113,9 +112,7 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 		return false
 	}
 	t.change(r, func(r *schedule.Run) { *r = after })
-	if e.To == schedule.StatusLaunching && e.Attempt != nil {
-		t.attempted(e.Key, *e.Attempt)
-	}
+	t.logAttempt(e)
 	s := t.schedules[r.ScheduleID]
 	if ledger.IsLaunch(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
 		row := *s
@@ -125,18 +122,17 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	return true
 }
 
-// Sweep ends the runs that are past a bound; see ledger.Sweep.
+// Sweep ends the runs that are past a bound; see ledger.SweepRun.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
-	err := s.fenced(ctx, req.Term, func(t *tx) (err error) {
-		ended, err = ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
-			if after != nil {
-				return nil, nil // the first page had all of them
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		for _, r := range t.sweepDue(&req) {
+			if len(ended) == req.Limit {
+				break
 			}
-			return t.sweepCandidates(&req, b), nil
-		})
-		if err != nil {
-			return err
+			if after, past := ledger.SweepRun(&req, *r, t.recordOf(r.Key)); past {
+				ended = append(ended, schedule.Ended{Run: after, Before: r.Status})
+			}
 		}
 		for i := range ended {
 			run := &ended[i].Run
@@ -153,19 +149,18 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-// sweepCandidates are the runs that may be past a bound, the oldest first.
-func (t *tx) sweepCandidates(req *schedule.SweepRequest, b ledger.Bound) (found []ledger.Candidate) {
-	among := map[ledger.Bound]iter.Seq[*schedule.Run]{
-		ledger.CancelBound: eachOf(&t.live.cancelling), ledger.LaunchBound: eachOf(&t.live.launching), ledger.TimeoutBound: t.live.timingOut(at(req.Now)),
-	}[b]
-	for r := range among {
-		since := b.Since(r)
-		if t.inShard(req.Term, r.OverlapKey) && !since.IsZero() && !since.After(at(b.Until(req))) {
-			found = append(found, ledger.Candidate{Run: *r, Record: t.recordOf(r.Key)})
+// sweepDue are the runs in flight whose due_at has come, the oldest first. A run that
+// may not end yet comes again in each sweep: due_at is not stored.
+func (t *tx) sweepDue(req *schedule.SweepRequest) (due []*schedule.Run) {
+	now := at(req.Now)
+	for r := range eachOf(&t.live.launching, &t.live.started) {
+		since := ledger.DueAt(r)
+		if t.inShard(req.Term, r.OverlapKey) && !since.IsZero() && !since.After(now) {
+			due = append(due, r)
 		}
 	}
-	slices.SortFunc(found, func(x, y ledger.Candidate) int {
-		return cmp.Or(b.Since(&x.Run).Compare(b.Since(&y.Run)), slices.Compare(x.Run.Key[:], y.Run.Key[:]))
+	slices.SortFunc(due, func(x, y *schedule.Run) int {
+		return cmp.Or(ledger.DueAt(x).Compare(ledger.DueAt(y)), slices.Compare(x.Key[:], y.Key[:]))
 	})
-	return found
+	return due
 }

@@ -109,7 +109,7 @@ var shardDifferences = []struct {
 		why: "The store marks each run that a pass has seen and left behind. The leaders row has one instant, seen_until, which never passes a " +
 			"missed slot without a verdict: after a rebuild, a run that fires later than that slot and was left behind counts as missed.",
 		is: func(w *shardWorld, r *schedule.Run, late map[schedule.Key]bool) bool {
-			return late[r.Key] && !r.JudgedAt.IsZero() && r.FireAt.After(w.seenUntil)
+			return late[r.Key] && w.judged[r.Key] && r.FireAt.After(w.seenUntil)
 		},
 		settle: func(w *shardWorld, r *schedule.Run) schedule.Judgement {
 			return schedule.Judgement{Key: r.Key, Fire: true, FireAt: w.now, Trigger: schedule.TriggerCatchup}
@@ -120,7 +120,7 @@ var shardDifferences = []struct {
 // storeMissed reports whether the store leaves a run to the planner.
 func storeMissed(w *shardWorld, r *schedule.Run) bool {
 	cut := w.now.Add(-shardGrace)
-	return r.Missable() && r.FireAt.Before(cut) && r.RunAt.Before(cut)
+	return memory.MissedRun(r, w.judged, cut)
 }
 
 // settleDifferences brings the store to where the state's rules lead.
@@ -139,6 +139,7 @@ func (w *shardWorld) settleDifferences() {
 				continue
 			}
 			judged[r.ScheduleID] = append(judged[r.ScheduleID], d.settle(w, &r))
+			w.judged[r.Key] = true
 		}
 	}
 	if len(judged) == 0 {
@@ -320,7 +321,7 @@ func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
 	w.claiming = &o
 	result, err := w.store.OracleClaim(w.ctx, memory.OracleRequest{
 		Term: w.term, Now: p.Now, Ahead: p.Ahead, Grace: p.Grace, Limit: p.Limit, Room: p.Room, RequireGrant: p.RequireGrant,
-		Lease: 10 * time.Second, RetryFor: 30 * time.Second,
+		Lease: 10 * time.Second, RetryFor: 30 * time.Second, Seen: w.judged,
 	}, ledger.JudgeOverlap)
 	w.claiming = nil
 	w.must(err)

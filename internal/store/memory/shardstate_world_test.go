@@ -38,6 +38,7 @@ type shardWorld struct {
 	// seenAtPlan is seenUntil when a run was planned.
 	seenAtPlan  map[schedule.Key]time.Time
 	uncommitted map[schedule.Key]bool // seen by a pass that was not committed
+	judged      map[schedule.Key]bool // seen by a claim of the store, or judged by a plan
 	made        int                   // for request ids
 	passes      int
 
@@ -67,7 +68,7 @@ type oracleVerdicts struct {
 
 func newShardWorld(t *rapid.T, seen *shardCoverage) *shardWorld {
 	w := &shardWorld{T: t, ctx: context.Background(), now: time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC), seen: seen}
-	w.seenAtPlan, w.uncommitted = make(map[schedule.Key]time.Time), make(map[schedule.Key]bool)
+	w.seenAtPlan, w.uncommitted, w.judged = make(map[schedule.Key]time.Time), make(map[schedule.Key]bool), make(map[schedule.Key]bool)
 	w.store = memory.New(memory.Options{
 		Clock: func() time.Time { return w.now },
 		Watch: memory.Watch{Run: w.sawRun, Schedule: w.sawSchedule},
@@ -100,6 +101,9 @@ func (w *shardWorld) must(err error) {
 // claim does to its own runs, the leader knows. What a plan inserts beyond the
 // window is read when the window has moved.
 func (w *shardWorld) sawRun(_ *schedule.Term, before, after *schedule.Run) {
+	if after == nil {
+		delete(w.judged, before.Key)
+	}
 	switch {
 	case w.claiming != nil:
 		w.claiming.saw(before, after)

@@ -86,7 +86,7 @@ type Store struct {
 
 	logs        map[schedule.Key][]schedule.LogPart
 	lateReports map[schedule.Key]int // LateReportBit of those that have their event
-	attempts    map[schedule.Key][]schedule.LaunchAttempt
+	attempts    map[schedule.Key]string
 }
 
 type revisionID struct {
@@ -103,7 +103,7 @@ func New(o Options) *Store {
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
 		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
-		attempts: make(map[schedule.Key][]schedule.LaunchAttempt),
+		attempts: make(map[schedule.Key]string),
 		requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),

@@ -111,7 +111,7 @@ func (r *claimReader) readNamed() (*changesNamed, error) {
 }
 
 func (r *claimReader) readRuns(named *changesNamed, changes *ledger.Changes, open map[schedule.Key]bool) error {
-	var row openRow
+	var row shardRow
 	first, last := r.term.Buckets()
 	gone := maps.Clone(named.keys)
 	err := each(r.ctx, r.tx, row.targets(), func() error {
@@ -151,7 +151,7 @@ func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes
 	for i := range changes.Schedules {
 		at[changes.Schedules[i].ScheduleID] = &changes.Schedules[i]
 	}
-	var row openRow
+	var row shardRow
 	first, last := r.term.Buckets()
 	return each(r.ctx, r.tx, row.targets(), func() error {
 		run := row.run()

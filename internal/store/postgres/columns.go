@@ -62,7 +62,7 @@ func runArgs(runs []schedule.Run, now time.Time) []any {
 		column(runs, func(r *run) bool { return r.Exclusive }),
 		column(runs, func(r *run) int64 { return int64(r.MaxQueued) }),
 		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.WaitingSince) }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.JudgedAt) }),
+		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(time.Time{}) }),
 		column(runs, func(r *run) int32 { return r.Attempt }),
 		column(runs, func(r *run) []byte { return noneOrKey(r.RetryOf) }),
 		column(runs, func(r *run) pgtype.Text { return noneOrText(r.Input) }),

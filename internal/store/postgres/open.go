@@ -37,7 +37,7 @@ func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until ti
 	}
 	open.SeenUntil = utc(seenUntil)
 	var (
-		row openRow
+		row shardRow
 		ids = make(map[string]bool)
 	)
 	read := func(statement string, args ...any) error {
@@ -68,8 +68,8 @@ func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until ti
 	return open, nil
 }
 
-// openRow is a row as openColumns list it.
-type openRow struct {
+// shardRow is a row as openColumns list it.
+type shardRow struct {
 	key                                             []byte
 	scheduleID, overlapKey, status, trigger, policy string
 	revision, maxQueued, epoch                      int64
@@ -79,7 +79,7 @@ type openRow struct {
 	bucket                                          int
 }
 
-func (w *openRow) targets() []any {
+func (w *shardRow) targets() []any {
 	return []any{
 		&w.key, &w.scheduleID, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.cancelRequested, &w.bucket,
@@ -88,7 +88,7 @@ func (w *openRow) targets() []any {
 
 // run ignores columns that cannot be read: in flight the run blocks others all the
 // same, and planned it ends when it is claimed.
-func (w *openRow) run() ledger.Run {
+func (w *shardRow) run() ledger.Run {
 	var d decoding
 	return ledger.Run{
 		Key: schedule.Key(w.key), ScheduleID: w.scheduleID, Revision: w.revision, OverlapKey: w.overlapKey,

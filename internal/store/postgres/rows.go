@@ -33,6 +33,35 @@ func (d *decoding) time(column string, v pgtype.Timestamptz) time.Time {
 	return v.Time.UTC()
 }
 
+// wordOrCode is a status, trigger or policy: the view has a word, the tables a code.
+type wordOrCode struct {
+	word string
+	code int64
+}
+
+// ScanText reads a word.
+func (w *wordOrCode) ScanText(v pgtype.Text) error {
+	*w = wordOrCode{word: v.String}
+	return nil
+}
+
+// ScanInt64 reads a code.
+func (w *wordOrCode) ScanInt64(v pgtype.Int8) error {
+	*w = wordOrCode{code: v.Int64}
+	return nil
+}
+
+func decodeWord[W ~string](d *decoding, column string, v wordOrCode, of func(int16) (W, bool)) W {
+	if v.code == 0 {
+		return W(v.word)
+	}
+	word, ok := of(int16(v.code))
+	if !ok {
+		d.refuse(column, v.code, "which is no code")
+	}
+	return word
+}
+
 func (d *decoding) unsigned(column string, v int64) uint32 {
 	if v < 0 || v > math.MaxUint32 {
 		d.refuse(column, v, "outside 0 to 4294967295")
@@ -79,15 +108,15 @@ func rawJSON(v pgtype.Text) json.RawMessage {
 // runRow is a row as runColumns, then identityColumns, list it.
 type runRow struct {
 	key                                           []byte
-	scheduleID, status, trigger                   string
-	overlapKey, overlapPolicy                     string
+	scheduleID, overlapKey                        string
+	status, trigger, overlapPolicy                wordOrCode
 	reason, input, runID, traceID, cancelReason   pgtype.Text
 	errorCode, errorMessage                       pgtype.Text
 	revision, maxQueued, epoch                    int64
 	attempt, deliveries, priority, failedAttempts int32
 	exclusive                                     bool
 	retryOf                                       []byte
-	runAt, fireAt, waitingSince, judgedAt         pgtype.Timestamptz
+	runAt, fireAt, waitingSince                   pgtype.Timestamptz
 	claimedAt, claimedUntil, cancelRequestedAt    pgtype.Timestamptz
 	launchedAt, startedAt, completedAt, timeoutAt pgtype.Timestamptz
 	createdAt, updatedAt                          pgtype.Timestamptz
@@ -99,7 +128,7 @@ type runRow struct {
 func (w *runRow) targets() []any {
 	return []any{
 		&w.key, &w.scheduleID, &w.revision, &w.runAt, &w.fireAt, &w.status, &w.reason, &w.trigger,
-		&w.overlapKey, &w.overlapPolicy, &w.exclusive, &w.maxQueued, &w.waitingSince, &w.judgedAt,
+		&w.overlapKey, &w.overlapPolicy, &w.exclusive, &w.maxQueued, &w.waitingSince,
 		&w.attempt, &w.retryOf, &w.deliveries, &w.input, &w.priority, &w.runID, &w.traceID,
 		&w.epoch, &w.claimedAt, &w.claimedUntil, &w.cancelRequestedAt, &w.cancelReason,
 		&w.launchedAt, &w.startedAt, &w.completedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage, &w.failedAttempts,
@@ -118,10 +147,11 @@ func (w *runRow) run() (schedule.Run, error) {
 		Key: d.key("idempotency_key", w.key), ScheduleID: w.scheduleID, Revision: w.revision,
 		UserID: w.userID.String, WorkflowID: w.workflowID.String, Version: w.version.Int32,
 		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
-		Status: schedule.Status(w.status), Reason: schedule.Reason(w.reason.String), Trigger: schedule.Trigger(w.trigger),
-		OverlapKey: w.overlapKey, OverlapPolicy: schedule.OverlapPolicy(w.overlapPolicy), Exclusive: w.exclusive,
+		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Reason: schedule.Reason(w.reason.String),
+		Trigger:    decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
+		OverlapKey: w.overlapKey, OverlapPolicy: decodeWord(&d, "policy", w.overlapPolicy, schedule.OverlapPolicyOf), Exclusive: w.exclusive,
 		MaxQueued: d.unsigned("max_queued", w.maxQueued), WaitingSince: d.time("waiting_since", w.waitingSince),
-		JudgedAt: d.time("judged_at", w.judgedAt), Attempt: w.attempt, RetryOf: d.key("retry_of", w.retryOf),
+		Attempt: w.attempt, RetryOf: d.key("retry_of", w.retryOf),
 		Deliveries: w.deliveries, Input: rawJSON(w.input), Priority: w.priority,
 		RunID: w.runID.String, TraceID: w.traceID.String, Epoch: w.epoch,
 		ClaimedAt: d.time("claimed_at", w.claimedAt), ClaimedUntil: d.time("claimed_until", w.claimedUntil),

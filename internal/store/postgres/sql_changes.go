@@ -37,12 +37,12 @@ UNION ALL
 SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket <= $3 AND c.last_bucket >= $2 AND `
 )
 
-const openColumns = `
+const shardColumns = `
 r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.run_at, r.fire_at, r.status, r.waiting_since IS NOT NULL,
 r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.cancel_requested_at IS NOT NULL, r.shard`
 
 const sqlChangedRuns = `
-SELECT` + openColumns + `
+SELECT` + shardColumns + `
 FROM schedule_runs r WHERE r.idempotency_key = ANY($1::bytea[])`
 
 // sqlScheduleStates: a schedule without a row was deleted.
@@ -55,7 +55,7 @@ const sqlStoppedSchedules = sqlScheduleStates + `
 WHERE s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 
 const sqlPlannedOfSchedules = `
-SELECT` + openColumns + `
+SELECT` + shardColumns + `
 FROM unnest($1::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND r.status = 'PLANNED'
 WHERE CASE WHEN r.shard < $2 THEN false ELSE r.shard <= $3 END`
 
@@ -70,7 +70,7 @@ const (
 SELECT ` + position + `, (SELECT l.seen_until FROM leaders l WHERE l.shard = $1)`
 
 	sqlOpenPlanned = `
-SELECT` + openColumns + `
+SELECT` + shardColumns + `
 FROM schedule_runs r
 WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at > $1 AND r.fire_at <= $2
 	AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END`
@@ -80,7 +80,7 @@ UNION ALL` + openSelect + `NOT r.exclusive AND r.status IN ('LAUNCHING','ENQUEUE
 UNION ALL` + openSelect + `upper(r.status) = 'PLANNED' AND r.waiting_since IS NOT NULL` + openBuckets
 
 	openSelect = `
-SELECT` + openColumns + `
+SELECT` + shardColumns + `
 FROM schedule_runs r WHERE `
 	openBuckets = ` AND CASE WHEN r.shard < $1 THEN false ELSE r.shard <= $2 END`
 )

@@ -22,7 +22,7 @@ const (
 const (
 	listColumns = `
 r.idempotency_key, s.schedule_id, r.revision, r.run_at, r.fire_at, ` + statusWord + `, r.reason, ` + triggerWord + `,
-r.overlap_key, ` + policyWord + `, r.policy <> 1, r.max_queued, r.waiting_since` + noJudgedAt + `,
+r.overlap_key, ` + policyWord + `, r.policy <> 1, r.max_queued, r.waiting_since,
 r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
 r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
 r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts,

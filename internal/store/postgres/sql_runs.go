@@ -1,22 +1,5 @@
 package postgres
 
-const runColumns = `
-r.idempotency_key, r.schedule_id, r.revision, r.run_at, r.fire_at, r.status, r.reason, r.trigger,
-r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued, r.waiting_since` + noJudgedAt + `,
-r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
-r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
-r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts,
-r.created_at, r.updated_at`
-
-const noJudgedAt = `, NULL::timestamptz` // until runRow has no judgedAt
-
-// identityColumns come from the revision, or from a report. Hot statements leave
-// them out: the cached definition has the former, and no claim needs the latter.
-const identityColumns = `, d.user_id, d.workflow_id, d.version, r.exit_code, r.log_url`
-
-const joinRevision = `
-LEFT JOIN schedule_revisions d ON d.schedule_id = r.schedule_id AND d.revision = r.revision`
-
 const sqlGetRun = `
 SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `

@@ -58,8 +58,8 @@ func (r *runRow) run() schedule.Run {
 		Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason), Trigger: schedule.Trigger(r.trigger),
 		OverlapKey: string(r.overlapKey), OverlapPolicy: schedule.OverlapPolicy(r.policy),
 		Exclusive: bool(r.exclusive), MaxQueued: uint32(r.maxQueued),
-		WaitingSince: r.waiting.Time, JudgedAt: r.judged.Time,
-		Attempt: int32(r.attempt), RetryOf: schedule.Key(r.retryOf), Deliveries: int32(r.deliveries),
+		WaitingSince: r.waiting.Time,
+		Attempt:      int32(r.attempt), RetryOf: schedule.Key(r.retryOf), Deliveries: int32(r.deliveries),
 		Input: json.RawMessage(r.input), Priority: int32(r.priority),
 		RunID: string(r.runID), TraceID: string(r.trace),
 		Epoch: int64(r.epoch), ClaimedAt: r.claimed.Time, ClaimedUntil: r.claimedUntil.Time,
@@ -109,7 +109,7 @@ func runArgs(args []any, r *schedule.Run, now time.Time) []any {
 	return append(args,
 		keyArg(r.Key), r.ScheduleID, r.Revision, r.RunAt.UnixMicro(), r.FireAt.UnixMicro(),
 		word(r.Reason), string(r.Trigger), r.OverlapKey, string(r.OverlapPolicy), r.Exclusive, int64(r.MaxQueued),
-		micros(r.WaitingSince), micros(r.JudgedAt), int64(max(r.Attempt, 1)), keyArg(r.RetryOf), rawArg(r.Input),
+		micros(r.WaitingSince), nil, int64(max(r.Attempt, 1)), keyArg(r.RetryOf), rawArg(r.Input),
 		int64(r.Priority), word(r.TraceID), either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro(),
 		schedule.Bucket(r.OverlapKey))
 }

@@ -92,7 +92,7 @@ func planJudges(r *rig) {
 	r.hold(result.Skipped[0].ScheduleID == got.ScheduleID && result.Skipped[0].RunAt.Equal(got.RunAt), "it is reported with its name, got %+v", result.Skipped)
 	r.hold(got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonMissed, "it is SKIPPED(missed), got %s(%s)", got.Status, got.Reason)
 	want := fired
-	want.FireAt, want.Trigger, want.JudgedAt, want.UpdatedAt = r.at(500*time.Millisecond), schedule.TriggerCatchup, r.now, r.now
+	want.FireAt, want.Trigger, want.UpdatedAt = r.at(500*time.Millisecond), schedule.TriggerCatchup, r.now
 	equal(r, "rows that fire after all", r.ledger(fired.Key), want)
 	equal(r, "late rows left", keysOf(r.look()[0].Late), nil)
 }

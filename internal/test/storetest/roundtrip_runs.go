@@ -10,7 +10,7 @@ import (
 // plannedFields are the fields that a row may be born with, all of them set.
 func plannedFields(r *rig, s schedule.Schedule) schedule.Run {
 	return r.manual(s, "full", odd(1), func(run *schedule.Run) {
-		run.FireAt, run.WaitingSince, run.JudgedAt = odd(2), odd(3), odd(4)
+		run.FireAt, run.WaitingSince = odd(2), odd(3)
 		run.Trigger, run.Attempt, run.RetryOf = schedule.TriggerRetry, 3, schedule.ManualKey(s.ScheduleID, "first")
 		run.Input, run.Priority, run.MaxQueued = rawJSON, -7, 1000
 		run.OverlapPolicy, run.Exclusive = schedule.OverlapQueue, true

@@ -18,7 +18,7 @@ var settles = []check{
 	{"completed_at is now unless it is given", settleCompletedAt},
 	{"a run that leaves PLANNED waits no more", settleWaiting},
 	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
-	{"a cancelled run has the given reason, else its own, else its cancel's, else cancelled", settleCancelReason},
+	{"a cancelled run has the given reason, else its cancel's, else cancelled", settleCancelReason},
 	{"started_at is set once", settleKeepsStart},
 	{"a settlement changes a run as ledger.Settle does", settleByRule},
 	{"settlements of one run in one call apply in their order", settleInOrder},
@@ -156,33 +156,31 @@ func settleWaiting(r *rig) {
 func settleAfterCancel(r *rig) {
 	r.lead()
 	s := r.create("cancelled")
+	reasons := map[schedule.Status]schedule.Reason{schedule.StatusSuccess: schedule.ReasonNone, schedule.StatusFailed: schedule.ReasonWorkflowFailed}
 	for i, to := range []schedule.Status{schedule.StatusSuccess, schedule.StatusFailed} {
 		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusStarted)
 		r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
-		r.hold(r.settle(schedule.Settlement{Key: run.Key, To: to, Reason: schedule.ReasonNone})[0], "STARTED becomes %s", to)
+		r.hold(r.settle(schedule.Settlement{Key: run.Key, To: to, Reason: reasons[to]})[0], "STARTED becomes %s", to)
 		got := r.ledger(run.Key)
-		r.hold(got.Status == to && got.Reason == schedule.ReasonNone, "it is as it was reported, got %s(%s)", got.Status, got.Reason)
+		r.hold(got.Status == to && got.Reason == reasons[to], "it is as it was reported, got %s(%s)", got.Status, got.Reason)
 	}
 }
 
 func settleCancelReason(r *rig) {
 	r.lead()
 	s := r.create("cancelled")
-	for i, c := range []struct{ own, cancel, given, want schedule.Reason }{
-		{"", schedule.ReasonReplaced, "", schedule.ReasonReplaced},
-		{"", schedule.ReasonReplaced, schedule.ReasonDeleted, schedule.ReasonDeleted},
-		{schedule.ReasonCoalesced, schedule.ReasonReplaced, "", schedule.ReasonCoalesced},
-		{schedule.ReasonCoalesced, schedule.ReasonReplaced, schedule.ReasonDeleted, schedule.ReasonDeleted},
-		{"", "", "", schedule.ReasonCancelled},
-		{schedule.ReasonCoalesced, "", "", schedule.ReasonCoalesced},
+	for i, c := range []struct{ cancel, given, want schedule.Reason }{
+		{schedule.ReasonReplaced, "", schedule.ReasonReplaced},
+		{schedule.ReasonReplaced, schedule.ReasonDeleted, schedule.ReasonDeleted},
+		{"", "", schedule.ReasonCancelled},
 	} {
-		run := r.bring(r.due(s, i), schedule.StatusStarted, func(st *schedule.Settlement) { st.Reason = c.own })
+		run := r.bring(r.due(s, i), schedule.StatusStarted)
 		if c.cancel != "" {
 			r.askCancel(run.Key, c.cancel, r.now)
 		}
 		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusCancelled, Reason: c.given})
 		got := r.ledger(run.Key).Reason
-		r.hold(got == c.want, "own reason %q, of the cancel %q, given %q: it is CANCELLED(%s), got %q", c.own, c.cancel, c.given, c.want, got)
+		r.hold(got == c.want, "of the cancel %q, given %q: it is CANCELLED(%s), got %q", c.cancel, c.given, c.want, got)
 	}
 }
 

@@ -22,7 +22,7 @@ var sweeps = []check{
 	{"an unconfirmed cancel does not end a launch whose outcome is recorded, until its bound", sweepCancelRecorded},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
 	{"at most Limit runs are ended in one call", sweepLimit},
-	{"a full sweep takes cancels, then launches, then timeouts, the oldest of each first", sweepOrder},
+	{"a full sweep takes what is due longest first", sweepOrder},
 	{"runs that do not end yet do not delay the runs behind them", sweepBehind},
 }
 
@@ -273,7 +273,7 @@ func sweepOrder(r *rig) {
 	r.askCancel(cancelled, schedule.ReasonCancelled, r.now)
 	r.now = r.at(time.Second)
 	r.askCancel(bring("young cancel", schedule.StatusStarted, timeout(time.Hour)), schedule.ReasonCancelled, r.now)
-	want = []schedule.Key{want[4], want[5], want[2], want[3], want[1], want[0]}
+	want = []schedule.Key{want[4], want[5], want[1], want[0], want[2], want[3]} // by cancel, else by timeout
 
 	r.now = r.at(retryFor + time.Minute)
 	var got []schedule.Key
