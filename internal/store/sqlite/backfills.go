@@ -236,8 +236,8 @@ func writeBackfillChange(ctx context.Context, t tx, ref schedule.BackfillRef, c 
 		}
 	}
 	if c.EndPlanned != "" {
-		err := t.query(ctx, sqlBackfillEndPlanned, t.changed.returned(runEnded), ref.BackfillID, string(c.EndPlanned), c.Now.UnixMicro())
-		if err != nil {
+		end := schedule.Settlement{To: schedule.StatusCancelled, Reason: c.EndPlanned, CompletedAt: c.Now}
+		if err := endBy(ctx, t, end, c.Now, sqlBackfillPlanned, ref.BackfillID); err != nil {
 			return fmt.Errorf("end planned runs: %w", err)
 		}
 	}

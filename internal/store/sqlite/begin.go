@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -15,13 +16,13 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	var results []schedule.BeginResult
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		results = make([]schedule.BeginResult, len(reqs))
-		b, err := s.readBeginning(ctx, t, reqs)
+		b, err := readBeginning(ctx, t, reqs)
 		if err != nil {
 			return err
 		}
 		b.now = now
 		for i := range reqs {
-			results[i] = ledger.Begin(&reqs[i], b.facts(&reqs[i], b.clean[i]), now)
+			results[i] = ledger.Begin(&reqs[i], b.facts(&reqs[i]), now)
 			if err := b.record(ctx, t, &results[i]); err != nil {
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
@@ -34,13 +35,12 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	return results, nil
 }
 
-// beginning is what stands when calls are about to begin.
+// beginning is what the tables say when calls are about to begin.
 type beginning struct {
 	now       time.Time
-	clean     []bool // of the requests: nothing but its grant can be against it
 	requests  map[schedule.Key]schedule.ExecutionRequest
-	runs      map[schedule.Key]schedule.Run // only what the checks need
-	schedules map[string]schedule.Schedule  // likewise
+	runs      map[schedule.Key]*ledger.BeginRun
+	schedules map[string]schedule.Schedule // only what the checks need
 	grants    map[schedule.GrantRef]*schedule.Grant
 	granted   []any // the arguments of keys that are new, in order
 }
@@ -48,86 +48,118 @@ type beginning struct {
 // beginArgs is how many arguments a new key has.
 const beginArgs = 5
 
-func (s *Store) readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
-	var keys []schedule.Key
-	var ids []string
-	refs := make([]schedule.GrantRef, len(reqs))
-	b := &beginning{runs: make(map[schedule.Key]schedule.Run), schedules: make(map[string]schedule.Schedule)}
-	var err error
-	if b.clean, err = s.readClean(ctx, t, reqs); err != nil {
-		return nil, fmt.Errorf("read runs that nothing is against: %w", err)
+func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
+	b := &beginning{
+		requests: make(map[schedule.Key]schedule.ExecutionRequest), runs: make(map[schedule.Key]*ledger.BeginRun, len(reqs)),
+		schedules: make(map[string]schedule.Schedule),
 	}
+	keys := make([]schedule.Key, len(reqs))
+	refs := make([]schedule.GrantRef, len(reqs))
 	for i := range reqs {
-		refs[i] = reqs[i].Grant.Ref()
-		if !b.clean[i] {
-			keys = append(keys, reqs[i].Key)
+		keys[i], refs[i] = reqs[i].Key, reqs[i].Grant.Ref()
+	}
+	if err := b.readOpen(ctx, t, keys); err != nil {
+		return nil, fmt.Errorf("read open runs: %w", err)
+	}
+	if err := b.readEnded(ctx, t, keys); err != nil {
+		return nil, err
+	}
+	if err := b.readSchedules(ctx, t, reqs); err != nil {
+		return nil, err
+	}
+	var err error
+	b.grants, err = readGrants(ctx, t, refs)
+	return b, err
+}
+
+// readOpen reads open runs with their schedules and records, in one statement: nearly
+// all calls are of such a run.
+func (b *beginning) readOpen(ctx context.Context, t tx, keys []schedule.Key) error {
+	var run runRow
+	var request requestRow
+	var deleted, until instant
+	var paused flag
+	columns := append([]any{&run.key, &run.scheduleID, &run.status, &run.trigger, &run.cancel, &run.cancelReason, &deleted, &paused, &until}, request.columns()...)
+	return t.query(ctx, sqlBeginRuns, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		r := run.run()
+		b.runs[r.Key] = ledger.BeginRunOf(&r)
+		if _, known := b.schedules[r.ScheduleID]; !known {
+			b.schedules[r.ScheduleID] = checkedSchedule(deleted, paused, until)
+		}
+		if request.state != "" {
+			b.requests[r.Key] = request.request()
+		}
+		return nil
+	}, keyList(keys))
+}
+
+func checkedSchedule(deleted instant, paused flag, until instant) schedule.Schedule {
+	return schedule.Schedule{DeletedAt: deleted.Time, Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
+}
+
+// readEnded reads, for the keys that are not open, their records and what history has
+// of them.
+func (b *beginning) readEnded(ctx context.Context, t tx, keys []schedule.Key) error {
+	var closed []schedule.Key
+	for _, k := range keys {
+		if b.runs[k] == nil {
+			closed = append(closed, k)
+		}
+	}
+	if len(closed) == 0 {
+		return nil
+	}
+	requests, err := readRequests(ctx, t, closed)
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	maps.Copy(b.requests, requests)
+	var run runRow
+	err = t.query(ctx, sqlBeginEnded, func(scan scan) error {
+		err := scan(&run.key, &run.status, &run.reason, &run.trigger, &run.cancel, &run.cancelReason)
+		r := run.run()
+		b.runs[r.Key] = ledger.BeginRunOf(&r)
+		return err
+	}, keyList(closed))
+	if err != nil {
+		return fmt.Errorf("read ended runs: %w", err)
+	}
+	return nil
+}
+
+// readSchedules reads the schedules of requests that no open run has brought.
+func (b *beginning) readSchedules(ctx context.Context, t tx, reqs []schedule.BeginRequest) error {
+	var ids []string
+	for i := range reqs {
+		if _, known := b.schedules[reqs[i].ScheduleID]; !known {
 			ids = append(ids, reqs[i].ScheduleID)
 		}
 	}
-	if b.requests, err = readRequests(ctx, t, keys); err != nil {
-		return nil, fmt.Errorf("read requests: %w", err)
-	}
-	var row runRow
-	err = t.query(ctx, sqlBeginRuns, func(scan scan) error {
-		err := scan(&row.key, &row.scheduleID, &row.status, &row.reason, &row.trigger, &row.cancel, &row.cancelReason)
-		b.runs[schedule.Key(row.key)] = row.run()
-		return err
-	}, keyList(keys))
-	if err != nil {
-		return nil, fmt.Errorf("read runs: %w", err)
+	if len(ids) == 0 {
+		return nil
 	}
 	var id string
 	var deleted, until instant
 	var paused flag
-	err = t.query(ctx, sqlBeginSchedules, func(scan scan) error {
+	err := t.query(ctx, sqlBeginSchedules, func(scan scan) error {
 		err := scan(&id, &deleted, &paused, &until)
-		b.schedules[id] = schedule.Schedule{DeletedAt: deleted.Time, Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
+		b.schedules[id] = checkedSchedule(deleted, paused, until)
 		return err
 	}, list(ids))
 	if err != nil {
-		return nil, fmt.Errorf("read schedules: %w", err)
+		return fmt.Errorf("read schedules: %w", err)
 	}
-	if b.grants, err = readGrants(ctx, t, refs); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return nil
 }
 
-// readClean reports which requests have the facts that nearly all have: the run
-// is LAUNCHING, no cancel is requested, the schedule is neither deleted nor
-// paused, and the key has no record. One statement finds them, instead of three
-// that read the columns.
-func (s *Store) readClean(ctx context.Context, t tx, reqs []schedule.BeginRequest) ([]bool, error) {
-	clean, rows := make([]bool, len(reqs)), make([]int64, len(reqs))
-	for i, p := range s.places.of(len(reqs), func(i int) schedule.Key { return reqs[i].Key }) {
-		rows[i] = p.row
-	}
-	var at int
-	var k key
-	var id string
-	err := t.query(ctx, sqlBeginClean, func(scan scan) error {
-		if err := scan(&at, &k, &id); err != nil {
-			return err
-		}
-		clean[at] = reqs[at].Key == schedule.Key(k) && reqs[at].ScheduleID == id
-		return nil
-	}, rowList(rows))
-	return clean, err
-}
-
-// facts returns the facts about one key. For a clean key no column was read: the
-// condition of the statement gives their values.
-func (b *beginning) facts(q *schedule.BeginRequest, clean bool) *ledger.BeginFacts {
-	f := ledger.BeginFacts{Grant: b.grants[q.Grant.Ref()]}
+// facts returns the facts about one key.
+func (b *beginning) facts(q *schedule.BeginRequest) *ledger.BeginFacts {
+	f := ledger.BeginFacts{Run: b.runs[q.Key], Grant: b.grants[q.Grant.Ref()]}
 	if there, known := b.requests[q.Key]; known {
 		f.Known = &there
-	}
-	if clean {
-		f.Run = &ledger.BeginRun{Status: schedule.StatusLaunching, Trigger: q.Trigger}
-		return &f
-	}
-	if run, known := b.runs[q.Key]; known {
-		f.Run = ledger.BeginRunOf(&run)
 	}
 	if s, known := b.schedules[q.ScheduleID]; known {
 		f.Deleted, f.Pause = !s.Alive(), s.Pause

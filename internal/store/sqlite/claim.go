@@ -20,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 	var c *claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		c = &claiming{
-			t: t, req: req, planned: make(map[schedule.Key]*plannedRun), inFlight: make(map[schedule.Key]*schedule.Run),
+			t: t, req: req, planned: make(map[schedule.Key]*schedule.Run), inFlight: make(map[schedule.Key]*schedule.Run),
 			definitions: make(map[revision.ID]*schedule.Definition),
 		}
 		if err := fence(ctx, t, req.Term); err != nil {
@@ -43,7 +43,6 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 	if err != nil {
 		return ledger.Claimed{}, fmt.Errorf("claim runs: %w", err)
 	}
-	s.places.keep(c.out.Launches, func(key schedule.Key) place { return c.planned[key].place })
 	return c.out, nil
 }
 
@@ -51,15 +50,10 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 type claiming struct {
 	t           tx
 	req         ledger.ClaimRequest
-	planned     map[schedule.Key]*plannedRun   // those that verdicts are on
+	planned     map[schedule.Key]*schedule.Run // those that verdicts are on
 	inFlight    map[schedule.Key]*schedule.Run // those whose cancel is requested
 	definitions map[revision.ID]*schedule.Definition
 	out         ledger.Claimed
-}
-
-type plannedRun struct {
-	schedule.Run
-	place place
 }
 
 // claimReader is the ledger.Reader of a claim transaction.
@@ -155,15 +149,13 @@ func (c *claiming) findPlanned(ctx context.Context, keys []schedule.Key) error {
 		return nil
 	}
 	var row runRow
-	var rowid int64
-	var noted flag
-	columns := append(append([]any{&rowid}, row.planned()...), &noted)
+	columns := row.planned()
 	return c.t.query(ctx, sqlClaimPlanned, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
 		r := row.run()
-		c.planned[r.Key] = &plannedRun{Run: r, place: place{row: rowid, noted: bool(noted)}}
+		c.planned[r.Key] = &r
 		return nil
 	}, keyList(keys))
 }
@@ -176,12 +168,8 @@ func (c *claiming) write(ctx context.Context) error {
 		return err
 	}
 	if len(v.Waits) > 0 {
-		rows := make([]int64, len(v.Waits))
-		for i, k := range v.Waits {
-			rows[i] = c.planned[k].place.row
-		}
-		if _, err := c.t.exec(ctx, sqlClaimWait, now, rowList(rows)); err != nil {
-			return fmt.Errorf("let %d runs wait: %w", len(rows), err)
+		if _, err := c.t.exec(ctx, sqlClaimWait, now, keyList(v.Waits)); err != nil {
+			return fmt.Errorf("let %d runs wait: %w", len(v.Waits), err)
 		}
 	}
 	if err := c.cancel(ctx, v.Cancels); err != nil {
@@ -199,30 +187,29 @@ func (c *claiming) write(ctx context.Context) error {
 	return nil
 }
 
-// end ends planned runs, all that end alike in one statement: after a pause of the
-// machine it may be 10,000.
+// end ends planned runs.
 func (c *claiming) end(ctx context.Context, ends []ledger.End) error {
-	alike := make(map[ledger.End][]int64)
-	var ended endings
-	for _, e := range ends {
-		r := c.planned[e.Key]
-		ended.add(e.Key, e.To)
-		c.out.Skipped = append(c.out.Skipped, schedule.Skip{
-			Settlement: schedule.Settlement{
-				Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
-			},
-			ScheduleID: r.ScheduleID, RunAt: r.RunAt,
-		})
-		e.Key = schedule.Key{}
-		alike[e] = append(alike[e], r.place.row)
+	keys := make([]schedule.Key, len(ends))
+	for i := range ends {
+		keys[i] = ends[i].Key
 	}
-	for e, rows := range alike {
-		_, err := c.t.exec(ctx, sqlClaimEnd, string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage), c.req.Now.UnixMicro(), rowList(rows))
-		if err != nil {
-			return fmt.Errorf("end %d runs: %w", len(rows), err)
+	rows, err := openRowsOf(ctx, c.t, keys)
+	if err != nil {
+		return err
+	}
+	ended := make([]*openRow, len(ends))
+	for i, e := range ends {
+		s := schedule.Settlement{
+			Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
 		}
+		r := rows[e.Key]
+		if r == nil || !r.settle(&s, c.req.Now) {
+			return fmt.Errorf("run %s cannot become %s", e.Key, e.To)
+		}
+		ended[i] = r
+		c.out.Skipped = append(c.out.Skipped, schedule.Skip{Settlement: s, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 	}
-	return ended.note(ctx, c.t)
+	return endUnnoted(ctx, c.t, ended, c.req.Now)
 }
 
 // cancel requests the cancel of runs in flight, unless that was done before.
@@ -243,32 +230,33 @@ func (c *claiming) cancel(ctx context.Context, cancels []ledger.Cancel) error {
 
 // launch makes the claimed runs LAUNCHING.
 func (c *claiming) launch(ctx context.Context) error {
-	byTimeout := make(map[time.Duration][]int64) // rows by how long they are tried; mostly one group
+	byTimeout := make(map[time.Duration][]schedule.Key) // by how long they are tried; mostly one group
 	c.out.Launches = make([]schedule.Launch, 0, len(c.out.Verdicts.Claims))
 	for _, k := range c.out.Verdicts.Claims {
 		r := c.planned[k]
-		definition := c.definitions[revision.Of(&r.Run)]
-		c.out.Launches = append(c.out.Launches, c.launched(r.Run, definition))
+		definition := c.definitions[revision.Of(r)]
+		c.out.Launches = append(c.out.Launches, c.launched(*r, definition))
 		long := schedule.LaunchFor(definition, c.req.RetryFor)
-		byTimeout[long] = append(byTimeout[long], r.place.row)
+		byTimeout[long] = append(byTimeout[long], k)
 	}
-	refused := make(map[int64]bool)
-	for timeout, rows := range byTimeout {
-		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout.Microseconds(), rowList(rows))
+	refused := make(map[schedule.Key]bool)
+	for timeout, keys := range byTimeout {
+		arg := keyList(keys)
+		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout.Microseconds(), arg)
 		if err != nil {
-			return fmt.Errorf("claim %d runs: %w", len(rows), err)
+			return fmt.Errorf("claim %d runs: %w", len(keys), err)
 		}
-		if n == int64(len(rows)) {
+		if n == int64(len(keys)) {
 			continue
 		}
 		err = c.t.query(ctx, sqlClaimRefused, func(scan scan) error {
-			var row int64
-			err := scan(&row)
-			refused[row] = true
+			var k key
+			err := scan(&k)
+			refused[schedule.Key(k)] = true
 			return err
-		}, rowList(rows))
+		}, arg)
 		if err != nil {
-			return fmt.Errorf("read which of %d runs were claimed: %w", len(rows), err)
+			return fmt.Errorf("read which of %d runs were claimed: %w", len(keys), err)
 		}
 	}
 	if len(refused) > 0 {
@@ -279,15 +267,15 @@ func (c *claiming) launch(ctx context.Context) error {
 
 // leaveOut removes claims that the index one_in_flight has refused. Their runs stay
 // PLANNED.
-func (c *claiming) leaveOut(refused map[int64]bool) {
-	isRefused := func(k schedule.Key) bool { return refused[c.planned[k].place.row] }
+func (c *claiming) leaveOut(refused map[schedule.Key]bool) {
+	isRefused := func(k schedule.Key) bool { return refused[k] }
 	for _, k := range c.out.Verdicts.Claims {
-		if isRefused(k) {
+		if refused[k] {
 			c.out.Refused = append(c.out.Refused, k)
 		}
 	}
 	c.out.Verdicts.Claims = slices.DeleteFunc(c.out.Verdicts.Claims, isRefused)
-	c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return isRefused(l.Run.Key) })
+	c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return refused[l.Run.Key] })
 }
 
 // launched is a run as its claim leaves it.

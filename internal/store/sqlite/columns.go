@@ -93,6 +93,38 @@ func (r *raw) Scan(v any) error {
 	return nil
 }
 
+// status, trigger and policy scan a number, as the tables of runs have it, or a
+// word, as the view has it.
+type (
+	status  schedule.Status
+	trigger schedule.Trigger
+	policy  schedule.OverlapPolicy
+)
+
+func (s *status) Scan(v any) error { return scanCode(v, s, schedule.StatusOf) }
+
+func (t *trigger) Scan(v any) error { return scanCode(v, t, schedule.TriggerOf) }
+
+func (p *policy) Scan(v any) error { return scanCode(v, p, schedule.OverlapPolicyOf) }
+
+func scanCode[C, W ~string](v any, to *C, word func(int16) (W, bool)) error {
+	switch v := v.(type) {
+	case nil:
+		*to = ""
+	case string:
+		*to = C(v)
+	case int64:
+		w, ok := word(int16(v))
+		if !ok {
+			return fmt.Errorf("%d is no number of a word that this binary knows", v)
+		}
+		*to = C(w)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -107,7 +139,7 @@ func word[T ~string](s T) any {
 	return string(s)
 }
 
-func count[T ~int32 | ~uint32 | ~int64 | ~int](n T) any {
+func count[T ~int16 | ~int32 | ~uint32 | ~int64 | ~int](n T) any {
 	if n == 0 {
 		return nil
 	}
@@ -140,6 +172,15 @@ func list[T ~string | ~[2]string](words []T) string {
 	return string(out)
 }
 
+// jsonArg is list for rows of several values.
+func jsonArg(rows any) string {
+	out, err := json.Marshal(rows)
+	if err != nil { // words and numbers always marshal
+		panic(err)
+	}
+	return string(out)
+}
+
 // keyList is list for keys, in hex: JSON has no bytes. unhex reads them back.
 func keyList(keys []schedule.Key) string {
 	out := make([]byte, 0, len(keys)*67+2)
@@ -151,18 +192,6 @@ func keyList(keys []schedule.Key) string {
 		out = append(out, '"')
 		out = append(out, k.String()...)
 		out = append(out, '"')
-	}
-	return string(append(out, ']'))
-}
-
-// rowList is list for rowids.
-func rowList(rows []int64) string {
-	out := append(make([]byte, 0, len(rows)*10+2), '[')
-	for i, row := range rows {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(out, row, 10)
 	}
 	return string(append(out, ']'))
 }

@@ -8,50 +8,38 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// endings are the runs of one transaction that say how their schedules do.
-type endings struct{ succeeded, failed []schedule.Key }
-
-func (e *endings) add(key schedule.Key, to schedule.Status) {
-	switch to {
-	case schedule.StatusSuccess:
-		e.succeeded = append(e.succeeded, key)
-	case schedule.StatusFailed:
-		e.failed = append(e.failed, key)
-	}
-}
-
-// note writes which schedules fail now, and which no longer do. Successes come
-// first: a failure looks for newer ones.
-func (e *endings) note(ctx context.Context, t tx) error {
-	if err := noteSucceeded(ctx, t, e.succeeded); err != nil {
+// noteOutcomes writes which schedules fail now, and which no longer do, by runs that
+// are in history. Successes come first: a failure looks for newer ones.
+func noteOutcomes(ctx context.Context, t tx, ended []*openRow) error {
+	if err := noteSucceeded(ctx, t, ended); err != nil {
 		return err
 	}
-	for _, key := range e.failed {
-		if _, err := t.exec(ctx, sqlFailed, keyArg(key)); err != nil {
-			return fmt.Errorf("note failed run %s: %w", key, err)
+	for _, r := range ended {
+		if r.Status != schedule.StatusFailed {
+			continue
+		}
+		_, err := t.exec(ctx, sqlFailed, r.ScheduleID, r.RunAt.UnixMicro(), r.CompletedAt.UnixMicro(), keyArg(r.Key), string(r.Reason), r.ErrorCode, int64(r.SID))
+		if err != nil {
+			return fmt.Errorf("note failed run %s: %w", r.Key, err)
 		}
 	}
 	return nil
 }
 
-// noteEnd is note for a settlement that comes alone.
-func noteEnd(ctx context.Context, t tx, e *schedule.Settlement, moved bool) error {
-	if !moved {
-		return nil
+func noteSucceeded(ctx context.Context, t tx, ended []*openRow) error {
+	var succeeded [][3]any
+	for _, r := range ended {
+		if r.Status == schedule.StatusSuccess {
+			succeeded = append(succeeded, [3]any{r.ScheduleID, r.RunAt.UnixMicro(), r.CompletedAt.UnixMicro()})
+		}
 	}
-	var ends endings
-	ends.add(e.Key, e.To)
-	return ends.note(ctx, t)
-}
-
-func noteSucceeded(ctx context.Context, t tx, succeeded []schedule.Key) error {
 	if len(succeeded) == 0 {
 		return nil
 	}
 	var failing flag // mostly nothing fails, and then there is nothing to look up
 	err := t.query(ctx, sqlAnyFailing, func(scan scan) error { return scan(&failing) })
 	if err == nil && bool(failing) {
-		_, err = t.exec(ctx, sqlSucceeded, keyList(succeeded))
+		_, err = t.exec(ctx, sqlSucceeded, jsonArg(succeeded))
 	}
 	if err != nil {
 		return fmt.Errorf("note %d successes: %w", len(succeeded), err)

@@ -97,6 +97,13 @@ func isBusy(err error) bool {
 	return hasCode(err, sqlitelib.SQLITE_BUSY) || hasCode(err, sqlitelib.SQLITE_LOCKED)
 }
 
+// isUnique reports whether a statement was refused by a unique index. It has changed
+// nothing then, and its transaction goes on.
+func isUnique(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
+}
+
 func hasCode(err error, code int) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == code

@@ -43,10 +43,8 @@ func (s *Store) loadOpen(ctx context.Context, o *openReader, term schedule.Term,
 	if !from.IsZero() {
 		after = from.UnixMicro()
 	} else {
-		for _, statement := range []string{sqlLoadFlying, sqlLoadWaiting} {
-			if err := o.read(ctx, statement, o.first, o.last); err != nil {
-				return open, err
-			}
+		if err := o.read(ctx, sqlLoadGroups, o.first, o.last); err != nil {
+			return open, err
 		}
 	}
 	if err := o.read(ctx, sqlLoadPlanned, o.first, o.last, after, until.UnixMicro()); err != nil {
@@ -69,7 +67,10 @@ type openReader struct {
 func (o *openReader) read(ctx context.Context, statement string, args ...any) error {
 	var (
 		k                                           key
-		id, overlapKey, status, trigger, policy     text
+		id, overlapKey                              text
+		status                                      status
+		trigger                                     trigger
+		policy                                      policy
 		revision, maxQueued, priority, epoch        number
 		runAt, fireAt                               instant
 		waiting, exclusive, cancelRequested, halted flag

@@ -24,6 +24,10 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return err
 		}
 		out.Candidates = len(candidates)
+		schedules, err := numbersOfCandidates(ctx, t, candidates)
+		if err != nil {
+			return err
+		}
 		p := planning{t: t, now: req.Now, out: &out}
 		handed := make(map[string]bool, len(candidates))
 		for i := range candidates {
@@ -37,10 +41,13 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 				return fmt.Errorf("schedule %s: %w", d.ScheduleID, err)
 			}
 		}
-		// What is due together stands together, also by its rowid: a claim of a
-		// thousand of one instant finds it in a few places, and so does its settlement.
+		if err := p.judgeLate(ctx); err != nil {
+			return err
+		}
+		// Rows of one instant lie together, so that a claim of a thousand of them reads
+		// few pages, and so does their settlement.
 		schedule.SortRuns(out.Rows, schedule.ByFireAt)
-		out.Inserted, err = insertPlanned(ctx, t, out.Rows, req.Now)
+		out.Inserted, err = insertPlanned(ctx, t, out.Rows, schedules, req.Now)
 		return err
 	})
 	if err != nil {
@@ -54,14 +61,23 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 // later ones when its window of 10 s reaches them; a plan takes at most 10 s.
 const noteWithin = 30 * time.Second
 
-// insertPlanned is insertRuns for slots, most of which lie far ahead.
-func insertPlanned(ctx context.Context, t tx, slots []schedule.Run, now time.Time) (inserted int, err error) {
+// insertPlanned is insertRuns for slots, most of which lie far ahead. Slots after
+// planned_until are not in history.
+func insertPlanned(ctx context.Context, t tx, slots []schedule.Run, of map[string]numbers, now time.Time) (inserted int, err error) {
 	for i := range slots {
 		if r := &slots[i]; !r.FireAt.After(now.Add(noteWithin)) {
 			t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
 		}
 	}
-	return insertUnnoted(ctx, t, slots, now)
+	return insertNew(ctx, t, slots, of, func(r *schedule.Run) bool { return !r.RunAt.After(of[r.ScheduleID].plannedUntil) }, now)
+}
+
+func numbersOfCandidates(ctx context.Context, t tx, candidates []schedule.PlanCandidate) (map[string]numbers, error) {
+	ids := make([]string, len(candidates))
+	for i := range candidates {
+		ids[i] = candidates[i].Schedule.ScheduleID
+	}
+	return readNumbers(ctx, t, ids)
 }
 
 // candidates are the schedules that are due to be planned, then those that
@@ -155,9 +171,10 @@ func backlogRevision(s *schedule.Schedule) (id revision.ID, older bool) {
 
 // planning writes the decisions of one plan transaction.
 type planning struct {
-	t   tx
-	now time.Time
-	out *schedule.PlanResult
+	t    tx
+	now  time.Time
+	out  *schedule.PlanResult
+	late []schedule.Judgement // on late runs
 }
 
 func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
@@ -169,7 +186,7 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 		return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 	}
 	_, err := p.t.exec(ctx, sqlPlanSchedule, micros(d.NextRunAt), micros(d.PlanAt), micros(d.Backlog.From), micros(d.Backlog.Until),
-		count(d.Backlog.Revision), micros(d.Backlog.At), d.ScheduleID)
+		count(d.Backlog.Revision), micros(d.Backlog.At), micros(lastSlots(d.Rows)[d.ScheduleID]), d.ScheduleID)
 	if err != nil {
 		return fmt.Errorf("move cursor: %w", err)
 	}
@@ -184,40 +201,42 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 			return fmt.Errorf("end pause: %w", err)
 		}
 	}
-	p.out.Rows = append(p.out.Rows, d.Rows...) // put down together, once all is decided
-	for i := range d.Judged {
-		if err := p.judge(ctx, d.ScheduleID, &d.Judged[i]); err != nil {
-			return fmt.Errorf("judge late run %s: %w", d.Judged[i].Key, err)
-		}
-	}
+	p.out.Rows = append(p.out.Rows, d.Rows...) // inserted together, once all is decided
+	p.late = append(p.late, d.Judged...)
 	return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 }
 
-func (p *planning) judge(ctx context.Context, scheduleID string, j *schedule.Judgement) error {
-	if j.Fire {
-		return p.t.query(ctx, sqlJudgeFire, p.t.changed.returned(runChanged), micros(j.FireAt), word(j.Trigger), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
+// judgeLate writes what becomes of late runs: they end, or are launched after all.
+func (p *planning) judgeLate(ctx context.Context) error {
+	keys := make([]schedule.Key, len(p.late))
+	for i := range p.late {
+		keys[i] = p.late[i].Key
 	}
-	e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
-	note := noteSkip(&p.out.Skipped, e)
-	ended := func(scan scan) error {
-		p.t.changed.runAnywhere(runEnded, j.Key)
-		return note(scan)
+	rows, err := openRowsOf(ctx, p.t, keys)
+	if err != nil {
+		return err
 	}
-	return p.t.query(ctx, sqlJudgeSkip, ended, word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
-}
-
-// noteSkip notes the row that a settlement has ended, if it has ended one.
-func noteSkip(skips *[]schedule.Skip, e schedule.Settlement) func(scan) error {
-	return func(scan scan) error {
-		of := schedule.Skip{Settlement: e}
-		var runAt int64
-		if err := scan(&of.ScheduleID, &runAt); err != nil {
-			return err
+	var ended []*openRow
+	for i := range p.late {
+		j := &p.late[i]
+		r := rows[j.Key]
+		if r == nil || r.Status != schedule.StatusPlanned {
+			continue
 		}
-		of.RunAt = time.UnixMicro(runAt).UTC()
-		*skips = append(*skips, of)
-		return nil
+		if !j.Fire {
+			e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
+			if r.settle(&e, p.now) {
+				ended = append(ended, r)
+				p.out.Skipped = append(p.out.Skipped, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
+			}
+			continue
+		}
+		p.t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
+		if _, err := p.t.exec(ctx, sqlLateFire, keyArg(r.Key), micros(j.FireAt), count(j.Trigger.Code()), p.now.UnixMicro()); err != nil {
+			return fmt.Errorf("launch late run %s: %w", r.Key, err)
+		}
 	}
+	return endRuns(ctx, p.t, ended, p.now)
 }
 
 // Prune deletes what is older than before, up to limit rows of each kind.

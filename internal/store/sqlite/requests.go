@@ -54,11 +54,8 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 		return *o, false, err
 	}
 	settlement := ledger.SettlementOfOutcome(f, now)
-	moved, err := settle(ctx, t, &settlement, 0, now)
-	if err == nil {
-		err = noteEnd(ctx, t, &settlement, moved)
-	}
-	return *o, moved, err
+	moved, err := settle(ctx, t, []schedule.Settlement{settlement}, now)
+	return *o, err == nil && moved[0], err
 }
 
 // Release ends the lease of a call whose outcome is unknown, if it is still the

@@ -13,37 +13,63 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// runColumns and runRow belong together.
-const runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.workflow_id, v.version,
+// The columns of a run, in the order of runRow: of the view schedule_runs (r), of
+// open_runs (o, behind ofOpen) and of ended_runs (e, behind ofEnded). The tables have
+// numbers where the view has words; runRow reads both.
+const (
+	runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.workflow_id, v.version,
  r.run_at, r.fire_at, r.status, r.reason, r.trigger, r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued,
- r.waiting_since, r.judged_at, r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
+ r.waiting_since, r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
  r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
  r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts, r.created_at, r.updated_at,
  r.exit_code, r.log_url`
 
-// ofRevision: owner and workflow are read off the revision, not copied per run.
-const ofRevision = ` LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision`
+	openRunColumns = `o.idempotency_key, s.schedule_id, o.revision, v.user_id, v.workflow_id, v.version,
+ o.run_at, o.fire_at, o.status, NULL, o.trigger, o.overlap_key, o.policy, o.policy <> 1, o.max_queued,
+ o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority, o.run_id, o.trace_id,
+ o.epoch, o.claimed_at, o.send_after, o.cancel_requested_at, o.cancel_reason,
+ o.launched_at, o.started_at, NULL, o.timeout_at, o.error_code, o.error_message, o.failed_attempts, o.created_at, o.updated_at,
+ o.exit_code, o.log_url`
+
+	endedRunColumns = `e.idempotency_key, s.schedule_id, e.revision, v.user_id, v.workflow_id, v.version,
+ e.run_at, e.fire_at, e.status, e.reason, e.trigger, e.overlap_key, e.policy, e.policy <> 1, e.max_queued,
+ NULL, e.attempt, e.retry_of, e.deliveries, e.input, e.priority, e.run_id, e.trace_id,
+ e.epoch, e.claimed_at, NULL, e.cancel_requested_at, e.cancel_reason,
+ e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code, e.error_message, e.failed_attempts, e.created_at, e.recorded_at,
+ e.exit_code, e.log_url`
+)
+
+// Owner and workflow are read off the revision, not copied per run. CROSS JOIN keeps
+// SQLite from beginning with the schedules.
+const (
+	ofRevision = ` LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision`
+	ofOpen     = ` CROSS JOIN schedules s ON s.sid = o.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = o.revision`
+	ofEnded    = ` CROSS JOIN schedules s ON s.sid = e.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = e.revision`
+)
 
 type runRow struct {
-	key, retryOf                                                 key
-	scheduleID, user, workflow, status, reason, trigger          text
-	overlapKey, policy, runID, trace, cancelReason, code, detail text
-	logURL                                                       text
-	exitCode                                                     sql.NullInt32
-	revision, version, maxQueued, attempt, deliveries            number
-	priority, epoch, failedAttempts                              number
-	exclusive                                                    flag
-	input                                                        raw
+	key, retryOf                                key
+	scheduleID, user, workflow, reason          text
+	overlapKey, runID, trace, cancelReason      text
+	code, detail, logURL                        text
+	status                                      status
+	trigger                                     trigger
+	policy                                      policy
+	exitCode                                    sql.NullInt32
+	revision, version, maxQueued, attempt       number
+	deliveries, priority, epoch, failedAttempts number
+	exclusive                                   flag
+	input                                       raw
 
-	runAt, fireAt, waiting, judged, claimed, claimedUntil, cancel instant
-	launched, started, completed, timeout, created, updated       instant
+	runAt, fireAt, waiting, claimed, claimedUntil, cancel   instant
+	launched, started, completed, timeout, created, updated instant
 }
 
 func (r *runRow) columns() []any {
 	return []any{
 		&r.key, &r.scheduleID, &r.revision, &r.user, &r.workflow, &r.version,
 		&r.runAt, &r.fireAt, &r.status, &r.reason, &r.trigger, &r.overlapKey, &r.policy, &r.exclusive, &r.maxQueued,
-		&r.waiting, &r.judged, &r.attempt, &r.retryOf, &r.deliveries, &r.input, &r.priority, &r.runID, &r.trace,
+		&r.waiting, &r.attempt, &r.retryOf, &r.deliveries, &r.input, &r.priority, &r.runID, &r.trace,
 		&r.epoch, &r.claimed, &r.claimedUntil, &r.cancel, &r.cancelReason,
 		&r.launched, &r.started, &r.completed, &r.timeout, &r.code, &r.detail, &r.failedAttempts, &r.created, &r.updated,
 		&r.exitCode, &r.logURL,
@@ -74,17 +100,16 @@ func (r *runRow) run() schedule.Run {
 	return run
 }
 
-// plannedColumns are runColumns without what a PLANNED row does not have yet,
+// plannedColumns are openRunColumns without what a PLANNED row does not have yet,
 // and without what its definition says; each column of a row costs.
-const plannedColumns = `r.rowid, r.idempotency_key, r.schedule_id, r.revision, r.run_at, r.fire_at, r.status, r.reason, r.trigger,
- r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued, r.waiting_since, r.judged_at, r.attempt, r.retry_of, r.input,
- r.priority, r.trace_id, r.cancel_requested_at, r.cancel_reason, r.created_at, r.updated_at`
+const plannedColumns = `o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.fire_at, o.status, o.trigger,
+ o.overlap_key, o.policy, o.policy <> 1, o.max_queued, o.waiting_since, o.attempt, o.retry_of, o.input,
+ o.priority, o.trace_id, o.cancel_requested_at, o.cancel_reason, o.created_at, o.updated_at`
 
-// planned are plannedColumns but for the rowid.
 func (r *runRow) planned() []any {
 	return []any{
-		&r.key, &r.scheduleID, &r.revision, &r.runAt, &r.fireAt, &r.status, &r.reason, &r.trigger,
-		&r.overlapKey, &r.policy, &r.exclusive, &r.maxQueued, &r.waiting, &r.judged, &r.attempt, &r.retryOf, &r.input,
+		&r.key, &r.scheduleID, &r.revision, &r.runAt, &r.fireAt, &r.status, &r.trigger,
+		&r.overlapKey, &r.policy, &r.exclusive, &r.maxQueued, &r.waiting, &r.attempt, &r.retryOf, &r.input,
 		&r.priority, &r.trace, &r.cancel, &r.cancelReason, &r.created, &r.updated,
 	}
 }
@@ -104,49 +129,11 @@ func readRuns(ctx context.Context, q querier, statement string, args ...any) ([]
 	return runs, err
 }
 
-// runArgs adds the arguments of sqlInsertRun.
-func runArgs(args []any, r *schedule.Run, now time.Time) []any {
-	return append(args,
-		keyArg(r.Key), r.ScheduleID, r.Revision, r.RunAt.UnixMicro(), r.FireAt.UnixMicro(),
-		word(r.Reason), string(r.Trigger), r.OverlapKey, string(r.OverlapPolicy), r.Exclusive, int64(r.MaxQueued),
-		micros(r.WaitingSince), nil, int64(max(r.Attempt, 1)), keyArg(r.RetryOf), rawArg(r.Input),
-		int64(r.Priority), word(r.TraceID), either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro(),
-		schedule.Bucket(r.OverlapKey))
-}
-
 func either(t, otherwise time.Time) time.Time {
 	if t.IsZero() {
 		return otherwise
 	}
 	return t
-}
-
-// insertRuns inserts PLANNED rows and notes them for the leader. A key that is there
-// is left as it is.
-func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
-	for i := range runs {
-		t.changed.run(runChanged, runs[i].Key, schedule.Bucket(runs[i].OverlapKey))
-	}
-	return insertUnnoted(ctx, t, runs, now)
-}
-
-// insertUnnoted is insertRuns without a note for the leader.
-func insertUnnoted(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
-	args := make([]any, 0, 22*manyRows)
-	for len(runs) > 0 {
-		statement, n := portion(sqlInsertRun, sqlInsertRuns, len(runs))
-		args = args[:0]
-		for i := range runs[:n] {
-			args = runArgs(args, &runs[i], now)
-		}
-		rows, err := t.exec(ctx, statement, args...)
-		if err != nil {
-			return inserted, fmt.Errorf("insert run %s of %s, or one of the %d after it: %w", runs[0].Key, runs[0].ScheduleID, n-1, err)
-		}
-		inserted += int(rows)
-		runs = runs[n:]
-	}
-	return inserted, nil
 }
 
 // scheduleColumns and scheduleRow belong together, with scheduleArgs.

@@ -16,8 +16,10 @@ func writeReport(ctx context.Context, t tx, key schedule.Key, r *schedule.RunRep
 		if r.ExitCode != nil {
 			code = int64(*r.ExitCode)
 		}
-		if _, err := t.exec(ctx, sqlNoteReport, code, word(r.LogURL), keyArg(key)); err != nil {
-			return fmt.Errorf("note the report: %w", err)
+		for _, statement := range []string{sqlNoteReport, sqlNoteEndReport} {
+			if _, err := t.exec(ctx, statement, code, word(r.LogURL), keyArg(key)); err != nil {
+				return fmt.Errorf("note the report: %w", err)
+			}
 		}
 	}
 	if r.Output == "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -78,17 +77,11 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 	if c.Settle != nil {
 		e := *c.Settle
 		e.Key = run.Key
-		if moved, err = settle(ctx, t, &e, 0, c.Now); err != nil {
+		settled, err := settle(ctx, t, []schedule.Settlement{e}, c.Now)
+		if err != nil {
 			return after, false, err
 		}
-		if err := noteEnd(ctx, t, &e, moved); err != nil {
-			return after, false, err
-		}
-		if moved && ledger.IsLaunch(&e) {
-			if err := noteLastRuns(ctx, t, []schedule.Key{run.Key}); err != nil {
-				return after, false, err
-			}
-		}
+		moved = settled[0]
 	}
 	if c.AskCancel != "" {
 		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))
@@ -139,11 +132,14 @@ func noteLateReport(ctx context.Context, t tx, key schedule.Key, reported schedu
 	if reported == "" {
 		return true, nil
 	}
-	n, err := t.exec(ctx, sqlNoteLateReport, schedule.LateReportBit(reported), keyArg(key))
-	if err != nil {
-		return false, fmt.Errorf("note late report: %w", err)
+	for _, statement := range []string{sqlNoteLateReport, sqlNoteEarlyReport} {
+		n, err := t.exec(ctx, statement, schedule.LateReportBit(reported), keyArg(key))
+		if err != nil {
+			return false, fmt.Errorf("note late report: %w", err)
+		}
+		first = first || n == 1
 	}
-	return n == 1, nil
+	return first, nil
 }
 
 // GetRun is one row of the ledger; schedule.ErrNotFound.
@@ -182,11 +178,16 @@ func getRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run, er
 
 // lookUpRun is nil where there is no such row.
 func lookUpRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run, error) {
-	runs, err := readRuns(ctx, q, sqlGetRun, keyArg(key))
-	if err != nil || len(runs) == 0 {
-		return nil, err
+	for _, statement := range []string{sqlGetOpenRun, sqlGetEndedRun} {
+		runs, err := readRuns(ctx, q, statement, keyArg(key))
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) > 0 {
+			return &runs[0], nil
+		}
 	}
-	return &runs[0], nil
+	return nil, nil
 }
 
 // ListRuns goes by run_at, newest first unless Ascending, or is the feed of what

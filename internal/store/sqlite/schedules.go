@@ -186,8 +186,8 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 		}
 	}
 	if c.EndDue.To != "" {
-		err := t.query(ctx, sqlEndDue, t.changed.returned(runEnded), string(c.EndDue.To), word(c.EndDue.Reason), c.Now.UnixMicro(), c.ScheduleID, c.EndRest)
-		if err != nil {
+		end := schedule.Settlement{To: c.EndDue.To, Reason: c.EndDue.Reason, CompletedAt: c.Now}
+		if err := endBy(ctx, t, end, c.Now, sqlPlannedRows, c.ScheduleID, c.EndRest); err != nil {
 			return fmt.Errorf("end due runs: %w", err)
 		}
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -33,129 +32,110 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 }
 
 func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
-	places := s.places.of(len(settlements), func(i int) schedule.Key { return settlements[i].Key })
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		moved = make([]bool, len(settlements))
+	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		if err := allowed(ctx, t); err != nil {
 			return err
 		}
-		var launched []schedule.Key
-		var ends endings
-		for i := range settlements {
-			e := &settlements[i]
-			if moved[i], err = settle(ctx, t, e, places[i].row, now); err != nil {
-				return err
-			}
-			if moved[i] && ledger.IsLaunch(e) && !places[i].noted {
-				launched = append(launched, e.Key)
-			}
-			if moved[i] {
-				ends.add(e.Key, e.To)
-			}
-		}
-		if err := ends.note(ctx, t); err != nil {
-			return err
-		}
-		return noteLastRuns(ctx, t, launched)
+		moved, err = settle(ctx, t, settlements, now)
+		return err
 	})
-	if err == nil {
-		s.places.forget(settlements, moved)
-	}
 	return moved, err
 }
 
-// settleStatements are the statuses that a settlement may lead to.
-var settleStatements = map[schedule.Status]string{
-	schedule.StatusEnqueued:  settleEnqueued,
-	schedule.StatusStarted:   settleStarted,
-	schedule.StatusSuccess:   settleSuccess,
-	schedule.StatusFailed:    settleFailed,
-	schedule.StatusSkipped:   settleSkipped,
-	schedule.StatusCancelled: settleCancelled,
-}
-
-// settle moves one run, if its status is one that To may follow. Its row is 0
-// where it is not known.
-func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now time.Time) (moved bool, err error) {
-	if e.To == schedule.StatusLaunching {
-		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro(), word(e.ErrorCode), word(e.ErrorMessage),
-			int64(e.Deliveries), attemptArg(e.Attempt))
-		if err != nil {
-			return false, fmt.Errorf("renew claim of run %s: %w", e.Key, err)
-		}
-		return n == 1, nil
+// settle moves open runs, each where its status allows. Several settlements of one
+// run take effect one after the other.
+func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []bool, err error) {
+	keys := make([]schedule.Key, len(settlements))
+	for i := range settlements {
+		keys[i] = settlements[i].Key
 	}
-	statement, ok := settleStatements[e.To]
-	if !ok {
-		return false, nil // nothing becomes PLANNED
-	}
-	completed := time.Time{}
-	if e.To.Terminal() {
-		completed = either(e.CompletedAt, now)
-	}
-	args := []any{
-		keyArg(e.Key), micros(completed), now.UnixMicro(), word(e.Reason), word(e.RunID), word(e.TraceID),
-		word(e.ErrorCode), word(e.ErrorMessage), micros(e.LaunchedAt), micros(e.StartedAt), micros(e.TimeoutAt),
-		int64(e.Deliveries),
-	}
-	n := int64(0)
-	if row != 0 {
-		n, err = t.exec(ctx, atPlace[e.To], append(args, row)...)
-	}
-	if n == 0 && err == nil {
-		n, err = t.exec(ctx, statement, args...)
-	}
+	rows, err := openRowsOf(ctx, t, keys)
 	if err != nil {
-		return false, fmt.Errorf("settle run %s to %s: %w", e.Key, e.To, err)
+		return nil, err
 	}
-	if n == 1 && e.To.Terminal() {
-		t.changed.runAnywhere(runEnded, e.Key)
+	moved = make([]bool, len(settlements))
+	var changed, launched []*openRow
+	again := make(map[*openRow]bool, len(rows))
+	for i := range settlements {
+		e, r := &settlements[i], rows[settlements[i].Key]
+		if moved[i] = r != nil && r.settle(e, now); !moved[i] {
+			continue
+		}
+		if !again[r] {
+			again[r] = true
+			changed = append(changed, r)
+		}
+		if ledger.IsLaunch(e) {
+			launched = append(launched, r)
+		}
 	}
-	return n == 1, nil
+	if err := writeMoved(ctx, t, changed, now); err != nil {
+		return nil, err
+	}
+	return moved, noteLastRuns(ctx, t, launched)
 }
 
-// attemptArg is an attempt as attempt_log keeps it; NULL: none.
-func attemptArg(a *schedule.LaunchAttempt) any {
-	if a == nil {
-		return nil
+// writeMoved writes runs as a rule has left them: ended, or still open.
+func writeMoved(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
+	var ended []*openRow
+	for _, r := range rows {
+		if r.Status.Terminal() {
+			ended = append(ended, r)
+		} else if err := r.update(ctx, t); err != nil {
+			return err
+		}
 	}
-	return a.Text()
+	return endRuns(ctx, t, ended, now)
 }
 
-// noteLastRuns moves last_run_at of the runs' schedules forward.
-func noteLastRuns(ctx context.Context, t tx, launched []schedule.Key) error {
-	if len(launched) == 0 {
-		return nil
+// endBy settles all runs of a statement that selects openRowColumns in the same way,
+// which ends them.
+func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, statement string, args ...any) error {
+	rows, err := readOpenRows(ctx, t, statement, args...)
+	if err != nil {
+		return err
 	}
-	if _, err := t.exec(ctx, sqlLastRunAt, keyList(launched)); err != nil {
-		return fmt.Errorf("note last runs: %w", err)
+	var ended []*openRow
+	for _, r := range rows {
+		if e.Key = r.Key; r.settle(&e, now) {
+			ended = append(ended, r)
+		}
+	}
+	return endRuns(ctx, t, ended, now)
+}
+
+// noteLastRuns moves last_run_at of the runs' schedules forward. It is written only
+// where it would fall behind by lastRunSlack: of a schedule with a slot each second
+// this write would cost as much as a third of the settlement. Who reads it looks for
+// later runs too, see lastRun.
+func noteLastRuns(ctx context.Context, t tx, launched []*openRow) error {
+	newest := make(map[int32]*openRow)
+	for _, r := range launched {
+		if r.RunAt.Before(r.LastRunAt.Add(lastRunSlack)) {
+			continue
+		}
+		if n := newest[r.SID]; n == nil || n.RunAt.Before(r.RunAt) {
+			newest[r.SID] = r
+		}
+	}
+	for sid, r := range newest {
+		if _, err := t.exec(ctx, sqlLastRunAt, int64(sid), r.RunAt.UnixMicro()); err != nil {
+			return fmt.Errorf("note the last run of %s: %w", r.ScheduleID, err)
+		}
 	}
 	return nil
 }
 
-// Sweep ends the runs that are past a bound; see ledger.Sweep.
+// Sweep ends the runs that are past a bound; see ledger.SweepRun. A run that may not
+// end yet gets the next instant at which to look.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
-		ended = nil
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		ended, err = ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
-			return sweepCandidates(ctx, t, &req, b, after)
-		})
-		if err != nil {
-			return err
-		}
-		var ends endings
-		for i := range ended {
-			run := &ended[i].Run
-			if err := endSwept(ctx, t, run); err != nil {
-				return err
-			}
-			ends.add(run.Key, run.Status)
-		}
-		return ends.note(ctx, t)
+		ended, err = sweep(ctx, t, &req)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sweep runs: %w", err)
@@ -163,47 +143,56 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-var sweepStatements = map[ledger.Bound]string{
-	ledger.CancelBound: sqlSweepCancelled, ledger.LaunchBound: sqlSweepLaunching, ledger.TimeoutBound: sqlSweepTimedOut,
-}
-
-// sweepCandidates reads runs that may be past a bound, with the records of their keys.
-func sweepCandidates(ctx context.Context, t tx, req *schedule.SweepRequest, b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
-	since, behind := int64(math.MinInt64), []byte{}
-	if after != nil {
-		since, behind = b.Since(&after.Run).UnixMicro(), after.Run.Key[:]
-	}
+func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (ended []schedule.Ended, err error) {
+	var over []*openRow
 	first, last := req.Term.Buckets()
-	runs, err := readRuns(ctx, t, sweepStatements[b], b.Until(req).UnixMicro(), req.Limit, first, last, since, behind)
-	if err != nil || len(runs) == 0 {
-		return nil, err
-	}
-	keys := make([]schedule.Key, len(runs))
-	for i := range runs {
-		keys[i] = runs[i].Key
-	}
-	records, err := readRequests(ctx, t, keys)
-	if err != nil {
-		return nil, fmt.Errorf("read requests: %w", err)
-	}
-	found := make([]ledger.Candidate, len(runs))
-	for i := range runs {
-		found[i].Run = runs[i]
-		if record, known := records[runs[i].Key]; known {
-			found[i].Record = &record
+	for len(ended) < req.Limit { // each row that stays gets a due_at after now
+		rows, err := readOpenRows(ctx, t, sqlSweep, req.Now.UnixMicro(), first, last, req.Limit-len(ended))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			before := r.Status
+			after, past := ledger.SweepRun(req, r.Run, r.Record)
+			if !past {
+				next := int64(never)
+				if at := ledger.NextDue(req, &r.Run); !at.IsZero() {
+					next = at.UnixMicro()
+				}
+				if _, err := t.exec(ctx, sqlMoveDue, keyArg(r.Key), next); err != nil {
+					return nil, fmt.Errorf("move due_at of run %s: %w", r.Key, err)
+				}
+				continue
+			}
+			r.Run = after
+			over = append(over, r)
+			ended = append(ended, schedule.Ended{Run: r.Run, Before: before})
+		}
+		if err := endSwept(ctx, t, over); err != nil {
+			return nil, err
+		}
+		over = over[:0]
+		if len(rows) == 0 {
+			break
 		}
 	}
-	return found, nil
+	return ended, nil
 }
 
-func endSwept(ctx context.Context, t tx, r *schedule.Run) error {
-	_, err := t.exec(ctx, sqlSweep, string(r.Status), word(r.Reason), r.CompletedAt.UnixMicro(), keyArg(r.Key), word(r.ErrorCode), int64(r.Deliveries))
-	if err != nil {
-		return fmt.Errorf("end run %s: %w", r.Key, err)
-	}
-	t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))
-	if r.Status != schedule.StatusCancelled {
+func endSwept(ctx context.Context, t tx, rows []*openRow) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	return t.insertEvents(ctx, r.ScheduleID, []schedule.Event{ledger.CancelTimedOut(r)}, r.CompletedAt)
+	if err := endRuns(ctx, t, rows, rows[0].CompletedAt); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Status != schedule.StatusCancelled {
+			continue
+		}
+		if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{ledger.CancelTimedOut(&r.Run)}, r.CompletedAt); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -17,18 +17,6 @@ const ended = `(status = 'FAILED' OR status = 'SKIPPED' OR status = 'CANCELLED')
 // launched is what of it has left LAUNCHING, in the same way.
 const launched = `(status = 'ENQUEUED' OR status = 'STARTED')`
 
-// onTime is a PLANNED row as a plan puts it down, and as it mostly is until it is
-// claimed. It stands in schedule_runs_due and, like every row, in its schedule's
-// history, where it is not older than firstDue; what is apart from these stands in
-// schedule_runs_planned besides. Where nothing is planned, there is no such row, and
-// no history to look through.
-const (
-	onTime = `trigger = 'schedule' AND judged_at IS NULL AND waiting_since IS NULL AND fire_at = run_at`
-	apart  = `(trigger <> 'schedule' OR judged_at IS NOT NULL OR waiting_since IS NOT NULL OR fire_at <> run_at)`
-
-	firstDue = `COALESCE((SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL), 9223372036854775807)`
-)
-
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
 	sqlCommit   = `COMMIT`

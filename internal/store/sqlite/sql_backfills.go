@@ -40,12 +40,13 @@ const (
  FROM json_each(?) j CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled LEFT JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
  WHERE e.backfill_id = j.value AND NOT e.settled GROUP BY 1, 2, 3`
 
-	unsettledKeys         = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
-	sqlBackfillDrop       = `DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED' RETURNING idempotency_key, shard`
-	sqlBackfillEndPlanned = `UPDATE schedule_runs SET status = 'CANCELLED', reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
- WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED' RETURNING idempotency_key, shard`
-	sqlBackfillAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?3, cancel_reason = ?2, updated_at = ?3
- WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND ` + inFlight + ` RETURNING idempotency_key, shard`
+	unsettledKeys      = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
+	sqlBackfillDrop    = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
+	sqlBackfillPlanned = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
+ CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpenRow + `
+ WHERE u.backfill_id = ?1 AND NOT u.settled AND o.state IN (1, 2)`
+	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
 
 	// What the rows of slots come to, whatever they were brought about by, but for
 	// runs by hand. ?2 = the slots.
@@ -59,24 +60,20 @@ const (
  WHERE b.unfinished AND b.shard BETWEEN ? AND ? ORDER BY b.looked_at, b.backfill_id LIMIT ?`
 	sqlFeedSlots = `SELECT e.run_at, e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled
  WHERE e.backfill_id = ? AND NOT e.settled ORDER BY e.run_at`
-	sqlFeedRuns = `SELECT ` + runColumns + ` FROM backfill_runs e INDEXED BY backfill_runs_unsettled
- CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key` + ofRevision + ` WHERE e.backfill_id = ? AND NOT e.settled`
-	// Whether anything of an overlap key is in flight, waits or falls due by ?2. In
-	// flight it is told apart as the partial indexes are.
-	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)
- OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `)
- OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
+	sqlFeedRuns = `SELECT ` + openRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
+  CROSS JOIN open_runs o ON o.idempotency_key = b.idempotency_key` + ofOpen + ` WHERE b.backfill_id = ?1 AND NOT b.settled
+ UNION ALL SELECT ` + endedRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
+  CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = b.idempotency_key` + ofEnded + ` WHERE b.backfill_id = ?1 AND NOT b.settled`
+	// Whether anything of an overlap key is in flight, waits or falls due by ?2.
+	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND exclusive_flight)
+ OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight)
  OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
-  CROSS JOIN schedule_runs r INDEXED BY schedule_runs_planned ON r.schedule_id = h.schedule_id
-  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.status = 'PLANNED' AND ` + apart + ` AND r.overlap_key = ?1 AND r.exclusive AND r.fire_at <= ?2)
- OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
-  CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history ON r.schedule_id = h.schedule_id
-  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.run_at BETWEEN ` + firstDue + ` AND ?2 AND r.status = 'PLANNED' AND ` + onTime + `
-   AND r.overlap_key = ?1 AND r.exclusive)`
+  CROSS JOIN open_runs o INDEXED BY open_runs_schedule ON o.sid = h.sid
+  WHERE h.user_id || '/' || h.overlap_key = ?1 AND o.state = 1 AND o.overlap_key = ?1 AND o.policy <> 1 AND o.fire_at <= ?2)`
 	sqlFeedPending = `SELECT count(*) FROM backfills b INDEXED BY backfills_unfinished
  CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled ON e.backfill_id = b.backfill_id AND NOT e.settled
- CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
- WHERE b.unfinished AND b.shard BETWEEN ? AND ? AND r.status IN ('PLANNED', 'LAUNCHING')`
+ CROSS JOIN open_runs o ON o.idempotency_key = e.idempotency_key
+ WHERE b.unfinished AND b.shard BETWEEN ? AND ? AND o.status IN (1, 2)`
 	sqlFeedWrite = `INSERT INTO backfill_runs (backfill_id, run_at, idempotency_key, settled) VALUES (?, ?, ?, ?)
  ON CONFLICT (backfill_id, run_at) DO UPDATE SET idempotency_key = excluded.idempotency_key, settled = excluded.settled`
 

@@ -24,29 +24,22 @@ const (
 
 	// openColumns are what a leader keeps of an open run (ledger.Run), then whether
 	// its schedule is deleted or paused.
-	openColumns = `r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.run_at, r.fire_at, r.status, r.waiting_since IS NOT NULL,
- r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.cancel_requested_at IS NOT NULL,
- s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
-	ofSchedule = ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id`
-	isOpen     = `(r.status = 'PLANNED' OR ` + inFlight + `)`
+	openColumns = `o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+ o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.cancel_requested_at IS NOT NULL,
+ s.deleted_at IS NOT NULL OR s.paused`
+	ofSchedule = ` CROSS JOIN schedules s ON s.sid = o.sid`
 
-	sqlOpenOfKeys = `SELECT ` + openColumns + ` FROM json_each(?1) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)` + ofSchedule + `
- WHERE r.shard BETWEEN ?2 AND ?3 AND ` + isOpen
-	// What stands in the history as it was planned is found there, see onTime.
-	sqlPlannedOfSchedule = `SELECT ` + openColumns + ` FROM (
-  SELECT rowid AS id FROM schedule_runs INDEXED BY schedule_runs_planned WHERE schedule_id = ?1 AND status = 'PLANNED' AND ` + apart + `
-  UNION ALL SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_history
-   WHERE schedule_id = ?1 AND run_at >= ` + firstDue + ` AND status = 'PLANNED' AND ` + onTime + `
- ) f CROSS JOIN schedule_runs r ON r.rowid = f.id` + ofSchedule + ` WHERE r.shard BETWEEN ?2 AND ?3`
+	sqlOpenOfKeys        = `SELECT ` + openColumns + ofKeys + ofSchedule + ` WHERE o.bucket BETWEEN ?2 AND ?3`
+	sqlPlannedOfSchedule = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofSchedule + `
+ WHERE o.sid = ` + sidOf + ` AND o.state IN (1, 2) AND o.bucket BETWEEN ?2 AND ?3`
 	sqlStopped = `SELECT j.value, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until
  FROM json_each(?1) j LEFT JOIN schedules s ON s.schedule_id = j.value`
 
-	sqlLoadFlying = `SELECT ` + openColumns + ` FROM (` + flying + `) f CROSS JOIN schedule_runs r ON r.rowid = f.rowid` + ofSchedule + `
- WHERE r.shard BETWEEN ?1 AND ?2`
-	sqlLoadWaiting = `SELECT ` + openColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_waiting` + ofSchedule + `
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NOT NULL AND r.shard BETWEEN ?1 AND ?2`
-	sqlLoadPlanned = `SELECT ` + openColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due` + ofSchedule + `
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at > ?3 AND r.fire_at <= ?4 AND r.shard BETWEEN ?1 AND ?2`
+	// Runs that wait and runs in flight.
+	sqlLoadGroups = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofSchedule + `
+ WHERE o.state IN (2, 3) AND o.bucket BETWEEN ?1 AND ?2`
+	sqlLoadPlanned = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofSchedule + `
+ WHERE o.state = 1 AND o.due_at > ?3 AND o.due_at <= ?4 AND o.bucket BETWEEN ?1 AND ?2`
 
 	sqlSeenUntil = `SELECT seen_until FROM leaders WHERE shard = ?`
 	sqlNoteSeen  = `UPDATE leaders SET seen_until = ?1 WHERE shard = ?2 AND (seen_until IS NULL OR seen_until < ?1)`

@@ -1,25 +1,20 @@
 package sqlite
 
-// Claim. Rows are read by their keys once, and then found by their rowids.
+// Claim.
 const (
-	// The last column says whether last_run_at speaks for the run already: it only
-	// grows.
-	sqlClaimPlanned = `SELECT ` + plannedColumns + `, COALESCE(r.run_at < s.last_run_at + ` + lastRunSlack + `, 0)
- FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)` + ofSchedule + `
- WHERE r.status = 'PLANNED'`
-	sqlClaimInFlight = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)` + ofRevision + `
- WHERE ` + inFlight + `
- ORDER BY j.key`
-	sqlWhichInFlight = `SELECT r.idempotency_key FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)
- WHERE ` + inFlight
+	ofKeys = ` FROM json_each(?1) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)`
+	inKeys = `idempotency_key IN (SELECT unhex(value) FROM json_each(?5))`
+
+	sqlClaimPlanned  = `SELECT ` + plannedColumns + ofKeys + ` CROSS JOIN schedules s ON s.sid = o.sid WHERE o.state IN (1, 2)`
+	sqlClaimInFlight = `SELECT ` + openRunColumns + ofKeys + ofOpen + ` WHERE o.state = 3 ORDER BY j.key`
+	sqlWhichInFlight = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state = 3`
 
 	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
-	sqlClaim = `UPDATE OR IGNORE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, epoch = ?1,
- claimed_at = ?2, claimed_until = ?3, timeout_at = max(fire_at, ?2) + ?4, updated_at = ?2
- WHERE rowid IN (SELECT value FROM json_each(?5)) AND status = 'PLANNED'`
-	sqlClaimRefused = `SELECT r.rowid FROM json_each(?) j CROSS JOIN schedule_runs r WHERE r.rowid = j.value AND r.status = 'PLANNED'`
-	sqlClaimWait    = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
- WHERE rowid IN (SELECT value FROM json_each(?2)) AND status = 'PLANNED' AND waiting_since IS NULL`
-	sqlClaimEnd = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?3, error_message = ?4, waiting_since = NULL,
- completed_at = ?5, updated_at = ?5 WHERE rowid IN (SELECT value FROM json_each(?6)) AND status = 'PLANNED'`
+	sqlClaim = `UPDATE OR IGNORE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1), waiting_since = NULL, epoch = ?1,
+ claimed_at = ?2, send_after = ?3, timeout_at = max(fire_at, ?2) + ?4, due_at = max(fire_at, ?2) + ?4, updated_at = ?2
+ WHERE ` + inKeys + ` AND state IN (1, 2)`
+	sqlClaimRefused = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2)`
+	// 9223372036854775807: the end of another run moves it.
+	sqlClaimWait = `UPDATE open_runs SET state = 2, due_at = 9223372036854775807, waiting_since = ?1, updated_at = ?1
+ WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?2)) AND state = 1`
 )

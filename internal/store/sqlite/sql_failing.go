@@ -8,11 +8,10 @@ const (
 	// successes, unless the run is older than the first failure.
 	sqlFailed = `INSERT INTO schedule_failures AS f
  (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
- SELECT r.schedule_id, 1, r.run_at, r.completed_at, r.run_at, r.completed_at, r.idempotency_key, COALESCE(r.reason, ''), COALESCE(r.error_code, '')
- FROM schedule_runs r WHERE r.idempotency_key = ? AND r.status = 'FAILED'
-  AND (EXISTS (SELECT 1 FROM schedule_failures k WHERE k.schedule_id = r.schedule_id AND k.first_run_at <= r.run_at)
-   OR NOT EXISTS (SELECT 1 FROM schedule_runs s INDEXED BY schedule_runs_history WHERE s.schedule_id = r.schedule_id
-    AND s.run_at >= r.run_at AND s.status = 'SUCCESS' AND (s.run_at, s.completed_at) >= (r.run_at, r.completed_at)))
+ SELECT ?1, 1, ?2, ?3, ?2, ?3, ?4, ?5, ?6
+ WHERE EXISTS (SELECT 1 FROM schedule_failures k WHERE k.schedule_id = ?1 AND k.first_run_at <= ?2)
+  OR NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = ?7
+   AND e.run_at >= ?2 AND e.status = 5 AND (e.run_at, e.completed_at) >= (?2, ?3))
  ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + 1,
  first_ended_at = CASE WHEN excluded.first_run_at < f.first_run_at THEN excluded.first_ended_at ELSE f.first_ended_at END,
  first_run_at = min(f.first_run_at, excluded.first_run_at),
@@ -24,9 +23,10 @@ const (
 	failedLater = `(excluded.last_run_at, excluded.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
 
 	sqlAnyFailing = `SELECT EXISTS (SELECT 1 FROM schedule_failures)`
-	sqlSucceeded  = `DELETE FROM schedule_failures WHERE rowid IN (SELECT f.rowid FROM json_each(?) j
- CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value) CROSS JOIN schedule_failures f ON f.schedule_id = r.schedule_id
- WHERE (f.last_run_at, f.last_ended_at) <= (r.run_at, r.completed_at))`
+	// ?1 is a list of schedule_id, run_at and completed_at.
+	sqlSucceeded = `DELETE FROM schedule_failures WHERE rowid IN (SELECT f.rowid FROM json_each(?1) j
+ CROSS JOIN schedule_failures f ON f.schedule_id = j.value ->> 0
+ WHERE (f.last_run_at, f.last_ended_at) <= (j.value ->> 1, j.value ->> 2))`
 	sqlDropFailures = `DELETE FROM schedule_failures WHERE schedule_id IN (SELECT value FROM json_each(?))`
 
 	failureColumns = `f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,

@@ -14,56 +14,49 @@ const (
 
 	// missed slots are those that no leader has looked at in time: both fire_at and
 	// run_at are later than the grace (?1 = now - grace), and fire_at is after
-	// seen_until of the slot's shard. ?2 = sqlLeastSeen, where the walk through the
-	// index begins. The shard follows from the bucket (see Term.Buckets): ?4 is the
-	// number of shards and ?3 is 0. With a single shard ?3 is its number and ?4 is 0.
-	missed = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1 AND r.fire_at > ?2
-   AND r.trigger = 'schedule' AND r.run_at < ?1
-   AND r.fire_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + r.shard * ?4 / 1024), 0)`
+	// seen_until of the slot's shard. A planned slot is due at fire_at. ?2 =
+	// sqlLeastSeen, where the walk through the index begins. The shard follows from
+	// the bucket (see Term.Buckets): ?4 is the number of shards and ?3 is 0. With a
+	// single shard ?3 is its number and ?4 is 0.
+	missed = `o.state = 1 AND o.due_at < ?1 AND o.due_at > ?2 AND o.trigger = 1 AND o.run_at < ?1
+   AND o.due_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + o.bucket * ?4 / 1024), 0)`
 
 	// Schedules that are not due to be planned, but have missed slots. One that is in
 	// quarantine waits for its own turn. The bucket is the schedule's: its rows may be
 	// of another, from before an edit. ?5 = the horizon, ?6 = now.
 	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
-  SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r INDEXED BY schedule_runs_due
-   WHERE ` + missed + ` GROUP BY r.schedule_id) late
- CROSS JOIN schedules s ON s.schedule_id = late.schedule_id
+  SELECT o.sid, min(o.run_at) AS oldest FROM open_runs o INDEXED BY open_runs_due
+   WHERE ` + missed + ` GROUP BY o.sid) late
+ CROSS JOIN schedules s ON s.sid = late.sid
  WHERE (s.plan_at IS NULL OR s.plan_at > ?5) AND s.plan_failures = 0
    AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?6)
    AND s.shard BETWEEN ?7 AND ?8
  ORDER BY late.oldest, s.schedule_id LIMIT ?9`
 
-	// By schedule_runs_due: the few rows of all schedules that are late.
-	sqlPlanLateRuns = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + `
- WHERE ` + missed + ` AND r.schedule_id IN (SELECT value FROM json_each(?5))
- ORDER BY r.run_at, r.idempotency_key`
+	// By open_runs_due: the few rows of all schedules that are late.
+	sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
+ WHERE ` + missed + ` AND s.schedule_id IN (SELECT value FROM json_each(?5))
+ ORDER BY o.run_at, o.idempotency_key`
 
-	// The slots since the beginning of an open backlog that have a row.
-	sqlPlanned = `SELECT r.run_at FROM schedule_runs r
- WHERE r.schedule_id = ?1 AND r.run_at >= ?2 AND (?3 IS NULL OR r.run_at < ?3) AND r.trigger IN ('schedule', 'catchup')
- ORDER BY r.run_at`
-
-	// A JSON array would have SQLite spend in its JSON functions what it saves.
-	sqlInsertRun = `INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger,
- overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at, attempt, retry_of, input, priority, trace_id,
- created_at, updated_at, shard) VALUES ` + insertRunRow + `
- ON CONFLICT (idempotency_key) DO NOTHING`
-	insertRunRow = `(?, ?, ?, ?, ?, 'PLANNED', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// The slots since the beginning of an open backlog that have a row. ?1 = schedule_id.
+	sqlPlanned = `SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule
+  WHERE o.sid = ` + sidOf + ` AND o.run_at >= ?2 AND (?3 IS NULL OR o.run_at < ?3) AND o.trigger IN (1, 2)
+ UNION SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule
+  WHERE e.sid = ` + sidOf + ` AND e.run_at >= ?2 AND (?3 IS NULL OR e.run_at < ?3) AND e.trigger IN (1, 2)
+ ORDER BY 1`
+	sidOf = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
 
 	// The write lock makes the compare-and-set on revision and cursor: what the
 	// candidate was read as still stands.
 	sqlPlanSchedule = `UPDATE schedules SET next_run_at = ?, plan_at = ?, backlog_from = ?, backlog_until = ?,
- backlog_revision = ?, backlog_at = ?, plan_failures = 0 WHERE schedule_id = ?`
+ backlog_revision = ?, backlog_at = ?, plan_failures = 0,
+ planned_until = COALESCE(max(planned_until, ?7), planned_until, ?7) WHERE schedule_id = ?8`
 	sqlPlanFailed   = `UPDATE schedules SET plan_at = ?, plan_failures = ? WHERE schedule_id = ?`
 	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
 
-	sqlJudgeFire = `UPDATE schedule_runs SET fire_at = COALESCE(?1, fire_at), trigger = COALESCE(?2, trigger), judged_at = ?3,
- updated_at = ?3 WHERE idempotency_key = ?4 AND schedule_id = ?5 AND status = 'PLANNED' RETURNING idempotency_key, shard`
-	sqlJudgeSkip = `UPDATE schedule_runs SET status = 'SKIPPED', reason = ?1, judged_at = ?2, completed_at = ?2, updated_at = ?2
- WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED' RETURNING schedule_id, run_at`
+	sqlLateFire = `UPDATE open_runs SET state = 1, fire_at = COALESCE(?2, fire_at), due_at = COALESCE(?2, fire_at), waiting_since = NULL,
+ trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1`
 )
-
-var sqlInsertRuns = ofMany(sqlInsertRun, insertRunRow)
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
 // after its run and its call have ended, a tombstone after its last run.
@@ -94,22 +87,21 @@ const (
 
 // A large step back of the clock (Rewind). ?1 is the instant that it is now.
 const (
-	sqlRewindDrop = `DELETE FROM schedule_runs WHERE status = 'PLANNED' AND trigger IN ('schedule', 'catchup') AND run_at > ?1`
+	sqlRewindDrop = `DELETE FROM open_runs WHERE state IN (1, 2) AND trigger IN (1, 2) AND run_at > ?1`
 
 	// What lies later than now by the old clock is shifted by ?2, the size of the
-	// step. That a row was written since (until ?3) says that it goes by the new
-	// one: so a Rewind that is repeated shifts nothing twice.
-	sqlRewindInFlight = `UPDATE schedule_runs SET claimed_at = claimed_at - ?2 * (claimed_at > ?1),
- claimed_until = claimed_until - ?2 * (claimed_until > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
- cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1),
- fire_at = fire_at - ?2 * (fire_at > ?1 AND status = 'LAUNCHING'), updated_at = ?1
- WHERE rowid IN (` + launchingRows + `NOT updated_at BETWEEN ?1 AND ?3 UNION ALL
-  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_timeout WHERE ` + launched + ` AND NOT updated_at BETWEEN ?1 AND ?3)
-  AND (status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
+	// step. A row that was written since (until ?3) goes by the new clock already: so a
+	// Rewind that is repeated shifts nothing twice.
+	sqlRewindInFlight = `UPDATE open_runs SET claimed_at = claimed_at - ?2 * (claimed_at > ?1),
+ send_after = send_after - ?2 * (send_after > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
+ cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1), due_at = min(due_at, ?1),
+ fire_at = fire_at - ?2 * (fire_at > ?1 AND status = 2), updated_at = ?1
+ WHERE state = 3 AND NOT updated_at BETWEEN ?1 AND ?3`
 	// A slot that is left was due by now, and is at most put off by its jitter.
-	sqlRewindPlanned = `UPDATE schedule_runs INDEXED BY schedule_runs_planned SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 'schedule'),
+	sqlRewindPlanned = `UPDATE open_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 1),
+ due_at = CASE WHEN state = 1 THEN fire_at - ?2 * (fire_at > ?1 AND trigger <> 1) ELSE due_at END,
  waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
- WHERE status = 'PLANNED' AND ` + apart + ` AND (fire_at > ?1 AND trigger <> 'schedule' OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
+ WHERE state IN (1, 2) AND (fire_at > ?1 AND trigger <> 1 OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
 	sqlRewindLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2, updated_at = ?1
  WHERE state = 'IN_PROGRESS' AND lease_until > ?1 AND NOT updated_at BETWEEN ?1 AND ?3`
 	// Repeated it makes a portion due sooner, which harms nobody.

@@ -4,12 +4,12 @@ package sqlite
 const (
 	sqlRequests = `SELECT ` + requestColumns + ` FROM json_each(?) j
  CROSS JOIN execution_requests q ON q.idempotency_key = unhex(j.value)`
-	sqlBeginClean = `SELECT j.key, r.idempotency_key, r.schedule_id FROM json_each(?) j CROSS JOIN schedule_runs r ON r.rowid = j.value
- CROSS JOIN schedules s ON s.schedule_id = r.schedule_id
- WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND s.deleted_at IS NULL AND NOT s.paused
-  AND NOT EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key)`
-	sqlBeginRuns = `SELECT r.idempotency_key, r.schedule_id, r.status, r.reason, r.trigger, r.cancel_requested_at, r.cancel_reason
- FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)`
+	// sqlBeginRuns are those that are open; nearly all are.
+	sqlBeginRuns = `SELECT o.idempotency_key, s.schedule_id, o.status, o.trigger, o.cancel_requested_at, o.cancel_reason,
+ s.deleted_at, s.paused, s.paused_until, ` + requestColumns + ofKeys + ` CROSS JOIN schedules s ON s.sid = o.sid
+ LEFT JOIN execution_requests q ON q.idempotency_key = o.idempotency_key`
+	sqlBeginEnded = `SELECT e.idempotency_key, e.status, e.reason, e.trigger, e.cancel_requested_at, e.cancel_reason
+ FROM json_each(?) j CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = unhex(j.value)`
 	sqlBeginSchedules = `SELECT s.schedule_id, s.deleted_at, s.paused, s.paused_until
  FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 

@@ -3,13 +3,18 @@ package sqlite
 // Runs.
 const (
 	sqlLaunchAttempts = `SELECT attempt_log FROM schedule_runs WHERE idempotency_key = ?`
-	sqlGetRun         = `SELECT ` + runColumns + ` FROM schedule_runs r` + ofRevision + ` WHERE r.idempotency_key = ?`
-	sqlAskCancel      = `UPDATE schedule_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1
- WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (status = 'PLANNED' OR ` + inFlight + `)`
+	sqlGetOpenRun     = `SELECT ` + openRunColumns + ` FROM open_runs o` + ofOpen + ` WHERE o.idempotency_key = ?`
+	sqlGetEndedRun    = `SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_key` + ofEnded + ` WHERE e.idempotency_key = ?`
+	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1,
+ due_at = CASE state WHEN 3 THEN min(due_at, ?1) ELSE due_at END
+ WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL`
 
-	// updated_at stays: the run has not changed for those who watch.
-	sqlNoteLateReport = `UPDATE schedule_runs SET late_reports = COALESCE(late_reports, 0) | ?1
- WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0 AND NOT ` + inFlight
+	// recorded_at stays: the run has not changed for those who watch.
+	sqlNoteLateReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET late_reports = COALESCE(late_reports, 0) | ?1
+ WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0`
+	// sqlNoteEarlyReport is the same of a run that is not in flight yet.
+	sqlNoteEarlyReport = `UPDATE open_runs SET late_reports = COALESCE(late_reports, 0) | ?1
+ WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0 AND state IN (1, 2)`
 
 	// ListRuns puts its filters and an order behind one of these, each with the
 	// index of its source. IS keeps the revision outside of it.

@@ -9,17 +9,19 @@ const (
 
 	// lastRun is the newest slot that was launched: what the schedule says, or one
 	// that was launched since and is less than lastRunSlack later.
-	lastRun = `COALESCE((SELECT l.run_at FROM schedule_runs l INDEXED BY schedule_runs_history
-  WHERE l.schedule_id = s.schedule_id AND l.run_at > s.last_run_at AND l.run_at < s.last_run_at + ` + lastRunSlack + `
-   AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1), s.last_run_at)`
-	lastRunSlack = `30000000` // half a minute, in microseconds
+	lastRun = `(SELECT max(l.at) FROM (SELECT s.last_run_at AS at
+  UNION ALL SELECT * FROM (SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid AND ` + sinceLastRun + `
+   AND o.launched_at IS NOT NULL ORDER BY o.run_at DESC LIMIT 1)
+  UNION ALL SELECT * FROM (SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid AND ` + sinceLastRun + `
+   AND e.launched_at IS NOT NULL ORDER BY e.run_at DESC LIMIT 1)) l)`
+	sinceLastRun = `run_at > s.last_run_at AND run_at < s.last_run_at + ` + lastRunSlackMicros
 
 	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
  timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,
  run_timeout_ms, priority, input, execution_grant_id, labels, managed_by, expect, launch_timeout_ms,
  revision, revised_at, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
- paused, pause_note, paused_by, paused_until, shard, last_run_at, created_at, updated_at, deleted_at)
- VALUES (?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?)
+ paused, pause_note, paused_by, paused_until, shard, last_run_at, created_at, updated_at, deleted_at, sid)
+ VALUES (?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, (SELECT COALESCE(max(sid), 0) + 1 FROM schedules))
  ON CONFLICT (schedule_id) DO UPDATE SET workflow_id = excluded.workflow_id, version = excluded.version,
  user_id = excluded.user_id, cron_expr = excluded.cron_expr, interval_ms = excluded.interval_ms, once_at = excluded.once_at,
  timezone = excluded.timezone, start_at = excluded.start_at, end_at = excluded.end_at, dst = excluded.dst,
@@ -52,18 +54,15 @@ const (
 	sqlInsertDeploy = `INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	sqlDeployHash   = `SELECT request_hash FROM deploys WHERE managed_by = ? AND user_id = ? AND request_id = ?`
 
-	sqlCountInFlight = `SELECT (SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
-  WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `)
- + (SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_one_in_flight
-  WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)`
+	sqlCountInFlight = `SELECT (SELECT count(*) FROM open_runs INDEXED BY open_runs_overlap
+  WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3)
+ + (SELECT count(*) FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight)`
 
-	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_history
- WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup') RETURNING idempotency_key, shard`
-	sqlEndDue = `UPDATE schedule_runs SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
- WHERE rowid IN (SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_planned WHERE schedule_id = ?4 AND status = 'PLANNED' AND ` + apart + `
-  UNION ALL SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_history
-   WHERE schedule_id = ?4 AND run_at >= ` + firstDue + ` AND status = 'PLANNED' AND ` + onTime + `)
-  AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup')) RETURNING idempotency_key, shard`
+	sqlDropPlanned = `DELETE FROM open_runs INDEXED BY open_runs_schedule
+ WHERE sid = ` + sidOf + ` AND run_at > ?2 AND state IN (1, 2) AND trigger IN (1, 2) RETURNING idempotency_key, bucket`
+	// ?2: also runs by hand, retries and backfills.
+	sqlPlannedRows = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpenRow + `
+ WHERE o.sid = ` + sidOf + ` AND o.state IN (1, 2) AND (?2 OR o.trigger IN (1, 2))`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`

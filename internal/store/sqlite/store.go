@@ -45,7 +45,6 @@ type Store struct {
 	readers     *readers
 	checkpoints *checkpoints
 	definitions revision.Cache
-	places      places
 	wakes       wakes
 	opening     string // of the file, drawn at random: see position
 
@@ -68,7 +67,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if opts.MaxConns <= 0 {
 		opts.MaxConns = 4
 	}
-	w, err := openWriter(path)
+	w, err := openWriter(path, opts.Logger.With("component", "store"))
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, err)
 	}

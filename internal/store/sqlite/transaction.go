@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type querier interface {
 type writer struct {
 	db    *sql.DB
 	path  string
+	log   *slog.Logger
 	file  os.FileInfo   // the file that was opened
 	turn  chan struct{} // filled by the one whose turn it is
 	conn  *sql.Conn     // nil: to be opened by the next transaction
@@ -39,7 +41,7 @@ type writer struct {
 	written written
 }
 
-func openWriter(path string) (*writer, error) {
+func openWriter(path string, log *slog.Logger) (*writer, error) {
 	// Checkpoints are made elsewhere; at 40,000 pages (160 MB) the writer makes
 	// one itself, should they not come. The log is cut off beyond 192 MB only: where
 	// it grows again at each burst, the filesystem fills each page with zeros first.
@@ -49,7 +51,7 @@ func openWriter(path string) (*writer, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, path: path, turn: make(chan struct{}, 1)}
+	w := &writer{db: db, path: path, log: log, turn: make(chan struct{}, 1)}
 	w.written.due = make(chan struct{}, 1)
 	// The first connection makes the file a database with a log, before readers come.
 	if err := db.Ping(); err != nil {

@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// never is due_at of a run that no instant moves.
+const never = math.MaxInt64
+
+// openRow is a run that is not over, with all that the rules of package ledger need.
+type openRow struct {
+	schedule.Run
+	Record      *schedule.ExecutionRequest // of its key; nil: none
+	SID, Nth    int32
+	AttemptLog  string
+	LateReports int64
+	LastRunAt   time.Time // of its schedule, as written
+}
+
+// openRowColumns are those of openRowScan, behind ofOpenRow.
+const (
+	openRowColumns = openRunColumns + `, o.sid, o.nth, o.attempt_log, o.late_reports, s.last_run_at, ` + requestColumns
+	ofOpenRow      = ofOpen + ` LEFT JOIN execution_requests q ON q.idempotency_key = o.idempotency_key`
+)
+
+// readOpenRows collects the runs of a statement that selects openRowColumns.
+func readOpenRows(ctx context.Context, t tx, statement string, args ...any) (rows []*openRow, err error) {
+	var run runRow
+	var request requestRow
+	var sid, nth, late number
+	var attempts text
+	var lastRun instant
+	columns := append(append(run.columns(), &sid, &nth, &attempts, &late, &lastRun), request.columns()...)
+	err = t.query(ctx, statement, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		row := openRow{
+			Run: run.run(), SID: int32(sid), Nth: int32(nth), AttemptLog: string(attempts), LateReports: int64(late), LastRunAt: lastRun.Time,
+		}
+		if request.state != "" {
+			record := request.request()
+			row.Record = &record
+		}
+		rows = append(rows, &row)
+		return nil
+	}, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read open runs: %w", err)
+	}
+	return rows, nil
+}
+
+// openRowsOf reads open runs by their keys. The write lock is held: nobody changes
+// them before the commit.
+func openRowsOf(ctx context.Context, t tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	rows, err := readOpenRows(ctx, t, sqlOpenRows, keyList(keys))
+	byKey := make(map[schedule.Key]*openRow, len(rows))
+	for _, row := range rows {
+		byKey[row.Key] = row
+	}
+	return byKey, err
+}
+
+// settle applies a settlement, if the status allows it.
+func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
+	if r.Run, moved = ledger.Settle(r.Run, e, r.Record, now); moved {
+		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
+	}
+	return moved
+}
+
+// update writes what can change of a run that stays open.
+func (r *openRow) update(ctx context.Context, t tx) error {
+	_, err := t.exec(ctx, sqlUpdateOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
+		micros(r.ClaimedUntil), micros(r.LaunchedAt), micros(r.StartedAt), micros(r.TimeoutAt), word(r.RunID), word(r.TraceID),
+		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), r.UpdatedAt.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("update run %s: %w", r.Key, err)
+	}
+	return nil
+}
+
+// dueAt is ledger.DueAt as the column has it.
+func dueAt(r *schedule.Run) int64 {
+	if at := ledger.DueAt(r); !at.IsZero() {
+		return at.UnixMicro()
+	}
+	return never
+}
