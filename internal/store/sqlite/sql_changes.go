@@ -31,7 +31,7 @@ const (
 
 	sqlOpenOfKeys        = `SELECT ` + openColumns + ofKeys + ofSchedule + ` WHERE o.bucket BETWEEN ?2 AND ?3`
 	sqlPlannedOfSchedule = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofSchedule + `
- WHERE o.sid = ` + sidOf + ` AND o.state IN (1, 2) AND o.bucket BETWEEN ?2 AND ?3`
+ WHERE o.sid = ` + sidOfFirst + ` AND o.state IN (1, 2) AND o.bucket BETWEEN ?2 AND ?3`
 	sqlStopped = `SELECT j.value, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until
  FROM json_each(?1) j LEFT JOIN schedules s ON s.schedule_id = j.value`
 

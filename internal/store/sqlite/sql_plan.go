@@ -40,11 +40,12 @@ const (
 
 	// The slots since the beginning of an open backlog that have a row. ?1 = schedule_id.
 	sqlPlanned = `SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule
-  WHERE o.sid = ` + sidOf + ` AND o.run_at >= ?2 AND (?3 IS NULL OR o.run_at < ?3) AND o.trigger IN (1, 2)
+  WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND (?3 IS NULL OR o.run_at < ?3) AND o.trigger IN (1, 2)
  UNION SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule
-  WHERE e.sid = ` + sidOf + ` AND e.run_at >= ?2 AND (?3 IS NULL OR e.run_at < ?3) AND e.trigger IN (1, 2)
+  WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND (?3 IS NULL OR e.run_at < ?3) AND e.trigger IN (1, 2)
  ORDER BY 1`
-	sidOf = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
+	// sidOfFirst is the number of the schedule ?1.
+	sidOfFirst = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
 
 	// The write lock makes the compare-and-set on revision and cursor: what the
 	// candidate was read as still stands.
