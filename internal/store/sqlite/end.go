@@ -26,7 +26,11 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	for i, r := range rows {
 		keys[i] = r.Key
 	}
-	if _, err := t.exec(ctx, sqlDeleteOpen, keyList(keys)); err != nil {
+	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
+	if err == nil && n != int64(len(rows)) {
+		err = fmt.Errorf("%d are open", n)
+	}
+	if err != nil {
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
 	var added []*openRow

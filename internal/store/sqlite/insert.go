@@ -146,7 +146,7 @@ func openArgs(args []any, r *schedule.Run, sid int32, now time.Time) []any {
 	planned.Status = schedule.StatusPlanned
 	return append(args,
 		keyArg(r.Key), int64(sid), int64(ledger.Nth(r)), r.Revision, schedule.Bucket(r.OverlapKey),
-		int64(ledger.RowStateOf(&planned)), int64(planned.Status.Code()), int64(r.Trigger.Code()), int64(r.OverlapPolicy.Code()), r.OverlapKey,
+		int64(ledger.RowStateOf(&planned)), int64(planned.Status.Code()), count(r.Trigger.Code()), count(r.OverlapPolicy.Code()), r.OverlapKey,
 		r.RunAt.UnixMicro(), r.FireAt.UnixMicro(), dueAt(&planned), int64(r.Priority), int64(r.MaxQueued), int64(max(r.Attempt, 1)),
 		micros(r.WaitingSince), keyArg(r.RetryOf), rawArg(r.Input), word(r.TraceID),
 		either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro())

@@ -81,11 +81,14 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 
 // update writes what can change of a run that stays open.
 func (r *openRow) update(ctx context.Context, t tx) error {
-	_, err := t.exec(ctx, sqlUpdateOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
+	n, err := t.exec(ctx, sqlUpdateOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
 		micros(r.ClaimedUntil), micros(r.LaunchedAt), micros(r.StartedAt), micros(r.TimeoutAt), word(r.RunID), word(r.TraceID),
 		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), r.UpdatedAt.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("update run %s: %w", r.Key, err)
+	}
+	if n != 1 {
+		return fmt.Errorf("update run %s: it is not in flight", r.Key)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ const (
 	// and the sweep moves due_at on.
 	sqlUpdateOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), deliveries = ?4, failed_attempts = ?5, send_after = ?6,
  launched_at = ?7, started_at = ?8, timeout_at = ?9, run_id = ?10, trace_id = ?11, error_code = ?12, error_message = ?13, attempt_log = ?14,
- updated_at = ?15 WHERE idempotency_key = ?1`
+ updated_at = ?15 WHERE idempotency_key = ?1 AND state = 3`
 
 	sqlDeleteOpen  = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
 	sqlInsertEnded = `INSERT INTO ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at,

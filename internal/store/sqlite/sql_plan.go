@@ -56,7 +56,7 @@ const (
 	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
 
 	sqlLateFire = `UPDATE open_runs SET state = 1, fire_at = COALESCE(?2, fire_at), due_at = COALESCE(?2, fire_at), waiting_since = NULL,
- trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1`
+ trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
 )
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
