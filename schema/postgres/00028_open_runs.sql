@@ -106,14 +106,83 @@ CREATE UNIQUE INDEX ended_runs_slot ON ended_runs (run_at, sid, nth);
 CREATE INDEX ended_runs_schedule ON ended_runs (sid, run_at);
 CREATE INDEX ended_runs_key ON ended_runs (idempotency_key);
 CREATE INDEX ended_runs_recorded ON ended_runs (recorded_at, sid);
-CREATE INDEX ended_runs_not_success ON ended_runs (status, recorded_at) WHERE status <> 5;
+CREATE INDEX ended_runs_not_success ON ended_runs (run_at, status) WHERE status <> 5;
 CREATE INDEX ended_runs_unscheduled ON ended_runs (run_at) WHERE trigger <> 1;
 CREATE INDEX ended_runs_run_id ON ended_runs (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX ended_runs_trace_id ON ended_runs (trace_id) WHERE trace_id IS NOT NULL;
 -- Partitions are contiguous, without a DEFAULT one: with it Postgres neither reads
--- partitions in order nor detaches them concurrently.
-CREATE TABLE ended_runs_before PARTITION OF ended_runs FOR VALUES FROM (MINVALUE) TO ('2026-01-01 00:00:00+00');
-CREATE TABLE ended_runs_ahead PARTITION OF ended_runs FOR VALUES FROM ('2026-01-01 00:00:00+00') TO (MAXVALUE);
+-- partitions in order nor detaches them concurrently. What is older than this migration
+-- is in ended_runs_before.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    today text := to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD') || ' 00:00:00+00';
+BEGIN
+    EXECUTE format('CREATE TABLE ended_runs_before PARTITION OF ended_runs FOR VALUES FROM (MINVALUE) TO (%L)', today);
+    EXECUTE format('CREATE TABLE ended_runs_ahead PARTITION OF ended_runs FOR VALUES FROM (%L) TO (MAXVALUE)', today);
+END $$;
+-- +goose StatementEnd
+
+-- The worker's role owns no table, so two functions of the owner change partitions.
+-- Their locks hold up all ends of runs: they wait 50 ms for them and then give up.
+
+-- carillon_add_partition makes a partition of the beginning of ended_runs_ahead.
+-- +goose StatementBegin
+CREATE FUNCTION carillon_add_partition(first timestamptz, last timestamptz) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET lock_timeout = '50ms' SET timezone = 'UTC' AS $$
+BEGIN
+    LOCK TABLE ONLY ended_runs IN ACCESS EXCLUSIVE MODE;
+    IF (SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = 'ended_runs_ahead'::regclass)
+        IS DISTINCT FROM format('FOR VALUES FROM (%L) TO (MAXVALUE)', first) THEN
+        RAISE EXCEPTION 'ended_runs_ahead does not begin at %', first; -- else there would be a gap
+    END IF;
+    ALTER TABLE ended_runs DETACH PARTITION ended_runs_ahead;
+    EXECUTE format('CREATE TABLE %I PARTITION OF ended_runs FOR VALUES FROM (%L) TO (%L)',
+        'ended_runs_' || to_char(first, 'YYYYMMDD'), first, last);
+    WITH moved AS (DELETE FROM ended_runs_ahead WHERE run_at < last RETURNING *)
+    INSERT INTO ended_runs SELECT * FROM moved;
+    EXECUTE format('ALTER TABLE ended_runs ATTACH PARTITION ended_runs_ahead FOR VALUES FROM (%L) TO (MAXVALUE)', last);
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION carillon_add_partition FROM PUBLIC;
+
+-- carillon_drop_partition removes a partition if none of its rows was recorded at or
+-- after before. It drops the oldest one and lets ended_runs_before begin later. Others
+-- it empties, and also that one while ended_runs_before is large: Postgres reads all of
+-- it to change its range.
+-- +goose StatementBegin
+CREATE FUNCTION carillon_drop_partition(name text, before timestamptz) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET lock_timeout = '50ms' SET timezone = 'UTC' AS $$
+DECLARE
+    bound text[];
+    young boolean;
+BEGIN
+    IF before > now() - interval '29 days' THEN
+        RAISE EXCEPTION 'history is kept for 29 days at least, which ended later than %', before;
+    END IF;
+    LOCK TABLE ONLY ended_runs IN ACCESS EXCLUSIVE MODE;
+    SELECT regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''(.*)''\) TO \(''(.*)''\)$') INTO bound
+    FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
+    WHERE i.inhparent = 'ended_runs'::regclass AND c.relname = name;
+    IF bound IS NULL OR bound[2]::timestamptz > before THEN
+        RAISE EXCEPTION '% is no partition of ended_runs that ended before %', name, before;
+    END IF;
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', name);
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE recorded_at >= $1)', name) INTO young USING before;
+    IF young THEN
+        RAISE EXCEPTION '% has runs that were recorded at or after %', name, before;
+    END IF;
+    IF pg_relation_size('ended_runs_before') < 16777216 AND (SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = 'ended_runs_before'::regclass)
+        = format('FOR VALUES FROM (MINVALUE) TO (%L)', bound[1]) THEN
+        EXECUTE format('DROP TABLE %I', name);
+        ALTER TABLE ended_runs DETACH PARTITION ended_runs_before;
+        EXECUTE format('ALTER TABLE ended_runs ATTACH PARTITION ended_runs_before FOR VALUES FROM (MINVALUE) TO (%L)', bound[2]);
+    ELSE
+        EXECUTE format('TRUNCATE %I', name);
+    END IF;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION carillon_drop_partition FROM PUBLIC;
 
 ALTER TABLE schedule_runs RENAME TO schedule_runs_wide;
 

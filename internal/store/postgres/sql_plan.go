@@ -142,27 +142,33 @@ RETURNING r.idempotency_key, r.schedule_id, r.run_at`
 )
 
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
-// part to the primary key; for IN a generic plan reads the whole table.
+// part to an index; for IN a generic plan reads the whole table.
 
+// Runs are deleted one by one only from the first and the last partition, before $3 and
+// not before $4. The others go as a whole.
 const (
 	sqlPruneRuns = `
-DELETE FROM schedule_runs WHERE idempotency_key = ANY(` + prunable + `)`
+DELETE FROM ended_runs r WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly
 
 	// sqlPruneLastRuns comes before it: of a schedule whose newest launched run goes,
 	// the schedule itself keeps when that was.
 	sqlPruneLastRuns = `
-UPDATE schedules s SET last_run_at = greatest(s.last_run_at, l.run_at)
-FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM schedule_runs r
-	WHERE r.idempotency_key = ANY(` + prunable + `) AND r.launched_at IS NOT NULL
-	GROUP BY r.schedule_id ORDER BY r.schedule_id) l
-WHERE s.schedule_id = l.schedule_id AND (s.last_run_at IS NULL OR s.last_run_at < l.run_at)
-	AND (SELECT true FROM schedule_runs n
-		WHERE n.schedule_id = l.schedule_id AND n.launched_at IS NOT NULL AND n.run_at > l.run_at LIMIT 1) IS NULL`
+UPDATE schedules s SET last_run_at = l.run_at
+FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r
+	WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly + ` AND r.launched_at IS NOT NULL
+	GROUP BY r.sid ORDER BY r.sid) l
+WHERE s.sid = l.sid AND ` + launchedLast
 
 	prunable = `ARRAY(
-	SELECT idempotency_key FROM schedule_runs
-	WHERE updated_at < $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
-	ORDER BY updated_at, idempotency_key LIMIT $2)`
+	SELECT r.idempotency_key FROM ended_runs r WHERE r.recorded_at < $1 AND ` + singly + `
+	ORDER BY r.recorded_at, r.idempotency_key LIMIT $2)`
+
+	singly = `(r.run_at < $3::timestamptz OR r.run_at >= $4::timestamptz)`
+
+	// launchedLast: l is the newest run of s that was launched.
+	launchedLast = `(s.last_run_at IS NULL OR s.last_run_at < l.run_at)
+	AND (SELECT true FROM open_runs n WHERE n.sid = l.sid AND n.run_at > l.run_at AND n.launched_at IS NOT NULL LIMIT 1) IS NULL
+	AND (SELECT true FROM ended_runs n WHERE n.sid = l.sid AND n.run_at > l.run_at AND n.launched_at IS NOT NULL LIMIT 1) IS NULL`
 )
 
 const sqlPruneEvents = `
@@ -171,13 +177,12 @@ DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
 
 // The memory of a key stays while its run may be sent again, and while a call of
 // it is open. Each key's run is looked up by itself: for an anti-join Postgres
-// would read all runs once a portion.
+// would read all open runs once a portion.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
 	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1)
-		AND coalesce((SELECT r.status FROM schedule_runs r WHERE r.idempotency_key = e.idempotency_key), '')
-			NOT IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')
+		AND (SELECT true FROM open_runs r WHERE r.idempotency_key = e.idempotency_key) IS NULL
 	ORDER BY e.created_at LIMIT $2))`
 
 const sqlPruneDeploys = `
@@ -193,7 +198,8 @@ DELETE FROM workers WHERE worker_id = ANY(ARRAY(
 const sqlPruneTombstones = `
 DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s
-	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
+	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM open_runs r WHERE r.sid = s.sid)
+		AND NOT EXISTS (SELECT FROM ended_runs r WHERE r.sid = s.sid)
 		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
 	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`

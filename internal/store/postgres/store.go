@@ -48,7 +48,8 @@ type Store struct {
 	definitions revision.Cache
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
-	clock atomic.Pointer[reading]
+	clock          atomic.Pointer[reading]
+	partitionsKept atomic.Pointer[time.Time]
 }
 
 // Open connects, and refuses a pooler that shares sessions between clients. It

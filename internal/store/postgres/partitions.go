@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// partition is one of ended_runs. The first one has no from and the last one no to.
+type partition struct {
+	name     string
+	from, to pgtype.Timestamptz
+	bytes    int64
+}
+
+// partitions are those of ended_runs in their order.
+type partitions []partition
+
+// begin and end limit the partitions that go as a whole.
+func (p partitions) begin() pgtype.Timestamptz { return p[0].to }
+func (p partitions) end() pgtype.Timestamptz   { return p[len(p)-1].from }
+
+const (
+	partitionsEvery = time.Minute
+	partitionsAhead = 2 // whole days after today
+	day             = 24 * time.Hour
+	// largeBefore is the size from which ended_runs_before does not take the place of
+	// the partition after it, as in carillon_drop_partition.
+	largeBefore = 16 << 20
+	// dropTimeout is for statements that read a whole partition.
+	dropTimeout = "10min"
+)
+
+// keepPartitions adds partitions ahead and drops old ones, once a minute at most, and
+// returns those that there are. Not to get a lock is no error: it tries again.
+func (s *Store) keepPartitions(ctx context.Context, before time.Time) (partitions, error) {
+	parts, now, err := s.readPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := s.partitionsKept.Load()
+	if last != nil && time.Since(*last) < partitionsEvery {
+		return parts, nil
+	}
+	s.partitionsKept.Store(new(time.Now()))
+	if err = s.addPartitions(ctx, parts, now); err == nil {
+		err = s.dropPartitions(ctx, parts, before)
+	}
+	switch {
+	case stateOf(err) == stateLockTimeout:
+		s.log.Debug("partitions of ended_runs are in use, trying again in a minute")
+	case err != nil && ctx.Err() == nil:
+		s.log.Warn("partitions of ended_runs were not added or dropped, trying again in a minute", "err", err)
+	}
+	parts, _, err = s.readPartitions(ctx)
+	return parts, err
+}
+
+func (s *Store) readPartitions(ctx context.Context) (parts partitions, now time.Time, err error) {
+	var p partition
+	err = each(ctx, s.pool, []any{&p.name, &p.from, &p.to, &p.bytes, &now}, func() error {
+		parts = append(parts, p)
+		return nil
+	}, sqlPartitions)
+	if err == nil && len(parts) < 2 {
+		err = errors.New("ended_runs has no first and last partition")
+	}
+	if err != nil {
+		return nil, now, fmt.Errorf("read partitions: %w", err)
+	}
+	return parts, now, nil
+}
+
+// addPartitions gives each day up to two days ahead a partition. After a pause the
+// first one has all days up to today.
+func (s *Store) addPartitions(ctx context.Context, parts partitions, now time.Time) error {
+	today := now.UTC().Truncate(day)
+	for from := parts.end().Time.UTC(); !from.After(today.Add(partitionsAhead * day)); {
+		to := from.Add(day)
+		if from.Before(today) {
+			to = today.Add(day)
+		}
+		if _, err := s.pool.Exec(ctx, sqlAddPartition, from, to); err != nil {
+			return fmt.Errorf("add partition of %s: %w", from.Format(time.DateOnly), err)
+		}
+		from = to
+	}
+	return nil
+}
+
+// dropPartitions drops those that ended before an instant, as did all of their runs.
+func (s *Store) dropPartitions(ctx context.Context, parts partitions, before time.Time) error {
+	for i, p := range parts[1 : len(parts)-1] {
+		if p.to.Time.After(before) {
+			break
+		}
+		var newest pgtype.Timestamptz
+		if err := s.pool.QueryRow(ctx, sqlNewestOfPartition, p.from, p.to).Scan(&newest); err != nil {
+			return fmt.Errorf("read partition %s: %w", p.name, err)
+		}
+		stays := newest.Valid && !newest.Time.Before(before) // a run of it ended late
+		empty := !newest.Valid && (i > 0 || parts[0].bytes >= largeBefore)
+		if stays || empty {
+			continue
+		}
+		if err := s.dropPartition(ctx, p, before); err != nil {
+			return fmt.Errorf("drop partition %s: %w", p.name, err)
+		}
+		s.log.Info("partition dropped", "partition", p.name, "before", before)
+	}
+	return nil
+}
+
+func (s *Store) dropPartition(ctx context.Context, p partition, before time.Time) error {
+	return s.onceWith(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+dropTimeout+"'"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlLastRunsOfPartition, p.from, p.to); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, sqlDropPartition, p.name, before)
+		return err
+	})
+}

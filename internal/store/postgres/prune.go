@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Prune deletes a portion of what is older than before; tombstones only after
+// all of their runs.
+func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	parts, err := s.keepPartitions(ctx, before)
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	gone := 0
+	err = s.fenced(ctx, term, func(tx pgx.Tx) error {
+		gone = 0
+		if _, err := affect(ctx, tx, sqlPruneLastRuns, before, limit, parts.begin(), parts.end()); err != nil {
+			return err
+		}
+		var err error
+		if gone, err = affect(ctx, tx, sqlPruneChanges, limit); err != nil {
+			return err
+		}
+		runs, err := affect(ctx, tx, sqlPruneRuns, before, limit, parts.begin(), parts.end())
+		if err != nil {
+			return err
+		}
+		gone += runs
+		for _, statement := range []string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+			n, err := affect(ctx, tx, statement, before, limit)
+			if err != nil {
+				return err
+			}
+			gone += n
+		}
+		var (
+			id  string
+			ids []string
+		)
+		err = each(ctx, tx, []any{&id}, func() error {
+			ids = append(ids, id)
+			return nil
+		}, sqlPruneTombstones, before, limit)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		s.definitions.Forget() // such an id may begin again at revision 1
+		revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
+		gone += len(ids) + revisions
+		if err != nil {
+			return err
+		}
+		_, err = affect(ctx, tx, sqlDropFailures, ids) // of runs that ended after the deletion
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	return gone, nil
+}
