@@ -104,7 +104,7 @@ CREATE UNIQUE INDEX ended_runs_slot ON ended_runs (run_at, sid, nth);
 CREATE INDEX ended_runs_schedule ON ended_runs (sid, run_at);
 CREATE INDEX ended_runs_key ON ended_runs (idempotency_key);
 CREATE INDEX ended_runs_recorded ON ended_runs (recorded_at, sid);
-CREATE INDEX ended_runs_not_success ON ended_runs (status, recorded_at) WHERE status <> 5;
+CREATE INDEX ended_runs_not_success ON ended_runs (run_at, status) WHERE status <> 5;
 CREATE INDEX ended_runs_unscheduled ON ended_runs (run_at) WHERE trigger <> 1;
 CREATE INDEX ended_runs_run_id ON ended_runs (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX ended_runs_trace_id ON ended_runs (trace_id) WHERE trace_id IS NOT NULL;

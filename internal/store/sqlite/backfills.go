@@ -85,7 +85,8 @@ func countOpen(ctx context.Context, q querier, rows []schedule.Backfill) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	var id, status, reason text
+	var id, reason text
+	var status status
 	var n number
 	return q.query(ctx, sqlBackfillCounts, func(scan scan) error {
 		if err := scan(&id, &status, &reason, &n); err != nil {

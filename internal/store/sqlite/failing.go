@@ -67,9 +67,10 @@ func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int)
 
 func readOutcomes(ctx context.Context, q querier, scheduleID string, n int) (outcomes []schedule.EndedRun, err error) {
 	var (
-		id                   key
-		runAt, ended         instant
-		status, reason, code text
+		id           key
+		runAt, ended instant
+		status       status
+		reason, code text
 	)
 	err = q.query(ctx, sqlRecentOutcomes, func(scan scan) error {
 		err := scan(&id, &runAt, &ended, &status, &reason, &code)
@@ -141,8 +142,9 @@ func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.Fa
 // CountEnded counts runs that ended since an instant; see registrar.OutcomeStore.
 func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
 	var (
-		id, status, reason, code text
-		n                        number
+		id, reason, code text
+		status           status
+		n                number
 	)
 	err = s.readers.query(ctx, sqlCountEnded, func(scan scan) error {
 		err := scan(&id, &status, &reason, &code, &n)

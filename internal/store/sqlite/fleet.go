@@ -59,7 +59,6 @@ func (s *Store) CountFleet(ctx context.Context, query schedule.FleetQuery) (n sc
 		args      []any
 	}{
 		{&n.InFlight, sqlCountFlying, nil},
-		{&n.InFlight, sqlCountFlyingExclusive, nil},
 		{&n.Waiting, sqlCountWaiting, nil},
 		{&n.Late, sqlCountDue, []any{ceilMicros(query.DueBefore)}},
 		{&n.Late, sqlCountLaunching, []any{ceilMicros(query.DueBefore)}},

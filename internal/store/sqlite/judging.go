@@ -215,9 +215,10 @@ func slotRuns(ctx context.Context, t tx, c *schedule.ExpectationCase, statement 
 	return n, nil
 }
 
-// slotRunRow belongs to slotRunColumns.
+// slotRunRow belongs to openSlotColumns and endedSlotColumns.
 type slotRunRow struct {
-	status, reason                               text
+	status                                       status
+	reason                                       text
 	runAt, claimed, launched, started, completed instant
 }
 

@@ -10,7 +10,8 @@ const (
 	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
  d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
  EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
-	slotRunColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
+	openSlotColumns  = `r.run_at, r.status, NULL, r.claimed_at, r.launched_at, r.started_at, NULL`
+	endedSlotColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
 
 	sqlWakeExpectation = `INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
  VALUES (?1, ?2, 'ok', ?3, ?3, ?3) ON CONFLICT (schedule_id, kind) DO UPDATE SET judge_at = excluded.judge_at`
@@ -20,17 +21,23 @@ const (
  WHERE v.schedule_id = ? ORDER BY v.revision DESC LIMIT ?`
 	sqlPauses = `SELECT ` + eventColumns + ` FROM schedule_events INDEXED BY schedule_events_pauses
  WHERE schedule_id = ? AND kind IN ('paused','resumed','pause_ended') ORDER BY event_id DESC LIMIT ?`
-	sqlRunsOfSlot = `SELECT ` + slotRunColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history
- WHERE r.schedule_id = ? AND r.run_at = ? AND r.trigger <> 'manual'`
-	sqlRunsOfSlots = `SELECT ` + slotRunColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history
- WHERE r.schedule_id = ? AND r.run_at > ? AND r.run_at <= ? AND r.trigger <> 'manual' ORDER BY r.run_at LIMIT ?`
+	sqlRunsOfSlot = `SELECT ` + openSlotColumns + ` FROM open_runs r INDEXED BY open_runs_schedule WHERE ` + ofJudgedSlot + `
+ UNION ALL SELECT ` + endedSlotColumns + ` FROM ended_runs r INDEXED BY ended_runs_schedule WHERE ` + ofJudgedSlot
+	sqlRunsOfSlots = `SELECT * FROM (SELECT ` + openSlotColumns + ` FROM open_runs r INDEXED BY open_runs_schedule WHERE ` + ofJudgedSlots + `)
+ UNION ALL SELECT * FROM (SELECT ` + endedSlotColumns + ` FROM ended_runs r INDEXED BY ended_runs_schedule WHERE ` + ofJudgedSlots + `)
+ ORDER BY run_at LIMIT ?4`
+	ofJudgedSlot   = `r.sid = ` + sidOfFirst + ` AND r.run_at = ?2 AND r.trigger <> 3`
+	ofJudgedSlots  = `r.sid = ` + sidOfFirst + ` AND r.run_at > ?2 AND r.run_at <= ?3 AND r.trigger <> 3 ORDER BY r.run_at LIMIT ?4`
 	sqlPausedAtAll = `SELECT j.value FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM schedule_events INDEXED BY schedule_events_pauses
  WHERE schedule_id = j.value AND kind IN ('paused','resumed','pause_ended'))`
-	sqlRunsOfManySlots = `SELECT j.value ->> 'p', ` + slotRunColumns + ` FROM json_each(?1) j
- CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history
- WHERE r.schedule_id = j.value ->> 's' AND r.run_at > j.value ->> 'a' AND r.run_at <= ?2 AND r.trigger <> 'manual' LIMIT ?3`
-	sqlLastSuccess = `SELECT max(r.completed_at) FROM schedule_runs r INDEXED BY schedule_runs_history
- WHERE r.schedule_id = ? AND r.run_at >= ? AND r.run_at <= ? AND r.status = 'SUCCESS'`
+	sqlRunsOfManySlots = `SELECT j.value ->> 'p', ` + openSlotColumns + ofManySlots + `
+ CROSS JOIN open_runs r INDEXED BY open_runs_schedule WHERE ` + ofSlotsAfter + `
+ UNION ALL SELECT j.value ->> 'p', ` + endedSlotColumns + ofManySlots + `
+ CROSS JOIN ended_runs r INDEXED BY ended_runs_schedule WHERE ` + ofSlotsAfter + ` LIMIT ?3`
+	ofManySlots    = ` FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value ->> 's'`
+	ofSlotsAfter   = `r.sid = s.sid AND r.run_at > j.value ->> 'a' AND r.run_at <= ?2 AND r.trigger <> 3`
+	sqlLastSuccess = `SELECT max(r.completed_at) FROM ended_runs r INDEXED BY ended_runs_schedule
+ WHERE r.sid = (SELECT sid FROM schedules WHERE schedule_id = ?) AND r.run_at >= ? AND r.run_at <= ? AND r.status = 5`
 
 	sqlSaveExpectation = `UPDATE expectations SET status = ?3, limit_ms = ?4, late = ?5, late_since = ?6, watched_since = ?7,
  judged_until = ?8, met_at = ?9, alert_id = ?10, judge_at = ?11, judged_at = ?12 WHERE schedule_id = ?1 AND kind = ?2`

@@ -35,9 +35,11 @@ const (
 	sqlCountBackfills = `SELECT COALESCE(sum(schedule_id = ?1), 0), COALESCE(sum(user_id = ?2), 0) FROM backfills
  INDEXED BY backfills_unfinished WHERE unfinished AND state IN ('running', 'paused') AND backfill_id <> ?3`
 
-	// How the runs stand that are not counted yet; without a row status is NULL.
-	sqlBackfillCounts = `SELECT e.backfill_id, r.status, r.reason, count(*)
- FROM json_each(?) j CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled LEFT JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
+	// sqlBackfillCounts counts the runs that are not settled by status, which is NULL if
+	// there is no run.
+	sqlBackfillCounts = `SELECT e.backfill_id, COALESCE(o.status, h.status), h.reason, count(*)
+ FROM json_each(?) j CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled LEFT JOIN open_runs o ON o.idempotency_key = e.idempotency_key
+ LEFT JOIN ended_runs h ON o.idempotency_key IS NULL AND h.idempotency_key = e.idempotency_key
  WHERE e.backfill_id = j.value AND NOT e.settled GROUP BY 1, 2, 3`
 
 	unsettledKeys      = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
@@ -48,11 +50,14 @@ const (
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
  WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
 
-	// What the rows of slots come to, whatever they were brought about by, but for
-	// runs by hand. ?2 = the slots.
-	sqlStandings = `SELECT r.run_at, max(r.status = 'PLANNED' OR ` + inFlight + `), max(r.status = 'SUCCESS'), max(r.status = 'FAILED')
- FROM json_each(?2) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history
- WHERE r.schedule_id = ?1 AND r.run_at = j.value AND r.trigger <> 'manual' GROUP BY r.run_at`
+	// sqlStandings says for each slot whether a run is open, has succeeded or has failed,
+	// whatever started it, except by hand. ?2 = the slots.
+	sqlStandings = `SELECT run_at, max(status < 5), max(status = 5), max(status = 6) FROM (
+  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN open_runs r INDEXED BY open_runs_schedule WHERE ` + runsOfStanding + `
+  UNION ALL
+  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN ended_runs r INDEXED BY ended_runs_schedule WHERE ` + runsOfStanding + `)
+ GROUP BY run_at`
+	runsOfStanding = `r.sid = ` + sidOfFirst + ` AND r.run_at = j.value AND r.trigger <> 3`
 
 	// Those that were not looked at for the longest time.
 	sqlFeedAny       = `SELECT EXISTS (SELECT 1 FROM backfills b INDEXED BY backfills_unfinished WHERE b.unfinished AND b.shard BETWEEN ? AND ?)`

@@ -30,32 +30,39 @@ const (
 	sqlDropFailures = `DELETE FROM schedule_failures WHERE schedule_id IN (SELECT value FROM json_each(?))`
 
 	failureColumns = `f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
- (SELECT r.error_message FROM schedule_runs r WHERE r.idempotency_key = f.idempotency_key)`
+ (SELECT r.error_message FROM ended_runs r INDEXED BY ended_runs_key WHERE r.idempotency_key = f.idempotency_key)`
 	sqlFailures       = `SELECT ` + failureColumns + ` FROM json_each(?) j CROSS JOIN schedule_failures f ON f.schedule_id = j.value`
 	sqlRecentOutcomes = `SELECT r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
- FROM schedule_runs r INDEXED BY schedule_runs_history WHERE r.schedule_id = ? AND r.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+ FROM ended_runs r INDEXED BY ended_runs_schedule WHERE r.sid = (SELECT sid FROM schedules WHERE schedule_id = ?)
  ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
-	sqlCountEnded = `SELECT schedule_id, status, COALESCE(reason, ''), COALESCE(error_code, ''), count(*) FROM (
- SELECT schedule_id, status, reason, error_code FROM schedule_runs INDEXED BY schedule_runs_updated
- WHERE updated_at >= ?1 AND completed_at >= ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
- ORDER BY updated_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4`
+	sqlCountEnded = `SELECT s.schedule_id, r.status, r.reason, r.error_code, r.runs FROM (
+ SELECT sid, status, COALESCE(reason, '') AS reason, COALESCE(error_code, '') AS error_code, count(*) AS runs FROM (
+  SELECT sid, status, reason, error_code FROM ended_runs INDEXED BY ended_runs_recorded
+  WHERE recorded_at >= ?1 AND completed_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4) r
+ CROSS JOIN schedules s ON s.sid = r.sid`
 	// sqlCountCalls has one row per result and error code, and one without a result
-	// for the runs read: how many, and the oldest update. With max(at), SQLite takes
-	// bare columns from the row that has the maximum.
-	sqlCountCalls = `WITH recent AS MATERIALIZED (
- SELECT schedule_id, status, reason, error_code, error_message, launched_at, completed_at, deliveries, attempt_log, updated_at
- FROM schedule_runs INDEXED BY schedule_runs_updated WHERE updated_at >= ?1 ORDER BY updated_at DESC LIMIT ?2),
+	// for the runs read: how many, and the oldest update.
+	sqlCountCalls = `WITH recent AS MATERIALIZED (SELECT s.schedule_id, r.* FROM (
+  SELECT * FROM (SELECT ` + calledRun + `, reason, completed_at, recorded_at AS updated_at FROM ended_runs INDEXED BY ended_runs_recorded
+   WHERE recorded_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2)
+  UNION ALL
+  SELECT * FROM (SELECT ` + calledRun + `, NULL, NULL, updated_at FROM open_runs INDEXED BY open_runs_due
+   WHERE state = 3 AND updated_at >= ?1 ORDER BY updated_at DESC LIMIT ?2)
+  ORDER BY updated_at DESC LIMIT ?2) r CROSS JOIN schedules s ON s.sid = r.sid),
  calls AS (
  SELECT 'accepted' AS result, '' AS code, launched_at AS at, schedule_id, '' AS message FROM recent WHERE launched_at >= ?1
  UNION ALL
  SELECT 'refused', COALESCE(error_code, ''), completed_at, schedule_id, COALESCE(error_message, '') FROM recent
- WHERE status = 'FAILED' AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= ?1
+ WHERE status = 6 AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= ?1
  UNION ALL
  SELECT j.value ->> 'result', COALESCE(j.value ->> 'code', ''), j.value ->> 'at', c.schedule_id, COALESCE(j.value ->> 'message', '')
  FROM recent c CROSS JOIN json_each(c.attempt_log) j WHERE c.attempt_log IS NOT NULL AND j.value ->> 'at' >= ?1)
  SELECT '', '', count(*), min(updated_at), '', '' FROM recent HAVING count(*) > 0
  UNION ALL
- SELECT result, code, count(*), max(at), schedule_id, message FROM calls GROUP BY result, code`
+ SELECT result, code, calls, at, schedule_id, message FROM (SELECT *, count(*) OVER (PARTITION BY result, code) AS calls,
+  row_number() OVER (PARTITION BY result, code ORDER BY at DESC, schedule_id) AS place FROM calls) WHERE place = 1`
+	calledRun = `sid, status, error_code, error_message, launched_at, deliveries, attempt_log`
+
 	sqlFailureGroups = `SELECT f.reason, f.error_code, count(*), sum(f.failures), min(f.first_ended_at), max(f.last_ended_at)
  FROM schedule_failures f CROSS JOIN schedules s ON s.schedule_id = f.schedule_id
  WHERE s.deleted_at IS NULL AND (?1 = '' OR s.user_id = ?1)

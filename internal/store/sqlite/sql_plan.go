@@ -59,33 +59,6 @@ const (
  trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
 )
 
-// Prune deletes so many at a time. A row goes once nothing needs it: a request
-// after its run and its call have ended, a tombstone after its last run.
-const (
-	// sqlPruneLastRuns comes before sqlPruneRuns: of a schedule whose newest launched
-	// run goes, the schedule itself keeps when that was.
-	sqlPruneLastRuns = `UPDATE schedules SET last_run_at = newest.run_at
- FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM schedule_runs r WHERE r.rowid IN (` + prunable + `)
-  AND r.launched_at IS NOT NULL GROUP BY r.schedule_id) newest
- WHERE schedules.schedule_id = newest.schedule_id AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
-	sqlPruneRuns = `DELETE FROM schedule_runs WHERE rowid IN (` + prunable + `)`
-	prunable     = `SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_updated
- WHERE updated_at < ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') ORDER BY updated_at, idempotency_key LIMIT ?2`
-	sqlPruneEvents = `DELETE FROM schedule_events WHERE event_id IN (SELECT event_id FROM schedule_events
- WHERE time < ? ORDER BY time LIMIT ?)`
-	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q
- WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1) AND NOT EXISTS (SELECT 1 FROM schedule_runs r
-  WHERE r.idempotency_key = q.idempotency_key AND (status = 'PLANNED' OR ` + inFlight + `))
- ORDER BY q.created_at LIMIT ?2)`
-	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
-	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
-	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
- AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
- AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
-	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
-	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
-)
-
 // A large step back of the clock (Rewind). ?1 is the instant that it is now.
 const (
 	sqlRewindDrop = `DELETE FROM open_runs WHERE state IN (1, 2) AND trigger IN (1, 2) AND run_at > ?1`

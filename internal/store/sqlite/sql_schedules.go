@@ -97,8 +97,9 @@ const (
 	// Arguments: now, and the instant that the next slots are before.
 	sqlNextSlots = `WITH next(schedule_id, at) AS MATERIALIZED (
   SELECT schedule_id, min(at) FROM (
-   SELECT r.schedule_id, r.run_at AS at FROM schedule_runs r INDEXED BY schedule_runs_due
-    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > ? AND r.run_at < ?
+   SELECT s.schedule_id, r.at FROM (SELECT sid, min(run_at) AS at FROM open_runs INDEXED BY open_runs_due
+     WHERE state = 1 AND trigger = 1 AND run_at > ? AND run_at < ? GROUP BY sid) r
+    CROSS JOIN schedules s ON s.sid = r.sid
    UNION ALL
    SELECT s.schedule_id, max(s.next_run_at, ?) FROM schedules s INDEXED BY schedules_plan_at
     WHERE s.plan_at IS NOT NULL AND s.plan_at < ? AND s.next_run_at < ?)
@@ -111,8 +112,8 @@ const (
 	// CountFleet counts those by their cursors, then those by their planned rows alone.
 	sqlCountCursors = `SELECT count(*), COALESCE(sum(s.next_run_at <= ?), 0) FROM schedules s INDEXED BY schedules_plan_at
  WHERE s.plan_at IS NOT NULL AND s.plan_at < ? AND s.next_run_at < ? AND s.deleted_at IS NULL`
-	sqlCountPlanned = `SELECT count(DISTINCT s.schedule_id) FROM schedule_runs r INDEXED BY schedule_runs_due CROSS JOIN schedules s ON s.schedule_id = r.schedule_id
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > ? AND r.run_at < ?
+	sqlCountPlanned = `SELECT count(DISTINCT s.schedule_id) FROM open_runs r INDEXED BY open_runs_due CROSS JOIN schedules s ON s.sid = r.sid
+ WHERE r.state = 1 AND r.trigger = 1 AND r.run_at > ? AND r.run_at < ?
   AND (s.next_run_at IS NULL OR s.next_run_at >= ?) AND s.deleted_at IS NULL`
 	sqlCountSchedules = `SELECT count(*) FROM schedules s WHERE s.deleted_at IS NULL`
 )

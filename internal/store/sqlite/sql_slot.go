@@ -12,9 +12,11 @@ const (
  UNION` + slotRevisions + ` AND revision IN (SELECT CAST(value AS INTEGER) FROM json_each(?3)))
  ORDER BY 2 DESC`
 
-	sqlSlotRuns = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history` + ofRevision + `
- WHERE r.schedule_id = ? AND r.run_at >= ? AND r.run_at < ?
- ORDER BY r.idempotency_key = ? DESC, r.idempotency_key LIMIT ?`
+	sqlSlotRuns = `SELECT * FROM (
+  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3
+  UNION ALL
+  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3
+ ) r ORDER BY r.idempotency_key = ?4 DESC, r.idempotency_key LIMIT ?5`
 
 	slotEvents = ` SELECT * FROM (SELECT ` + eventColumns + ` FROM schedule_events WHERE schedule_id = ?1 AND kind IN (SELECT value FROM json_each(`
 
@@ -26,33 +28,40 @@ const (
  UNION ALL` + slotEvents + `?6)) AND from_at <= ?2 AND to_at >= ?2 ORDER BY event_id DESC LIMIT ?8)
  ORDER BY 1`
 
-	// Exclusive runs and others have an index each.
-	sqlBlockingNow = `SELECT ` + runColumns + ` FROM (
-  SELECT rowid AS id FROM schedule_runs INDEXED BY schedule_runs_in_flight WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `
+	// Exclusive runs in flight have an index of their own.
+	sqlBlockingNow = `SELECT ` + openRunColumns + ` FROM (
+  SELECT rowid AS id FROM open_runs INDEXED BY open_runs_overlap WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3
   UNION ALL
-  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `
- ) f CROSS JOIN schedule_runs r ON r.rowid = f.id` + ofRevision + `
- WHERE r.idempotency_key <> ?2
- ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT ?3`
+  SELECT rowid FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight
+ ) f CROSS JOIN open_runs o ON o.rowid = f.id` + ofOpen + `
+ WHERE o.idempotency_key <> ?2
+ ORDER BY o.claimed_at DESC, o.idempotency_key LIMIT ?3`
 
-	// A run that was in flight was due not later than an hour, the most that
-	// jitter moves, after: there the walk back through a history begins.
-	blockingThen = runColumns + ` FROM schedule_runs r` + ofRevision + ` WHERE r.idempotency_key IN (
-  SELECT (SELECT x.idempotency_key FROM schedule_runs x INDEXED BY schedule_runs_history
-   WHERE x.schedule_id = k.schedule_id AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000
-    AND x.claimed_at <= ?4 AND (x.completed_at IS NULL OR x.completed_at >= ?5)
-   ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1)
-  FROM (`
-	blockingOrder = `) k) ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT ?3`
+	// blockingThen finds the newest run of each schedule that was in flight. Its
+	// fire_at was not later, and jitter adds at most one hour to run_at.
+	blockingThen = `, found(key) AS MATERIALIZED (
+  SELECT (SELECT key FROM (
+   SELECT * FROM (SELECT x.run_at AS at, x.idempotency_key AS key FROM open_runs x INDEXED BY open_runs_schedule WHERE ` + wasInFlight + ` AND ?5 IS NOT NULL` + newestOne + `)
+   UNION ALL
+   SELECT * FROM (SELECT x.run_at, x.idempotency_key FROM ended_runs x INDEXED BY ended_runs_schedule WHERE ` + wasInFlight + ` AND x.completed_at >= ?5` + newestOne + `)
+   ORDER BY at DESC, key DESC LIMIT 1) f)
+  FROM kin)
+ SELECT ` + openRunColumns + ` FROM found CROSS JOIN open_runs o ON o.idempotency_key = found.key` + ofOpen + `
+ UNION ALL
+ SELECT ` + endedRunColumns + ` FROM found CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = found.key` + ofEnded + `
+ ORDER BY o.claimed_at DESC, o.idempotency_key LIMIT ?3`
+	wasInFlight = `x.sid = kin.sid AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
+	newestOne   = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
 
-	// What should have been done by ?1, by both indexes of what is due.
+	// sqlLag counts what is due by ?1.
 	sqlLag = `SELECT late.due, late.oldest, behind.unplanned, behind.oldest FROM
- (SELECT count(*) AS due, min(fire_at) AS oldest FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?1) late,
+ (SELECT count(*) AS due, min(due_at) AS oldest FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at <= ?1) late,
  (SELECT count(*) AS unplanned, min(plan_at) AS oldest FROM schedules WHERE plan_at IS NOT NULL AND plan_at <= ?1) behind`
 
 	// The schedules that have the key now, and one more.
-	sqlBlockingKin = `SELECT ` + blockingThen + `SELECT s.schedule_id FROM schedules s WHERE s.user_id || '/' || s.overlap_key = ?1 UNION SELECT ?6` + blockingOrder
-	// All of an owner: one of them had the key then.
-	sqlBlockingOwner = `SELECT ` + blockingThen + `SELECT s.schedule_id FROM schedules s WHERE s.user_id = ?6 AND s.deleted_at IS NULL
-   UNION ALL SELECT s.schedule_id FROM schedules s WHERE s.user_id = ?6 AND s.deleted_at IS NOT NULL` + blockingOrder
+	sqlBlockingKin = `WITH kin(sid) AS MATERIALIZED (SELECT s.sid FROM schedules s INDEXED BY schedules_overlap_key WHERE s.user_id || '/' || s.overlap_key = ?1
+  UNION SELECT s.sid FROM schedules s WHERE s.schedule_id = ?6)` + blockingThen
+	// All schedules of an owner: one of them had the key then.
+	sqlBlockingOwner = `WITH kin(sid) AS MATERIALIZED (SELECT s.sid FROM schedules s WHERE s.user_id = ?6 AND s.deleted_at IS NULL
+  UNION ALL SELECT s.sid FROM schedules s WHERE s.user_id = ?6 AND s.deleted_at IS NOT NULL)` + blockingThen
 )

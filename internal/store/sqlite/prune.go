@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Prune deletes what is older than before, up to limit rows of each kind.
+func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	pruned := 0
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		pruned = 0
+		if err := fence(ctx, t, term); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, sqlPruneLastRuns, before.UnixMicro(), limit); err != nil {
+			return err
+		}
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
+			if err != nil {
+				return err
+			}
+			pruned += int(n)
+		}
+		n, err := s.pruneTombstones(ctx, t, before, limit)
+		if err != nil {
+			return err
+		}
+		changes, err := pruneChanges(ctx, t, s.Now(), limit)
+		pruned += n + changes
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	return pruned, nil
+}
+
+func (s *Store) pruneTombstones(ctx context.Context, t tx, before time.Time, limit int) (pruned int, err error) {
+	var ids []string
+	err = t.query(ctx, sqlPruneTombstones, func(scan scan) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, before.UnixMicro(), limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	// The id may come to life again with revision 1 of another definition.
+	s.definitions.Forget()
+	for _, statement := range []string{sqlPruneRevisions, sqlPruneSchedules, sqlDropFailures} {
+		n, err := t.exec(ctx, statement, list(ids))
+		if err != nil {
+			return 0, err
+		}
+		pruned += int(n)
+	}
+	return pruned, nil
+}

@@ -1,0 +1,29 @@
+package sqlite
+
+// Prune deletes a limited number of rows at a time, the oldest first. A row is
+// deleted once nothing needs it: a request after its run and its call have ended, a
+// tombstone after its last run.
+const (
+	// sqlPruneLastRuns comes before sqlPruneRuns: a schedule whose newest launched run
+	// is deleted keeps its time.
+	sqlPruneLastRuns = `UPDATE schedules SET last_run_at = newest.run_at
+ FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r WHERE r.rowid IN (` + prunable + `)
+  AND r.launched_at IS NOT NULL GROUP BY r.sid) newest
+ WHERE schedules.sid = newest.sid AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
+	sqlPruneRuns   = `DELETE FROM ended_runs WHERE rowid IN (` + prunable + `)`
+	prunable       = `SELECT rowid FROM ended_runs INDEXED BY ended_runs_recorded WHERE recorded_at < ?1 ORDER BY recorded_at, sid, rowid LIMIT ?2`
+	sqlPruneEvents = `DELETE FROM schedule_events WHERE event_id IN (SELECT event_id FROM schedule_events
+ WHERE time < ? ORDER BY time LIMIT ?)`
+	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q
+ WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1)
+  AND NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = q.idempotency_key)
+ ORDER BY q.created_at LIMIT ?2)`
+	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
+	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
+	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
+ AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid)
+ AND NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid)
+ AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
+	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
+	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
+)
