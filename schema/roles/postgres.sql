@@ -36,12 +36,16 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM PUBLIC, sched_api, sched_worke
 REVOKE CREATE ON SCHEMA public FROM sched_api, sched_worker, sched_launcher, sched_ro;
 GRANT USAGE ON SCHEMA public TO sched_api, sched_worker, sched_launcher, sched_ro;
 GRANT USAGE, CREATE ON SCHEMA public TO sched_owner;
+REVOKE EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition FROM PUBLIC, sched_api, sched_worker, sched_launcher, sched_ro;
+ALTER FUNCTION carillon_add_partition OWNER TO sched_owner;
+ALTER FUNCTION carillon_drop_partition OWNER TO sched_owner;
+DROP FUNCTION IF EXISTS public.sched_keep_ledger(); -- an older version of this file made it
 
 DO $$
 DECLARE
     name text;
 BEGIN
-    FOR name IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+    FOR name IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v')
         AND c.relowner <> 'sched_owner'::regrole LOOP
         EXECUTE format('ALTER TABLE public.%I OWNER TO sched_owner', name);
     END LOOP;
@@ -50,11 +54,20 @@ END $$;
 -- Every process compares the schema's version with its own.
 GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
 
+-- The ledger. Each part ends runs: it deletes the open run and inserts one into
+-- history. In history only what a late report adds can be updated, and only the worker
+-- deletes, for retention. The rights on ended_runs are those on its partitions.
+GRANT SELECT ON schedule_runs TO sched_api, sched_worker, sched_launcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_api, sched_worker;
+GRANT SELECT, UPDATE, DELETE ON open_runs TO sched_launcher;
+GRANT SELECT, INSERT, UPDATE (late_reports, exit_code, log_url) ON ended_runs TO sched_api, sched_launcher;
+GRANT SELECT, INSERT, DELETE ON ended_runs TO sched_worker;
+GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition TO sched_worker;
+
 -- sched_api: the registrar. It changes schedules, and runs by hand and by
--- report. It leads nothing, and what has happened it cannot take back: of the
--- ledger it deletes plans only (see the trigger below), of events nothing.
+-- report. It leads nothing, and deletes no history and no events.
 GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
-GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO sched_api;
+GRANT USAGE ON SEQUENCE schedules_sid_seq TO sched_api;
 GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys, audit_log TO sched_api;
 GRANT SELECT ON execution_requests, leaders, leader_terms, workers, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
@@ -73,8 +86,8 @@ GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the 
 -- has come; it cannot say what runs, when, or whose it is.
 GRANT SELECT, DELETE ON schedules TO sched_worker;
 GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
-    paused, pause_note, paused_by, paused_until, last_run_at) ON schedules TO sched_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
+    paused, pause_note, paused_by, paused_until, last_run_at, planned_until) ON schedules TO sched_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
 GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log, alerts, alert_deliveries, alert_groups, alert_group_members TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
@@ -86,9 +99,8 @@ GRANT SELECT, DELETE ON changes TO sched_worker; -- reads them for the leader, a
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).
-GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, workflow_shares, schedule_events, execution_grants TO sched_launcher;
+GRANT SELECT ON schedules, schedule_revisions, workflow_versions, workflow_shares, schedule_events, execution_grants TO sched_launcher;
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
-GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_launcher; -- of the local executor, and reported
@@ -98,17 +110,3 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON processes TO sched_api, sched_worker, sc
 
 -- sched_ro: looks.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO sched_ro;
-
--- An edit takes back what was only a plan; the rest of the ledger is the
--- worker's to prune. (A row-level policy would say the same, and cost every
--- read of the ledger.)
-CREATE OR REPLACE FUNCTION public.sched_keep_ledger() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
-BEGIN
-    IF pg_has_role(current_user, 'sched_worker', 'USAGE') OR pg_has_role(current_user, 'sched_owner', 'USAGE') THEN
-        RETURN OLD;
-    END IF;
-    RAISE EXCEPTION 'permission denied: a run that is more than a plan stays in the ledger' USING ERRCODE = '42501';
-END $$;
-ALTER FUNCTION public.sched_keep_ledger() OWNER TO sched_owner;
-CREATE OR REPLACE TRIGGER sched_keep_ledger BEFORE DELETE ON schedule_runs
-    FOR EACH ROW WHEN (OLD.status <> 'PLANNED') EXECUTE FUNCTION public.sched_keep_ledger();

@@ -202,7 +202,7 @@ func explain(t *testing.T, conn *pgx.Conn, role, statement string) error {
 // refusedTo is what a role must not do, whatever its part asks for.
 var refusedTo = map[string][]string{
 	"sched_api": {
-		`DELETE FROM schedules`, `DELETE FROM schedule_events`, `UPDATE schedule_events SET actor = 'x'`, `DELETE FROM schedule_revisions`,
+		`DELETE FROM schedules`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_drop_partition(NULL, NULL)`, `DELETE FROM schedule_events`, `UPDATE schedule_events SET actor = 'x'`, `DELETE FROM schedule_revisions`,
 		`UPDATE schedule_revisions SET definition = ''`, `UPDATE workflow_versions SET dag = ''`, `DELETE FROM workflow_versions`,
 		`INSERT INTO execution_requests DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `DELETE FROM execution_requests`,
 		`INSERT INTO leaders DEFAULT VALUES`, `UPDATE leaders SET epoch = 1`, `UPDATE leaders SET holder = 'x'`, `DELETE FROM leaders`, `SELECT 1 FROM workers FOR UPDATE`,
@@ -216,27 +216,27 @@ var refusedTo = map[string][]string{
 		`INSERT INTO schedule_revisions DEFAULT VALUES`, `UPDATE schedule_revisions SET definition = ''`, `UPDATE schedule_events SET note = ''`,
 		`INSERT INTO workflow_versions DEFAULT VALUES`, `UPDATE workflow_versions SET dag = ''`, `SELECT dag FROM workflow_versions`,
 		`INSERT INTO deploys DEFAULT VALUES`, `INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET revoked_at = NULL`,
-		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`,
+		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`, `UPDATE ended_runs SET status = 5`,
 	},
 	"sched_launcher": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `UPDATE schedules SET next_run_at = NULL`, `DELETE FROM schedules`,
-		`INSERT INTO schedule_runs DEFAULT VALUES`, `DELETE FROM schedule_runs`, `DELETE FROM execution_requests`, `DELETE FROM schedule_events`,
+		`INSERT INTO open_runs DEFAULT VALUES`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_add_partition(NULL, NULL)`, `DELETE FROM execution_requests`, `DELETE FROM schedule_events`,
 		`UPDATE schedule_events SET note = ''`, `UPDATE schedule_revisions SET definition = ''`, `INSERT INTO workflow_versions DEFAULT VALUES`,
 		`SELECT epoch FROM leaders`, `UPDATE leaders SET epoch = 1`, `INSERT INTO workers DEFAULT VALUES`, `UPDATE settings SET value = '9'`, `SELECT 1 FROM deploys`,
 		`INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET expires_at = NULL`,
 		`SELECT 1 FROM audit_log`, `DELETE FROM audit_log`, `UPDATE audit_log SET subject = 'x'`, `SELECT 1 FROM backfills`, `UPDATE backfills SET state = 'paused'`,
 	},
 	"sched_ro": {
-		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `DELETE FROM schedules`, `UPDATE schedule_runs SET status = 'SUCCESS'`,
-		`DELETE FROM schedule_runs`, `INSERT INTO schedule_events DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `UPDATE leaders SET epoch = 1`,
+		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `DELETE FROM schedules`, `UPDATE open_runs SET status = 5`,
+		`DELETE FROM open_runs`, `DELETE FROM ended_runs`, `SELECT carillon_drop_partition(NULL, NULL)`, `INSERT INTO schedule_events DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `UPDATE leaders SET epoch = 1`,
 		`SELECT 1 FROM schedules FOR UPDATE`,
 	},
 }
 
 // nobody's but the owner's.
 var refusedToAll = []string{
-	`CREATE TABLE public.mine (x int)`, `DROP TABLE schedules`, `ALTER TABLE schedules ADD COLUMN mine int`, `TRUNCATE schedule_runs`,
-	`CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, `UPDATE goose_db_version SET version_id = 1`, `ALTER TABLE schedule_runs DISABLE TRIGGER ALL`,
+	`CREATE TABLE public.mine (x int)`, `DROP TABLE schedules`, `ALTER TABLE schedules ADD COLUMN mine int`, `TRUNCATE ended_runs`,
+	`CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, `UPDATE goose_db_version SET version_id = 1`, `ALTER TABLE open_runs DISABLE TRIGGER ALL`,
 }
 
 func TestEveryRoleIsRefusedWhatIsNotItsPart(t *testing.T) {
@@ -256,36 +256,24 @@ func TestEveryRoleIsRefusedWhatIsNotItsPart(t *testing.T) {
 	}
 }
 
-func TestTheRegistrarsRoleDeletesPlansAndNothingElseOfTheLedger(t *testing.T) {
+func TestTheWorkersRoleAddsPartitionsAndKeepsRecentOnes(t *testing.T) {
 	t.Parallel()
 	conn := withRoles(t)
-	for _, status := range []string{"PLANNED", "LAUNCHING", "STARTED", "SUCCESS"} {
-		_, err := conn.Exec(t.Context(), `INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger, overlap_key,
-			overlap_policy, exclusive, max_queued, created_at, updated_at, shard)
-			VALUES (sha256($1::text::bytea), 's', 1, now(), now(), $1, 'schedule', 'u/' || $1, 'skip', true, 1, now(), now(), 0)`, status)
-		if err != nil {
+	today := time.Now().UTC().Truncate(day)
+	for _, c := range []struct {
+		statement string
+		args      []any
+		allowed   bool
+	}{
+		{`SELECT carillon_add_partition($1, $2)`, []any{today, today.Add(day)}, true},
+		{`SELECT carillon_drop_partition($1, $2)`, []any{"ended_runs_" + today.Format("20060102"), today.Add(2 * day)}, false},
+		{`SELECT carillon_drop_partition('ended_runs_before', $1)`, []any{today.Add(-40 * day)}, false},
+	} {
+		if _, err := conn.Exec(t.Context(), `SET ROLE sched_worker`); err != nil {
 			t.Fatal(err)
 		}
-	}
-	remove := func(role, status string) error {
-		_, err := conn.Exec(t.Context(), fmt.Sprintf("BEGIN; SET LOCAL ROLE %s; DELETE FROM schedule_runs WHERE status = '%s'; COMMIT", role, status), pgx.QueryExecModeSimpleProtocol)
-		_, _ = conn.Exec(t.Context(), "ROLLBACK")
-		return err
-	}
-	for _, c := range []struct {
-		role, status string
-		allowed      bool
-	}{
-		{"sched_api", "PLANNED", true},
-		{"sched_api", "LAUNCHING", false},
-		{"sched_api", "STARTED", false},
-		{"sched_api", "SUCCESS", false},
-		{"sched_worker", "SUCCESS", true},
-	} {
-		err := remove(c.role, c.status)
-		var refused *pgconn.PgError
-		if (err == nil) != c.allowed || err != nil && (!errors.As(err, &refused) || refused.Code != "42501") {
-			t.Errorf("%s deletes a run that is %s: %v", c.role, c.status, err)
+		if _, err := conn.Exec(t.Context(), c.statement, c.args...); (err == nil) != c.allowed {
+			t.Errorf("%s with %v: %v", c.statement, c.args, err)
 		}
 	}
 }
@@ -296,7 +284,7 @@ func TestTheRolesKnowEveryTable(t *testing.T) {
 	rows, err := conn.Query(t.Context(), `SELECT c.relname, pg_get_userbyid(c.relowner),
 		has_table_privilege('sched_api', c.oid, 'SELECT') OR has_table_privilege('sched_worker', c.oid, 'SELECT') OR has_table_privilege('sched_launcher', c.oid, 'SELECT'),
 		has_table_privilege('sched_ro', c.oid, 'SELECT')
-		FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'`)
+		FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition`)
 	if err != nil {
 		t.Fatal(err)
 	}
