@@ -234,7 +234,7 @@ func writeBackfillChange(ctx context.Context, tx pgx.Tx, ref schedule.BackfillRe
 		}
 	}
 	if c.EndPlanned != "" {
-		if _, err := tx.Exec(ctx, sqlBackfillEndPlanned, ref.BackfillID, string(c.EndPlanned), c.Now); err != nil {
+		if err := endPlannedOfBackfill(ctx, tx, ref.BackfillID, c); err != nil {
 			return fmt.Errorf("end planned runs: %w", err)
 		}
 	}
@@ -252,4 +252,16 @@ func writeBackfillChange(ctx context.Context, tx pgx.Tx, ref schedule.BackfillRe
 		}
 	}
 	return wakeListeners(ctx, tx)
+}
+
+func endPlannedOfBackfill(ctx context.Context, tx pgx.Tx, backfillID string, c *schedule.BackfillChange) error {
+	rows, err := lockOpen(ctx, tx, sqlLockPlannedOfBackfill, backfillID)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		r.settle(&schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: c.EndPlanned, CompletedAt: c.Now}, c.Now)
+	}
+	_, err = writeMoved(ctx, tx, rows, c.Now)
+	return err
 }

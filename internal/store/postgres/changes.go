@@ -116,9 +116,6 @@ func (r *claimReader) readRuns(named *changesNamed, changes *ledger.Changes, ope
 	gone := maps.Clone(named.keys)
 	err := each(r.ctx, r.tx, row.targets(), func() error {
 		run := row.run()
-		if run.Status.Terminal() {
-			return nil
-		}
 		delete(gone, run.Key)
 		open[run.Key] = true
 		if row.bucket >= first && row.bucket <= last {

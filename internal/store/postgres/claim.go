@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +15,7 @@ import (
 )
 
 // oneInFlight is the last guard of overlap.
-const oneInFlight = "schedule_runs_one_in_flight"
+const oneInFlight = "open_runs_one_in_flight"
 
 // errRunsMoved: a run is not, or not yet, as its verdict needs it. Nothing is
 // written then.
@@ -147,7 +145,7 @@ func (c *claimWrite) writeEnds(ctx context.Context) error {
 			Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
 		}
 	}
-	skipped, err := endPlannedKeys(ctx, c.tx, sqlClaimEnd, c.req.Now, settlements)
+	skipped, err := endPlannedKeys(ctx, c.tx, c.req.Now, settlements, endUnnoted)
 	c.claimed.Skipped = skipped
 	return c.wrote(len(skipped), len(ends), err)
 }
@@ -169,8 +167,11 @@ func (c *claimWrite) writeCancels(ctx context.Context) error {
 	if len(cancels) == 0 {
 		return nil
 	}
-	runs, unreadable, err := c.store.runsReturned(ctx, c.tx, sqlClaimCancel, c.req.Now,
-		column(cancels, func(v *ledger.Cancel) []byte { return v.Key[:] }),
+	keys := make([]schedule.Key, len(cancels))
+	for i := range cancels {
+		keys[i] = cancels[i].Key
+	}
+	runs, unreadable, err := c.store.runsReturned(ctx, c.tx, sqlClaimCancel, c.req.Now, keyBytes(keys), c.schedules(keys),
 		column(cancels, func(v *ledger.Cancel) string { return string(v.Reason) }))
 	if err != nil {
 		err = fmt.Errorf("request cancels: %w", err)
@@ -215,7 +216,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 	}
 	now := c.req.Now
 	runs, unreadable, err := c.store.runsReturned(ctx, tx, sqlClaim, c.req.Term.Epoch, now, now.Add(c.req.Lease),
-		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), now.Add(c.claim.Pass.Ahead))
+		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), c.schedules(keys), now.Add(c.claim.Pass.Ahead))
 	if err := c.wrote(len(runs)+len(unreadable), len(keys), err); err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 		}
 	}
 	c.claimed.Missing = append(c.claimed.Missing, unreadable...)
-	_, err = moveForward(ctx, tx, now, ends)
+	_, _, err = settleAll(ctx, tx, now, ends)
 	return err
 }
 
@@ -272,14 +273,16 @@ func (c *claimWrite) revisions(keys []schedule.Key) []int64 {
 	})
 }
 
+func (c *claimWrite) schedules(keys []schedule.Key) []string {
+	return column(keys, func(key *schedule.Key) string {
+		run, _ := c.claim.State.Run(*key)
+		return run.ScheduleID
+	})
+}
+
 // timeout is when a claim ends if nothing else ends it.
 func (c *claimWrite) timeout(key *schedule.Key) time.Time {
 	run, _ := c.claim.State.Run(*key)
 	definition := c.reader.definitions[schedule.RevisionID{ScheduleID: run.ScheduleID, Revision: run.Revision}]
 	return schedule.LaunchUntil(definition, run.FireAt, c.req.Now, c.req.RetryFor)
-}
-
-// inKeyOrder is the order in which rows are locked everywhere.
-func inKeyOrder(keys []schedule.Key) []schedule.Key {
-	return slices.SortedFunc(slices.Values(keys), func(a, b schedule.Key) int { return bytes.Compare(a[:], b[:]) })
 }

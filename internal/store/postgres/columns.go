@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -53,23 +54,24 @@ func runArgs(runs []schedule.Run, now time.Time) []any {
 		now,
 		column(runs, func(r *run) []byte { return r.Key[:] }),
 		column(runs, func(r *run) string { return r.ScheduleID }),
+		column(runs, ledger.Nth),
 		column(runs, func(r *run) int64 { return r.Revision }),
+		column(runs, func(r *run) int16 { return int16(schedule.Bucket(r.OverlapKey)) }),
+		column(runs, func(r *run) int16 { return int16(ledger.RowStateOf(r)) }),
+		column(runs, func(r *run) int16 { return r.Trigger.Code() }),
+		column(runs, func(r *run) int16 { return r.OverlapPolicy.Code() }),
+		column(runs, func(r *run) string { return r.OverlapKey }),
 		column(runs, func(r *run) time.Time { return r.RunAt }),
 		column(runs, func(r *run) time.Time { return r.FireAt }),
-		column(runs, func(r *run) string { return string(r.Trigger) }),
-		column(runs, func(r *run) string { return r.OverlapKey }),
-		column(runs, func(r *run) string { return string(r.OverlapPolicy) }),
-		column(runs, func(r *run) bool { return r.Exclusive }),
+		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(ledger.DueAt(r)) }),
+		column(runs, func(r *run) int32 { return r.Priority }),
 		column(runs, func(r *run) int64 { return int64(r.MaxQueued) }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.WaitingSince) }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(time.Time{}) }),
 		column(runs, func(r *run) int32 { return r.Attempt }),
+		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.WaitingSince) }),
 		column(runs, func(r *run) []byte { return noneOrKey(r.RetryOf) }),
 		column(runs, func(r *run) pgtype.Text { return noneOrText(r.Input) }),
-		column(runs, func(r *run) int32 { return r.Priority }),
 		column(runs, func(r *run) pgtype.Text { return noneOrText(r.TraceID) }),
 		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.CreatedAt) }),
-		column(runs, func(r *run) int32 { return int32(schedule.Bucket(r.OverlapKey)) }),
 	}
 }
 

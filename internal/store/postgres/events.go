@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,10 +37,18 @@ func insertEvents(ctx context.Context, tx pgx.Tx, events []schedule.Event) error
 	return nil
 }
 
-// wakeListeners wakes whoever leads the shards of these runs, or of all for none,
+// wakeListeners wakes the leaders of these overlap keys, or all leaders for none,
 // once the transaction is committed.
-func wakeListeners(ctx context.Context, tx pgx.Tx, keys ...schedule.Key) error {
-	if _, err := tx.Exec(ctx, sqlWake, column(keys, func(k *schedule.Key) []byte { return k[:] })); err != nil {
+func wakeListeners(ctx context.Context, tx pgx.Tx, overlapKeys ...string) error {
+	payload := ""
+	if len(overlapKeys) > 0 {
+		buckets := make([]int, len(overlapKeys))
+		for i, key := range overlapKeys {
+			buckets[i] = schedule.Bucket(key)
+		}
+		payload = fmt.Sprintf("%d-%d", slices.Min(buckets), slices.Max(buckets))
+	}
+	if _, err := tx.Exec(ctx, sqlWake, payload); err != nil {
 		return fmt.Errorf("wake listeners: %w", err)
 	}
 	return nil

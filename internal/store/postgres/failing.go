@@ -12,12 +12,24 @@ import (
 )
 
 // noteFailed writes which schedules fail because of runs that just ended FAILED.
-// Successes are part of sqlSettle.
-func noteFailed(ctx context.Context, tx pgx.Tx, failed []schedule.Key) error {
+// Successes are part of sqlEnd.
+func noteFailed(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+	var failed []*openRow
+	for _, r := range ended {
+		if r.Status == schedule.StatusFailed {
+			failed = append(failed, r)
+		}
+	}
 	if len(failed) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, sqlFailed, keyBytes(failed)); err != nil {
+	_, err := tx.Exec(ctx, sqlFailed, column(failed, rowKey),
+		column(failed, func(r **openRow) string { return (*r).ScheduleID }),
+		column(failed, func(r **openRow) time.Time { return (*r).RunAt }),
+		column(failed, func(r **openRow) time.Time { return (*r).CompletedAt }),
+		column(failed, func(r **openRow) string { return string((*r).Reason) }),
+		column(failed, func(r **openRow) string { return (*r).ErrorCode }))
+	if err != nil {
 		return fmt.Errorf("note failed runs: %w", err)
 	}
 	return nil

@@ -174,10 +174,8 @@ func writeFeed(ctx context.Context, tx pgx.Tx, d *schedule.BackfillDecision, req
 			return 0, fmt.Errorf("note slots: %w", err)
 		}
 	}
-	if len(d.Rows) > 0 {
-		if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(d.Rows, req.Now)...); err != nil {
-			return 0, fmt.Errorf("insert runs: %w", err)
-		}
+	if inserted, err = insertRuns(ctx, tx, d.Rows, req.Now); err != nil {
+		return 0, err
 	}
 	return inserted, insertEvents(ctx, tx, d.Events)
 }

@@ -68,15 +68,16 @@ func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until ti
 	return open, nil
 }
 
-// shardRow is a row as openColumns list it.
+// shardRow is a row as shardColumns list it.
 type shardRow struct {
-	key                                             []byte
-	scheduleID, overlapKey, status, trigger, policy string
-	revision, maxQueued, epoch                      int64
-	priority                                        int32
-	runAt, fireAt                                   pgtype.Timestamptz
-	waiting, exclusive, cancelRequested             bool
-	bucket                                          int
+	key                                 []byte
+	scheduleID, overlapKey              string
+	status, trigger, policy             wordOrCode
+	revision, maxQueued, epoch          int64
+	priority                            int32
+	runAt, fireAt                       pgtype.Timestamptz
+	waiting, exclusive, cancelRequested bool
+	bucket                              int
 }
 
 func (w *shardRow) targets() []any {
@@ -93,8 +94,9 @@ func (w *shardRow) run() ledger.Run {
 	return ledger.Run{
 		Key: schedule.Key(w.key), ScheduleID: w.scheduleID, Revision: w.revision, OverlapKey: w.overlapKey,
 		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
-		Status: schedule.Status(w.status), Waiting: w.waiting, Trigger: schedule.Trigger(w.trigger),
-		Policy: schedule.OverlapPolicy(w.policy), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
+		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Waiting: w.waiting,
+		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
+		Policy:  decodeWord(&d, "policy", w.policy, schedule.OverlapPolicyOf), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
 		Priority: w.priority, Epoch: w.epoch, CancelRequested: w.cancelRequested,
 	}
 }

@@ -24,7 +24,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		result = schedule.PlanResult{}
 		var err error
-		if candidates, err = s.planCandidates(ctx, tx, req); err != nil {
+		plannedUntil := make(map[string]time.Time)
+		if candidates, err = s.planCandidates(ctx, tx, req, plannedUntil); err != nil {
 			return err
 		}
 		result.Candidates = len(candidates)
@@ -35,7 +36,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
 		}
-		err = alreadyThere(writePlan(ctx, tx, req.Now, insert, decisions, &result), runsKey)
+		w := planWrite{tx: tx, now: req.Now, insert: insert, plannedUntil: plannedUntil, result: &result}
+		err = alreadyThere(w.write(ctx, decisions), runsKey)
 		insert = sqlInsertRuns
 		return err
 	})
@@ -46,10 +48,12 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return result, nil
 }
 
-// planCandidates locks what is due to be planned, then owners of late rows.
-func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
+// planCandidates locks what is due to be planned, then owners of late rows. It fills
+// plannedUntil.
+func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest, plannedUntil map[string]time.Time) ([]schedule.PlanCandidate, error) {
 	var (
 		row        scheduleRow
+		until      pgtype.Timestamptz
 		candidates []schedule.PlanCandidate
 		ids        []string
 
@@ -60,7 +64,8 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		return nil, fmt.Errorf("read seen_until: %w", err)
 	}
 	lock := func(statement string, args ...any) error {
-		return each(ctx, tx, row.targets(), func() error {
+		return each(ctx, tx, append(row.targets(), &until), func() error {
+			plannedUntil[row.scheduleID] = until.Time
 			decoded, err := row.schedule()
 			if err != nil { // only its name is to be trusted
 				decoded = schedule.Schedule{
@@ -202,7 +207,17 @@ func ofCandidates(decisions []schedule.PlanDecision, candidates []schedule.PlanC
 	return nil
 }
 
-func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, insert string, decisions []schedule.PlanDecision, result *schedule.PlanResult) error {
+// planWrite writes the decisions of one plan.
+type planWrite struct {
+	tx           pgx.Tx
+	now          time.Time
+	insert       string
+	plannedUntil map[string]time.Time // of each candidate, before this plan
+	result       *schedule.PlanResult
+}
+
+func (w *planWrite) write(ctx context.Context, decisions []schedule.PlanDecision) error {
+	tx, now, result := w.tx, w.now, w.result
 	var (
 		planned, failed []schedule.PlanDecision
 		judged          []schedule.Judgement
@@ -223,15 +238,8 @@ func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, insert string, dec
 	if err := writeCursors(ctx, tx, planned, failed); err != nil {
 		return err
 	}
-	if len(result.Rows) > 0 {
-		// What is due together stands together: a claim of a thousand of one instant
-		// finds it on a few pages, and so does its settlement.
-		schedule.SortRuns(result.Rows, schedule.ByFireAt)
-		inserted, err := affect(ctx, tx, insert, runArgs(result.Rows, now)...)
-		if err != nil {
-			return fmt.Errorf("insert runs: %w", err)
-		}
-		result.Inserted = inserted
+	if err := w.insertRows(ctx); err != nil {
+		return err
 	}
 	skipped, err := writeJudgements(ctx, tx, now, judged)
 	if err != nil {
@@ -239,6 +247,30 @@ func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, insert string, dec
 	}
 	result.Skipped = skipped
 	return insertEvents(ctx, tx, events)
+}
+
+// insertRows enters the planned runs. History can only have slots up to planned_until.
+func (w *planWrite) insertRows(ctx context.Context) error {
+	rows := w.result.Rows
+	if len(rows) == 0 {
+		return nil
+	}
+	// What is due together stands together: a claim of a thousand of one instant
+	// finds it on a few pages, and so does its settlement.
+	schedule.SortRuns(rows, schedule.ByFireAt)
+	inserted, err := affect(ctx, w.tx, w.insert, runArgs(rows, w.now)...)
+	if err != nil {
+		return fmt.Errorf("insert runs: %w", err)
+	}
+	var lookUp []schedule.Run
+	for i := range rows {
+		if !rows[i].RunAt.After(w.plannedUntil[rows[i].ScheduleID]) {
+			lookUp = append(lookUp, rows[i])
+		}
+	}
+	gone, err := dropEnded(ctx, w.tx, lookUp)
+	w.result.Inserted = inserted - gone
+	return err
 }
 
 func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.PlanDecision) error {
@@ -253,7 +285,8 @@ func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.Pla
 			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.Backlog.Until) }),
 			column(planned, func(d *decision) pgtype.Int8 { return noneOrInt(d.Backlog.Revision) }),
 			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.Backlog.At) }),
-			column(planned, func(d *decision) bool { return d.EndPause }))
+			column(planned, func(d *decision) bool { return d.EndPause }),
+			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(lastSlot(d.Rows)) }))
 		if err != nil {
 			return fmt.Errorf("move cursors: %w", err)
 		}
@@ -266,6 +299,16 @@ func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.Pla
 		}
 	}
 	return nil
+}
+
+// lastSlot is the greatest run_at; zero: there are no runs.
+func lastSlot(runs []schedule.Run) (last time.Time) {
+	for i := range runs {
+		if runs[i].RunAt.After(last) {
+			last = runs[i].RunAt
+		}
+	}
+	return last
 }
 
 // writeJudgements settles late rows and returns those that ended.
@@ -286,50 +329,37 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 		_, err := tx.Exec(ctx, sqlPlanFire, now,
 			column(firing, func(j *judgement) []byte { return j.Key[:] }),
 			column(firing, func(j *judgement) time.Time { return j.FireAt }),
-			column(firing, func(j *judgement) string { return string(j.Trigger) }))
+			column(firing, func(j *judgement) int16 { return j.Trigger.Code() }))
 		if err != nil {
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}
 	}
-	return endPlannedKeys(ctx, tx, sqlPlanEnd, now, ending)
+	return endPlannedKeys(ctx, tx, now, ending, endRuns)
 }
 
-// endPlannedKeys ends planned rows with sqlPlanEnd or sqlClaimEnd. It returns the
+// endPlannedKeys ends planned runs through endRuns or endUnnoted. It returns the
 // settlements that ended one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, statement string, now time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement, end func(context.Context, pgx.Tx, []*openRow, time.Time) error) ([]schedule.Skip, error) {
 	if len(ending) == 0 {
 		return nil, nil
 	}
-	type settlement = schedule.Settlement
-	var (
-		raw        []byte
-		scheduleID string
-		runAt      time.Time
-		ended      = make(map[schedule.Key]schedule.Skip, len(ending))
-	)
-	note := func() error {
-		ended[schedule.Key(raw)] = schedule.Skip{ScheduleID: scheduleID, RunAt: runAt.UTC()}
-		return nil
+	keys := make([]schedule.Key, len(ending))
+	for i := range ending {
+		keys[i] = ending[i].Key
 	}
-	err := each(ctx, tx, []any{&raw, &scheduleID, &runAt}, note, statement, now,
-		column(ending, func(e *settlement) []byte { return e.Key[:] }),
-		column(ending, func(e *settlement) string { return string(e.To) }),
-		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.Reason) }),
-		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorCode) }),
-		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }))
+	open, err := lockKeys(ctx, tx, keys)
 	if err != nil {
-		return nil, fmt.Errorf("end planned runs: %w", err)
+		return nil, err
 	}
-	var moved []schedule.Skip
-	var failed []schedule.Key
-	for _, e := range ending {
-		if of, ok := ended[e.Key]; ok {
-			of.Settlement = e
-			moved = append(moved, of)
-			if e.To == schedule.StatusFailed {
-				failed = append(failed, e.Key)
-			}
+	var skips []schedule.Skip
+	var rows []*openRow
+	for i := range ending {
+		r := open[ending[i].Key]
+		if r == nil || r.Status != schedule.StatusPlanned || !r.settle(&ending[i], now) {
+			continue
 		}
+		rows = append(rows, r)
+		skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 	}
-	return moved, noteFailed(ctx, tx, failed)
+	return skips, end(ctx, tx, rows, now)
 }

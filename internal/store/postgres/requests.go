@@ -77,23 +77,22 @@ func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest
 		refs[i] = reqs[i].Grant.Ref()
 	}
 	var (
-		place                                 int
-		status, reason, trigger, cancelReason pgtype.Text
-		cancel, deleted, paused               bool
-		pausedUntil                           pgtype.Timestamptz
-		facts                                 = make([]ledger.BeginFacts, len(reqs))
-		runs                                  = make([]ledger.BeginRun, len(reqs))
+		place                   int
+		status, trigger         wordOrCode
+		cancelReason            pgtype.Text
+		cancel, deleted, paused bool
+		pausedUntil             pgtype.Timestamptz
+		facts                   = make([]ledger.BeginFacts, len(reqs))
+		runs                    = make([]ledger.BeginRun, len(reqs))
 	)
-	err := each(ctx, tx, []any{
-		&place, &status, &reason, &trigger, &cancel, &cancelReason, &deleted, &paused, &pausedUntil,
-	}, func() error {
+	err := each(ctx, tx, []any{&place, &status, &trigger, &cancel, &cancelReason, &deleted, &paused, &pausedUntil}, func() error {
 		var d decoding
 		f := &facts[place-1]
 		f.Deleted, f.Pause = deleted, schedule.Pause{Paused: paused, Until: d.time("paused_until", pausedUntil)}
-		if status.Valid {
+		if status.code != 0 {
 			f.Run = &runs[place-1]
 			*f.Run = ledger.BeginRun{
-				Status: schedule.Status(status.String), Reason: schedule.Reason(reason.String), Trigger: schedule.Trigger(trigger.String),
+				Status: decodeWord(&d, "status", status, schedule.StatusOf), Trigger: decodeWord(&d, "trigger", trigger, schedule.TriggerOf),
 				CancelRequested: cancel, CancelReason: schedule.Reason(cancelReason.String),
 			}
 		}
@@ -104,6 +103,9 @@ func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
+	if err := readEndedFacts(ctx, tx, reqs, facts); err != nil {
+		return nil, err
+	}
 	grants, err := readGrants(ctx, tx, refs)
 	if err != nil {
 		return nil, err
@@ -112,6 +114,43 @@ func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest
 		facts[i].Grant = grants[refs[i]]
 	}
 	return facts, nil
+}
+
+// readEndedFacts reads the runs that are not open: mostly none.
+func readEndedFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, facts []ledger.BeginFacts) error {
+	var missing []schedule.Key
+	for i := range facts {
+		if facts[i].Run == nil {
+			missing = append(missing, reqs[i].Key)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var (
+		raw                  []byte
+		status, trigger      wordOrCode
+		reason, cancelReason pgtype.Text
+		cancel               bool
+		ended                = make(map[schedule.Key]*ledger.BeginRun, len(missing))
+	)
+	err := each(ctx, tx, []any{&raw, &status, &reason, &trigger, &cancel, &cancelReason}, func() error {
+		var d decoding
+		ended[schedule.Key(raw)] = &ledger.BeginRun{
+			Status: decodeWord(&d, "status", status, schedule.StatusOf), Trigger: decodeWord(&d, "trigger", trigger, schedule.TriggerOf),
+			Reason: schedule.Reason(reason.String), CancelRequested: cancel, CancelReason: schedule.Reason(cancelReason.String),
+		}
+		return nil
+	}, sqlBeginReadEnded, keyBytes(missing))
+	if err != nil {
+		return fmt.Errorf("read ended runs: %w", err)
+	}
+	for i := range facts {
+		if facts[i].Run == nil {
+			facts[i].Run = ended[reqs[i].Key]
+		}
+	}
+	return nil
 }
 
 // recall reads what is remembered of the keys.

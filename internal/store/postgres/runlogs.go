@@ -19,8 +19,10 @@ func writeReport(ctx context.Context, tx pgx.Tx, key schedule.Key, r *schedule.R
 		if code.Valid {
 			code.Int32 = *r.ExitCode
 		}
-		if _, err := tx.Exec(ctx, sqlNoteReport, key[:], code, noneOrText(r.LogURL)); err != nil {
-			return fmt.Errorf("note the report: %w", err)
+		for _, statement := range []string{sqlNoteOpenReport, sqlNoteEndedReport} {
+			if _, err := tx.Exec(ctx, statement, key[:], code, noneOrText(r.LogURL)); err != nil {
+				return fmt.Errorf("note the report: %w", err)
+			}
 		}
 	}
 	if r.Output == "" {

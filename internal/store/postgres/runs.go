@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -30,14 +31,14 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			refusal = err
 			return err
 		}
-		if moved, err = writeRunChange(ctx, tx, key, &change); err != nil {
+		if moved, err = writeRunChange(ctx, tx, &input.Run, &change); err != nil {
 			return err
 		}
 		subject := key
 		if change.Insert != nil {
 			subject = change.Insert.Key
 		}
-		after, err = oneRun(ctx, tx, sqlGetRun, subject[:])
+		after, err = getRun(ctx, tx, subject)
 		return err
 	})
 	if refusal != nil {
@@ -58,7 +59,11 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 	if len(schedules) > 0 {
 		input.Schedule = &schedules[0]
 	}
-	if input.Run, err = oneRun(ctx, tx, sqlChangeRunLock, key[:]); err != nil {
+	input.Run, err = oneRun(ctx, tx, sqlLockOpenRun, key[:])
+	if errors.Is(err, schedule.ErrNotFound) {
+		input.Run, err = oneRun(ctx, tx, sqlGetEndedRun, key[:])
+	}
+	if err != nil {
 		return input, fmt.Errorf("lock run: %w", err)
 	}
 	ref := revision.Of(&input.Run)
@@ -75,25 +80,26 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 	if existing.IsZero() {
 		return input, nil
 	}
-	found, err := collectRuns(ctx, tx, sqlGetRun, existing[:])
-	if err != nil {
+	found, err := getRun(ctx, tx, existing)
+	switch {
+	case err == nil:
+		input.Existing = &found
+	case !errors.Is(err, schedule.ErrNotFound):
 		return input, fmt.Errorf("look up run %s: %w", existing, err)
-	}
-	if len(found) > 0 {
-		input.Existing = &found[0]
 	}
 	return input, nil
 }
 
-func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *schedule.RunChange) (moved bool, err error) {
+func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *schedule.RunChange) (moved bool, err error) {
+	key := run.Key
 	if change.Settle != nil {
 		settlement := *change.Settle
 		settlement.Key = key
-		keys, err := settleRound(ctx, tx, change.Now, []schedule.Settlement{settlement})
+		settled, _, err := settleAll(ctx, tx, change.Now, []schedule.Settlement{settlement})
 		if err != nil {
 			return false, err
 		}
-		moved = keys[key]
+		moved = settled[0]
 	}
 	if change.AskCancel != "" {
 		n, err := affect(ctx, tx, sqlAskCancel, key[:], change.Now, string(change.AskCancel))
@@ -103,9 +109,9 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 		moved = moved || n > 0
 	}
 	if change.Insert != nil {
-		n, err := affect(ctx, tx, sqlInsertRuns, runArgs([]schedule.Run{*change.Insert}, change.Now)...)
+		n, err := insertRuns(ctx, tx, []schedule.Run{*change.Insert}, change.Now)
 		if err != nil {
-			return false, fmt.Errorf("insert run: %w", err)
+			return false, err
 		}
 		moved = moved || n > 0
 	}
@@ -131,9 +137,9 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 	if !moved || !change.GivesWork() {
 		return moved, nil
 	}
-	concerned := []schedule.Key{key}
+	concerned := []string{run.OverlapKey}
 	if change.Insert != nil {
-		concerned = append(concerned, change.Insert.Key)
+		concerned = append(concerned, change.Insert.OverlapKey)
 	}
 	return true, wakeListeners(ctx, tx, concerned...)
 }
@@ -144,20 +150,32 @@ func noteLateReport(ctx context.Context, tx pgx.Tx, key schedule.Key, reported s
 	if reported == "" {
 		return true, nil
 	}
-	n, err := affect(ctx, tx, sqlNoteLateReport, key[:], schedule.LateReportBit(reported))
-	if err != nil {
-		return false, fmt.Errorf("note late report: %w", err)
+	noted := 0
+	for _, statement := range []string{sqlNoteEarlyReport, sqlNoteLateReport} {
+		n, err := affect(ctx, tx, statement, key[:], schedule.LateReportBit(reported))
+		if err != nil {
+			return false, fmt.Errorf("note late report: %w", err)
+		}
+		noted += n
 	}
-	return n == 1, nil
+	return noted == 1, nil
 }
 
 // GetRun is one run; schedule.ErrNotFound.
 func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
-	run, err := oneRun(ctx, s.pool, sqlGetRun, key[:])
+	run, err := getRun(ctx, s.pool, key)
 	if err != nil {
 		return nil, fmt.Errorf("get run %s: %w", key, err)
 	}
 	return &run, nil
+}
+
+func getRun(ctx context.Context, q querier, key schedule.Key) (schedule.Run, error) {
+	run, err := oneRun(ctx, q, sqlGetOpenRun, key[:])
+	if errors.Is(err, schedule.ErrNotFound) {
+		run, err = oneRun(ctx, q, sqlGetEndedRun, key[:])
+	}
+	return run, err
 }
 
 // LaunchAttempts are the last failed attempts to launch a run, oldest first;

@@ -196,8 +196,8 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 		return err
 	}
 	for now, runs := range runsByInstant(changes) {
-		if _, err := tx.Exec(ctx, sqlInsertRuns, runArgs(runs, now)...); err != nil {
-			return fmt.Errorf("insert runs: %w", err)
+		if _, err := insertRuns(ctx, tx, runs, now); err != nil {
+			return err
 		}
 	}
 	var events []schedule.Event
@@ -213,21 +213,21 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := giveWorkflows(ctx, tx, changes); err != nil {
 		return err
 	}
-	inserted := keysInserted(changes)
+	inserted := overlapKeysInserted(changes)
 	if len(inserted) == 0 {
 		return nil
 	}
 	return wakeListeners(ctx, tx, inserted...)
 }
 
-// keysInserted are the runs that may be there to launch earlier than a worker
+// overlapKeysInserted are those of runs that may be due earlier than their leader
 // knows. All else that changes of schedules bring is for the planner, which comes
 // at its tick.
-func keysInserted(changes []schedule.Change) []schedule.Key {
-	var keys []schedule.Key
+func overlapKeysInserted(changes []schedule.Change) []string {
+	var keys []string
 	for i := range changes {
 		for j := range changes[i].Runs {
-			keys = append(keys, changes[i].Runs[j].Key)
+			keys = append(keys, changes[i].Runs[j].OverlapKey)
 		}
 	}
 	return keys
@@ -321,14 +321,35 @@ func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known
 			return fmt.Errorf("drop planned runs: %w", err)
 		}
 	}
-	if len(ending) > 0 {
-		_, err := tx.Exec(ctx, sqlEndPlannedOf, column(ending, id),
-			column(ending, func(c *change) string { return string(c.EndDue.To) }),
-			column(ending, func(c *change) pgtype.Text { return noneOrText(c.EndDue.Reason) }),
-			column(ending, func(c *change) bool { return c.EndRest }),
-			column(ending, func(c *change) pgtype.Timestamptz { return pgtype.Timestamptz{Time: c.Now, Valid: true} }))
-		if err != nil {
-			return fmt.Errorf("end planned runs: %w", err)
+	if len(ending) == 0 {
+		return nil
+	}
+	rows, err := lockOpen(ctx, tx, sqlLockPlannedOf, column(ending, id))
+	if err != nil {
+		return err
+	}
+	return endPlannedRows(ctx, tx, rows, ending)
+}
+
+// endPlannedRows ends the planned runs of changed schedules, as each change says.
+func endPlannedRows(ctx context.Context, tx pgx.Tx, rows []*openRow, changes []schedule.Change) error {
+	of := make(map[string]*schedule.Change, len(changes))
+	for i := range changes {
+		of[changes[i].ScheduleID] = &changes[i]
+	}
+	ended := make(map[time.Time][]*openRow) // usually of one instant
+	for _, r := range rows {
+		c := of[r.ScheduleID]
+		if !c.EndRest && !r.Trigger.FromSpec() {
+			continue
+		}
+		if r.settle(&schedule.Settlement{Key: r.Key, To: c.EndDue.To, Reason: c.EndDue.Reason, CompletedAt: c.Now}, c.Now) {
+			ended[c.Now] = append(ended[c.Now], r)
+		}
+	}
+	for now, rows := range ended {
+		if err := endRuns(ctx, tx, rows, now); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -13,11 +13,11 @@ const sqlFence = `
 SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`
 
 // sqlWake reaches every Listen, once per transaction however often it is called,
-// with the first and the last bucket of the runs $1; without any it concerns all.
+// with the first and the last bucket of what changed; empty is all.
 // Commits that notify come one after the other in the whole cluster, each waiting
 // for the sync of the one before: what a term writes must not.
 const sqlWake = `
-SELECT pg_notify('carillon_wake', min(shard) || '-' || max(shard)) FROM schedule_runs WHERE idempotency_key = ANY($1::bytea[])`
+SELECT pg_notify('carillon_wake', $1)`
 
 const sqlListen = `LISTEN carillon_wake`
 

@@ -55,22 +55,15 @@ const unsettledKeys = `(SELECT e.idempotency_key FROM backfill_runs e WHERE e.ba
 
 const sqlBackfillDrop = `
 WITH changed AS (
-DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'
-RETURNING idempotency_key, shard
-)` + noteEnded
-
-const sqlBackfillEndPlanned = `
-WITH changed AS (
-UPDATE schedule_runs SET status = 'CANCELLED', reason = $2, waiting_since = NULL, completed_at = $3, updated_at = $3
-WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'
-RETURNING idempotency_key, shard
+DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2)
+RETURNING idempotency_key, bucket
 )` + noteEnded
 
 const sqlBackfillAskCancel = `
 WITH changed AS (
-UPDATE schedule_runs SET cancel_requested_at = $3, cancel_reason = $2, updated_at = $3
-WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND status IN ('LAUNCHING','ENQUEUED','STARTED')
-RETURNING idempotency_key, shard
+UPDATE open_runs SET cancel_requested_at = $3, cancel_reason = $2, due_at = least(due_at, $3), updated_at = $3
+WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3
+RETURNING idempotency_key, bucket
 )` + noteCancelled
 
 // sqlStandings says for each slot whether a run is open, has succeeded or has failed,

@@ -2,11 +2,11 @@ package postgres
 
 // Whatever changes a schedule or an open run notes it in changes, in the same
 // statement. A statement that changes runs collects them in a list named changed
-// (idempotency_key, shard) and continues with one of these. They write no row if
+// (idempotency_key, bucket) and continues with one of these. They write no row if
 // nothing changed. The kinds are those of schema/postgres/00027_changes.sql.
 const (
 	noteRuns = `
-INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(shard), max(shard), array_agg(idempotency_key), `
+INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), max(bucket), array_agg(idempotency_key), `
 
 	noteChanged   = noteRuns + `2 FROM changed HAVING count(*) > 0`
 	noteEnded     = noteRuns + `3 FROM changed HAVING count(*) > 0`
@@ -15,7 +15,7 @@ INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(shard), m
 	// noteInserted: what the planner inserts further ahead the leader loads when its
 	// time comes. Its window is ten seconds, and a plan takes ten seconds at most.
 	noteInserted = noteRuns + `2 FROM changed
-WHERE trigger NOT IN ('schedule','catchup') OR waiting_since IS NOT NULL OR fire_at <= $1::timestamptz + interval '30 seconds'
+WHERE trigger NOT IN (1, 2) OR state = 2 OR fire_at <= $1::timestamptz + interval '30 seconds'
 HAVING count(*) > 0`
 )
 
@@ -38,12 +38,12 @@ SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket 
 )
 
 const shardColumns = `
-r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.run_at, r.fire_at, r.status, r.waiting_since IS NOT NULL,
-r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.cancel_requested_at IS NOT NULL, r.shard`
+o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.cancel_requested_at IS NOT NULL, o.bucket`
 
 const sqlChangedRuns = `
-SELECT` + shardColumns + `
-FROM schedule_runs r WHERE r.idempotency_key = ANY($1::bytea[])`
+SELECT` + shardColumns + fromOpen + `
+WHERE o.idempotency_key = ANY($1::bytea[])`
 
 // sqlScheduleStates: a schedule without a row was deleted.
 const sqlScheduleStates = `
@@ -55,34 +55,26 @@ const sqlStoppedSchedules = sqlScheduleStates + `
 WHERE s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 
 const sqlPlannedOfSchedules = `
-SELECT` + shardColumns + `
-FROM unnest($1::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND r.status = 'PLANNED'
-WHERE CASE WHEN r.shard < $2 THEN false ELSE r.shard <= $3 END`
+SELECT` + shardColumns + fromOpen + `
+WHERE s.schedule_id = ANY($1::text[]) AND o.state IN (1, 2)
+	AND CASE WHEN o.bucket < $2 THEN false ELSE o.bucket <= $3 END`
 
 const sqlInFlight = `
-SELECT r.idempotency_key FROM schedule_runs r
-WHERE r.idempotency_key = ANY($1::bytea[]) AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')`
+SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.state = 3`
 
-// What a shard has open. Each kind of run is read through the index that has the
-// same condition.
+// What a shard has open: planned runs that fire in a window, and all others.
 const (
 	sqlOpenPosition = `
 SELECT ` + position + `, (SELECT l.seen_until FROM leaders l WHERE l.shard = $1)`
 
 	sqlOpenPlanned = `
-SELECT` + shardColumns + `
-FROM schedule_runs r
-WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at > $1 AND r.fire_at <= $2
-	AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END`
+SELECT` + shardColumns + fromOpen + `
+WHERE o.state = 1 AND o.due_at > $1 AND o.due_at <= $2
+	AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END`
 
-	sqlOpenOthers = openSelect + `r.exclusive AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')` + openBuckets + `
-UNION ALL` + openSelect + `NOT r.exclusive AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')` + openBuckets + `
-UNION ALL` + openSelect + `upper(r.status) = 'PLANNED' AND r.waiting_since IS NOT NULL` + openBuckets
-
-	openSelect = `
-SELECT` + shardColumns + `
-FROM schedule_runs r WHERE `
-	openBuckets = ` AND CASE WHEN r.shard < $1 THEN false ELSE r.shard <= $2 END`
+	sqlOpenOthers = `
+SELECT` + shardColumns + fromOpen + `
+WHERE o.state IN (2, 3) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
 )
 
 // sqlPruneChanges keeps what a reader may still need: ends for one minute, other

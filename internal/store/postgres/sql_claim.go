@@ -1,33 +1,26 @@
 package postgres
 
-// ours is what of the runs is in the term's buckets; see sqlPlanDue.
-const ours = `CASE WHEN r.shard < $5 THEN false ELSE r.shard <= $6 END`
-
-// What a claim writes. Wherever rows come by key, the status is compared in a form
-// that matches no partial index: where statistics lag behind a burst, those look
-// empty, and cheaper than the primary key.
-
-const sqlClaimEnd = endRuns
+// What a claim writes. Rows come by key; the state says which verdicts still hold.
 
 const sqlClaimWait = `
-UPDATE schedule_runs r SET waiting_since = $1, updated_at = $1
-WHERE r.idempotency_key = ANY($2::bytea[]) AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL`
+UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
+WHERE o.idempotency_key = ANY($2::bytea[]) AND o.state = 1`
 
 const sqlClaimCancel = `
-UPDATE schedule_runs r SET cancel_requested_at = $1, cancel_reason = u.reason, updated_at = $1
-FROM unnest($2::bytea[], $3::text[]) AS u(key, reason)
-WHERE r.idempotency_key = u.key AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED') AND r.cancel_requested_at IS NULL
-RETURNING` + runColumns
+UPDATE open_runs o SET cancel_requested_at = $1, cancel_reason = u.reason, due_at = least(o.due_at, $1), updated_at = $1
+FROM unnest($2::bytea[], $3::text[], $4::text[]) AS u(key, schedule_id, reason)
+WHERE o.idempotency_key = u.key AND o.state = 3 AND o.cancel_requested_at IS NULL
+RETURNING o.idempotency_key, u.schedule_id,` + openColumnsAfterSchedule
 
 // sqlClaim: since the run was judged, a plan may have moved its fire_at, and an edit
 // may have put the run of another revision under its key.
 const sqlClaim = `
-UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1,
-	claimed_at = coalesce(r.claimed_at, $2), claimed_until = $3, timeout_at = u.timeout_at,
+UPDATE open_runs o SET state = 3, status = 2, exclusive_flight = o.policy <> 1, epoch = $1,
+	claimed_at = coalesce(o.claimed_at, $2), send_after = $3, timeout_at = u.timeout_at, due_at = u.timeout_at,
 	waiting_since = NULL, updated_at = $2
-FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[]) AS u(key, timeout_at, revision)
-WHERE r.idempotency_key = u.key AND r.revision = u.revision AND r.status || '' = 'PLANNED' AND r.fire_at <= $7
-RETURNING` + runColumns
+FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[]) AS u(key, timeout_at, revision, schedule_id)
+WHERE o.idempotency_key = u.key AND o.revision = u.revision AND o.state IN (1, 2) AND o.fire_at <= $8
+RETURNING o.idempotency_key, u.schedule_id,` + openColumnsAfterSchedule
 
 const sqlClaimSeen = `
 UPDATE leaders SET seen_until = greatest(seen_until, $4)
@@ -36,8 +29,8 @@ WHERE shard = $1 AND holder = $2 AND epoch = $3`
 // sqlClaimLock locks the runs on which their verdicts can be written, and passes over
 // those that others have locked.
 const sqlClaimLock = `
-SELECT r.idempotency_key
-FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS u(key, revision, verdict) JOIN schedule_runs r ON r.idempotency_key = u.key
-WHERE CASE WHEN u.verdict = 'cancel' THEN r.status IN ('LAUNCHING','ENQUEUED','STARTED') AND r.cancel_requested_at IS NULL
-	ELSE r.status = 'PLANNED' AND r.revision = u.revision AND (u.verdict <> 'wait' OR r.waiting_since IS NULL) END
-ORDER BY r.idempotency_key FOR UPDATE OF r SKIP LOCKED`
+SELECT o.idempotency_key
+FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS u(key, revision, verdict) JOIN open_runs o ON o.idempotency_key = u.key
+WHERE CASE WHEN u.verdict = 'cancel' THEN o.state = 3 AND o.cancel_requested_at IS NULL
+	ELSE o.state IN (1, 2) AND o.revision = u.revision AND (u.verdict <> 'wait' OR o.state = 1) END
+ORDER BY o.idempotency_key FOR UPDATE OF o SKIP LOCKED`

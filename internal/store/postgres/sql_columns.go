@@ -37,7 +37,7 @@ e.created_at, e.recorded_at AS updated_at`
 	identityColumns      = ownerColumns + `, r.exit_code, r.log_url`
 	openIdentityColumns  = ownerColumns + `, o.exit_code, o.log_url`
 	endedIdentityColumns = ownerColumns + `, e.exit_code, e.log_url`
-	ownerColumns      = `, d.user_id, d.workflow_id, d.version`
+	ownerColumns         = `, d.user_id, d.workflow_id, d.version`
 
 	joinRevision = `
 LEFT JOIN schedule_revisions d ON d.schedule_id = r.schedule_id AND d.revision = r.revision`

@@ -10,7 +10,7 @@ package postgres
 // with parameters a generic plan believes that it leaves one row in 200, where
 // it leaves all of them if nothing is sharded.
 const sqlPlanDue = `
-SELECT` + planColumns + `
+SELECT` + planColumns + `, s.planned_until
 FROM schedules s
 WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 	AND (NOT s.paused OR s.paused_until <= $2)
@@ -18,16 +18,13 @@ WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 ORDER BY s.plan_at LIMIT $3
 FOR NO KEY UPDATE SKIP LOCKED`
 
-// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not
-// give. Late rows are at the very beginning of schedule_runs_due. What is in
-// quarantine is left alone until its plan_at. The bucket is the schedule's: its
-// rows may be of another, from before an edit. Their ids are an array, which is
-// made first: of a join, with statistics from before a herd, Postgres has walked
-// through all schedules, to ask of each whether it has a late row.
+// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not give. Late
+// rows are at the beginning of open_runs_due. A schedule in quarantine waits for its
+// plan_at. The bucket is the schedule's: its rows may be of another, from before an edit.
 const sqlPlanLateOwners = `
-SELECT` + planColumns + `
+SELECT` + planColumns + `, s.planned_until
 FROM schedules s
-WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT r.schedule_id FROM schedule_runs r WHERE ` + late + `))
+WHERE s.sid = ANY (ARRAY(SELECT DISTINCT o.sid FROM open_runs o WHERE ` + late + `))
 	AND s.schedule_id <> ALL($4::text[])
 	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $3)
 	AND (s.plan_failures = 0 OR s.plan_at <= $3)
@@ -39,57 +36,31 @@ FOR NO KEY UPDATE SKIP LOCKED`
 // not seen in time. $1 = now - grace, $2 = seen_until of each shard. The row may be of
 // another shard than its schedule, from before an edit. Its shard follows from its
 // bucket: see schedule.Term.Buckets. The least of all is for the index.
-const late = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $1 AND r.run_at < $1 AND r.trigger = 'schedule'
-	AND r.fire_at > (SELECT min(seen_until) FROM unnest($2::timestamptz[]) AS u(seen_until))
-	AND r.fire_at > ($2::timestamptz[])[1 + r.shard * cardinality($2::timestamptz[]) / 1024]`
+const late = `o.state = 1 AND o.due_at < $1 AND o.run_at < $1 AND o.trigger = 1
+	AND o.due_at > (SELECT min(seen_until) FROM unnest($2::timestamptz[]) AS u(seen_until))
+	AND o.due_at > ($2::timestamptz[])[1 + o.bucket * cardinality($2::timestamptz[]) / 1024]`
 
 // sqlSeenUntil: a shard without a row was never led.
 const sqlSeenUntil = `
 SELECT l.shard, coalesce(l.seen_until, '-infinity') FROM leaders l WHERE l.shard BETWEEN $1 AND $2`
 
-// sqlPlanLateRuns: OFFSET 0 keeps the planner from schedule_runs_due, which has all
-// that is late of all schedules: it would read that for each of them.
 const sqlPlanLateRuns = `
-SELECT` + runColumns + `
-FROM unnest($3::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs p WHERE p.schedule_id = u.schedule_id AND p.status = 'PLANNED' OFFSET 0) r
-WHERE ` + late + `
-ORDER BY r.run_at, r.idempotency_key`
+SELECT` + openColumns + fromOpen + `
+WHERE s.schedule_id = ANY($3::text[]) AND ` + late + `
+ORDER BY o.run_at, o.idempotency_key`
 
 // sqlPlanned are the slots since the beginning of an open backlog that have a row.
-const sqlPlanned = `
-SELECT s.schedule_id, r.run_at
-FROM schedules s JOIN schedule_runs r ON r.schedule_id = s.schedule_id AND r.run_at >= s.backlog_from
-	AND (s.next_run_at IS NULL OR r.run_at < s.next_run_at)
-WHERE s.schedule_id = ANY ($1::text[]) AND s.backlog_from IS NOT NULL AND r.trigger IN ('schedule', 'catchup')
+const (
+	sqlPlanned = `
+SELECT s.schedule_id, r.run_at FROM schedules s CROSS JOIN LATERAL (
+	SELECT r.run_at FROM open_runs r` + sinceBacklog + `
+	UNION ALL
+	SELECT r.run_at FROM ended_runs r` + sinceBacklog + `) r
+WHERE s.schedule_id = ANY ($1::text[]) AND s.backlog_from IS NOT NULL
 ORDER BY s.schedule_id, r.run_at`
 
-// sqlInsertRuns: 19 arrays, no query per row. Of 1,000 rows a key that is there
-// already is left as it is. sqlInsertNewRuns fails on one: it need not look for
-// each key before it enters it.
-const (
-	sqlInsertRuns    = insertRuns + ` ON CONFLICT (idempotency_key) DO NOTHING` + inserted
-	sqlInsertNewRuns = insertRuns + inserted
-
-	inserted = `
-RETURNING idempotency_key, shard, trigger, waiting_since, fire_at
-), noted AS (` + noteInserted + `)
-SELECT FROM changed`
-
-	insertRuns = `
-WITH changed AS (
-INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger,
-	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, created_at, updated_at, shard)
-SELECT key, schedule_id, revision, run_at, fire_at, 'PLANNED', trigger,
-	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, coalesce(created_at, $1), $1, shard
-FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[], $6::timestamptz[], $7::text[],
-	$8::text[], $9::text[], $10::boolean[], $11::bigint[], $12::timestamptz[], $13::timestamptz[],
-	$14::integer[], $15::bytea[], $16::text[], $17::integer[], $18::text[], $19::timestamptz[], $20::integer[])
-	AS u(key, schedule_id, revision, run_at, fire_at, trigger,
-	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, created_at, shard)`
+	sinceBacklog = `
+	WHERE r.sid = s.sid AND r.run_at >= s.backlog_from AND (s.next_run_at IS NULL OR r.run_at < s.next_run_at) AND r.trigger IN (1, 2)`
 )
 
 // sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the
@@ -99,13 +70,14 @@ WITH planned AS (
 UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
 	backlog_from = u.backlog_from, backlog_until = u.backlog_until,
 	backlog_revision = u.backlog_revision, backlog_at = u.backlog_at, plan_failures = 0,
+	planned_until = greatest(s.planned_until, u.planned_until),
 	paused = s.paused AND NOT u.end_pause,
 	pause_note = CASE WHEN NOT u.end_pause THEN s.pause_note END,
 	paused_by = CASE WHEN NOT u.end_pause THEN s.paused_by END,
 	paused_until = CASE WHEN NOT u.end_pause THEN s.paused_until END
 FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
-	$6::bigint[], $7::timestamptz[], $8::boolean[])
-	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause)
+	$6::bigint[], $7::timestamptz[], $8::boolean[], $9::timestamptz[])
+	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause, planned_until)
 WHERE s.schedule_id = u.schedule_id
 RETURNING s.schedule_id, s.shard, u.end_pause
 )
@@ -120,26 +92,11 @@ WHERE s.schedule_id = u.schedule_id`
 // sqlPlanFire lets late rows fire after all.
 const sqlPlanFire = `
 WITH changed AS (
-UPDATE schedule_runs r SET fire_at = u.fire_at, trigger = u.trigger, judged_at = $1, updated_at = $1
-FROM unnest($2::bytea[], $3::timestamptz[], $4::text[]) AS u(key, fire_at, trigger)
-WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL
-RETURNING r.idempotency_key, r.shard
+UPDATE open_runs o SET fire_at = u.fire_at, due_at = u.fire_at, trigger = u.trigger, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[], $4::smallint[]) AS u(key, fire_at, trigger)
+WHERE o.idempotency_key = u.key AND o.state = 1
+RETURNING o.idempotency_key, o.bucket
 )` + noteChanged
-
-// sqlPlanEnd ends late rows.
-const (
-	sqlPlanEnd = `
-WITH changed AS (` + endRuns + `, r.shard
-), noted AS (` + noteEnded + `)
-SELECT idempotency_key, schedule_id, run_at FROM changed`
-
-	endRuns = `
-UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, error_message = u.error_message,
-	waiting_since = NULL, completed_at = $1, updated_at = $1
-FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
-WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED'
-RETURNING r.idempotency_key, r.schedule_id, r.run_at`
-)
 
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
 // part to an index; for IN a generic plan reads the whole table.

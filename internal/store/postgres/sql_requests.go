@@ -6,13 +6,19 @@ e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.creat
 
 // sqlBeginRead: two lookups by primary key for each of the keys. It locks
 // nothing: a pause or cancel after this snapshot finds the key recorded, and a
-// check is valid for one second.
-const sqlBeginRead = `
-SELECT u.place, r.status, r.reason, r.trigger, r.cancel_requested_at IS NOT NULL, r.cancel_reason,
+// check is valid for one second. History is read for keys that are not open.
+const (
+	sqlBeginRead = `
+SELECT u.place, o.status, o.trigger, o.cancel_requested_at IS NOT NULL, o.cancel_reason,
 	s.deleted_at IS NOT NULL, coalesce(s.paused, false), s.paused_until
 FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS u(key, schedule_id, place)
-LEFT JOIN schedule_runs r ON r.idempotency_key = u.key
+LEFT JOIN open_runs o ON o.idempotency_key = u.key
 LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
+
+	sqlBeginReadEnded = `
+SELECT e.idempotency_key, e.status, e.reason, e.trigger, e.cancel_requested_at IS NOT NULL, e.cancel_reason
+FROM ended_runs e WHERE e.idempotency_key = ANY($1::bytea[])`
+)
 
 const sqlBeginRecall = `
 SELECT ` + requestColumns + `

@@ -1,8 +1,15 @@
 package postgres
 
-const sqlNoteReport = `
-UPDATE schedule_runs SET exit_code = COALESCE($2::integer, exit_code), log_url = COALESCE($3::text, log_url)
-WHERE idempotency_key = $1 AND status IN ('STARTED','SUCCESS','FAILED','CANCELLED')`
+// What a report says of a run that has started or is over.
+const (
+	sqlNoteOpenReport = `
+UPDATE open_runs SET` + reported + ` WHERE idempotency_key = $1 AND status = 4`
+
+	sqlNoteEndedReport = `
+UPDATE ended_runs SET` + reported + ` WHERE idempotency_key = $1 AND status IN (5, 6, 8)`
+
+	reported = ` exit_code = coalesce($2::integer, exit_code), log_url = coalesce($3::text, log_url)`
+)
 
 // The number comes before the deletion: a reader that has the part that goes
 // must find the new one behind it.

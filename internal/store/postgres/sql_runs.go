@@ -1,37 +1,48 @@
 package postgres
 
-const sqlGetRun = `
-SELECT` + runColumns + identityColumns + `
-FROM schedule_runs r` + joinRevision + `
-WHERE r.idempotency_key = $1`
+// One run by its key: first among those that are open, then in history. In this order
+// a run that ends in between is found.
+const (
+	sqlGetOpenRun = `
+SELECT` + openColumns + openIdentityColumns + fromOpen + joinOpenRevision + `
+WHERE o.idempotency_key = $1`
+
+	sqlLockOpenRun = sqlGetOpenRun + `
+FOR UPDATE OF o`
+
+	sqlGetEndedRun = `
+SELECT` + endedColumns + endedIdentityColumns + fromEnded + joinEndedRevision + `
+WHERE e.idempotency_key = $1`
+)
 
 const sqlLaunchAttempts = `
-SELECT r.attempt_log::text FROM schedule_runs r WHERE r.idempotency_key = $1`
+SELECT coalesce((SELECT o.attempt_log FROM open_runs o WHERE o.idempotency_key = $1),
+	(SELECT e.attempt_log FROM ended_runs e WHERE e.idempotency_key = $1))::text`
 
 // sqlChangeRunSchedule locks the run's schedule before the run. Not FOR UPDATE:
 // reports come in thousands and must not hold up claims, which only share it.
 const sqlChangeRunSchedule = `
 SELECT` + scheduleColumns + `
-FROM schedules s WHERE s.schedule_id = (SELECT schedule_id FROM schedule_runs WHERE idempotency_key = $1)
+FROM schedules s WHERE s.sid = coalesce(
+	(SELECT o.sid FROM open_runs o WHERE o.idempotency_key = $1),
+	(SELECT e.sid FROM ended_runs e WHERE e.idempotency_key = $1))
 FOR NO KEY UPDATE`
 
-const sqlChangeRunLock = `
-SELECT` + runColumns + identityColumns + `
-FROM schedule_runs r` + joinRevision + `
-WHERE r.idempotency_key = $1
-FOR UPDATE OF r`
+// A late report leaves updated_at: the run has not changed for those who watch.
+const (
+	sqlNoteLateReport = `
+UPDATE ended_runs SET late_reports = coalesce(late_reports, 0) | $2::integer
+WHERE idempotency_key = $1 AND coalesce(late_reports, 0) & $2::integer = 0`
 
-// sqlNoteLateReport leaves updated_at: the run has not changed for those who watch.
-const sqlNoteLateReport = `
-UPDATE schedule_runs SET late_reports = COALESCE(late_reports, 0) | $2::integer
-WHERE idempotency_key = $1 AND COALESCE(late_reports, 0) & $2::integer = 0
-	AND status IN ('PLANNED','SUCCESS','FAILED','SKIPPED','CANCELLED')`
+	sqlNoteEarlyReport = `
+UPDATE open_runs SET late_reports = coalesce(late_reports, 0) | $2::integer
+WHERE idempotency_key = $1 AND state IN (1, 2) AND coalesce(late_reports, 0) & $2::integer = 0`
+)
 
 const sqlAskCancel = `
 WITH changed AS (
-UPDATE schedule_runs SET cancel_requested_at = $2, cancel_reason = $3, updated_at = $2
-WHERE idempotency_key = $1 AND cancel_requested_at IS NULL
-	AND status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')
-RETURNING idempotency_key, shard
+UPDATE open_runs SET cancel_requested_at = $2, cancel_reason = $3, due_at = least(due_at, $2), updated_at = $2
+WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND state = 3
+RETURNING idempotency_key, bucket
 ), noted AS (` + noteCancelled + `)
 SELECT FROM changed`

@@ -91,11 +91,9 @@ SELECT s.schedule_id FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
 
 const sqlCountInFlight = `
 SELECT overlap_key, count(*) FROM (
-	SELECT overlap_key FROM schedule_runs
-	WHERE overlap_key = ANY($1::text[]) AND exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+	SELECT overlap_key FROM open_runs WHERE overlap_key = ANY($1::text[]) AND exclusive_flight
 	UNION ALL
-	SELECT overlap_key FROM schedule_runs
-	WHERE overlap_key = ANY($1::text[]) AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')) r
+	SELECT overlap_key FROM open_runs WHERE overlap_key = ANY($1::text[]) AND state IN (2, 3) AND NOT exclusive_flight AND state = 3) r
 GROUP BY overlap_key`
 
 // sqlInsertSchedules waits for another transaction that has inserted one of the
@@ -157,18 +155,9 @@ SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::integ
 ON CONFLICT (schedule_id, revision) DO NOTHING`
 
 const sqlDropPlanned = `
-DELETE FROM schedule_runs r USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after)
-WHERE r.schedule_id = u.schedule_id AND r.run_at > u.after
-	AND r.status = 'PLANNED' AND r.trigger IN ('schedule','catchup')`
-
-const sqlEndPlannedOf = `
-WITH changed AS (
-UPDATE schedule_runs r SET status = u.status, reason = u.reason, waiting_since = NULL,
-	completed_at = u.now, updated_at = u.now
-FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS u(schedule_id, status, reason, rest, now)
-WHERE r.schedule_id = u.schedule_id AND r.status = 'PLANNED' AND (u.rest OR r.trigger IN ('schedule','catchup'))
-RETURNING r.idempotency_key, r.shard
-)` + noteEnded
+DELETE FROM open_runs o USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after), schedules s
+WHERE s.schedule_id = u.schedule_id AND o.sid = s.sid AND o.run_at > u.after
+	AND o.state IN (1, 2) AND o.trigger IN (1, 2)`
 
 const sqlInsertEvents = `
 INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)

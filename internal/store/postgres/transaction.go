@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,17 +44,24 @@ var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
 const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
-// transact runs fn in a transaction, and again after a deadlock, a lock timeout
-// or errAgain.
+// transact runs fn in a transaction, and again after a deadlock, a lock timeout, a
+// refusal of history or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return s.transactWith(ctx, steady, fn)
 }
 
 func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
-	tried := 0
+	tried, refused := 0, false
 	return backoff.Retry(ctx, backoff.Delays{First: firstGap, Last: lastGap}, func() error {
 		tried++
-		return s.onceWith(ctx, options, fn)
+		err := s.onceWith(ctx, options, func(tx pgx.Tx) error {
+			if refused {
+				tx = oneByOne{tx, s.log}
+			}
+			return fn(tx)
+		})
+		refused = refused || nthTaken(err)
+		return err
 	}, func(err error) bool { return tried < tries && transient(err) })
 }
 
@@ -100,7 +108,14 @@ func transient(err error) bool {
 	case stateSerializationFailure, stateDeadlock, stateLockTimeout:
 		return true
 	}
-	return errors.Is(err, errAgain) || pgconn.SafeToRetry(err)
+	return errors.Is(err, errAgain) || nthTaken(err) || pgconn.SafeToRetry(err)
+}
+
+// nthTaken reports whether history refused a run: another one of its slot has its nth.
+// The name of the index is the partition's.
+func nthTaken(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == stateUniqueViolation && strings.HasPrefix(refused.TableName, "ended_runs")
 }
 
 // violates says whether err is a violation of the named unique index.
@@ -111,7 +126,7 @@ func violates(err error, index string) bool {
 
 // The keys of runs and of requests to execute them.
 const (
-	runsKey     = "schedule_runs_pkey"
+	runsKey     = "open_runs_pkey"
 	requestsKey = "execution_requests_pkey"
 )
 

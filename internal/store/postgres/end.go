@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// endRuns moves runs from open_runs to ended_runs, as they are after the rule that ended
+// them, and notes them for the leader. All ends go through it or endUnnoted.
+func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+	return endAll(ctx, tx, rows, now, true)
+}
+
+// endUnnoted is endRuns for ends that a claim writes: the leader knows them.
+func endUnnoted(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+	return endAll(ctx, tx, rows, now, false)
+}
+
+func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if one, ok := tx.(oneByOne); ok {
+		return one.end(ctx, rows, now, note)
+	}
+	if err := endTogether(ctx, tx, rows, now, note); err != nil {
+		return err
+	}
+	return noteFailed(ctx, tx, rows)
+}
+
+func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
+	n, err := affect(ctx, tx, sqlEnd, append([]any{
+		now, note, column(rows, rowKey),
+		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).Reason) }),
+		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).CompletedAt) }),
+	}, outcomeArgs(rows)...)...)
+	if err == nil && n != len(rows) {
+		err = fmt.Errorf("%d of %d locked rows were there", n, len(rows))
+	}
+	if err != nil {
+		return fmt.Errorf("end runs: %w", err)
+	}
+	return nil
+}
+
+// oneByOne is a transaction that is repeated because history refused a run: it has a run
+// of the slot with the same nth. Each run then ends under its own savepoint.
+type oneByOne struct {
+	pgx.Tx
+	log *slog.Logger
+}
+
+func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note bool) error {
+	var ended []*openRow
+	for _, r := range rows {
+		there, err := tx.endOne(ctx, r, now, note)
+		if err != nil {
+			return err
+		}
+		if there { // what was written first stays
+			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			continue
+		}
+		ended = append(ended, r)
+	}
+	return noteFailed(ctx, tx, ended)
+}
+
+// endOne ends a run. there: history has it already, and it only leaves open_runs.
+func (tx oneByOne) endOne(ctx context.Context, r *openRow, now time.Time, note bool) (there bool, err error) {
+	end := func() error {
+		return pgx.BeginFunc(ctx, tx.Tx, func(savepoint pgx.Tx) error { return endTogether(ctx, savepoint, []*openRow{r}, now, note) })
+	}
+	if err = end(); !nthTaken(err) {
+		return false, err
+	}
+	if err := tx.QueryRow(ctx, sqlEndedTwice, r.Key[:]).Scan(&there); err != nil {
+		return false, fmt.Errorf("look for run %s in history: %w", r.Key, err)
+	}
+	if there {
+		_, err := tx.Exec(ctx, sqlDropEnded, keyBytes([]schedule.Key{r.Key}))
+		return true, err
+	}
+	if _, err := tx.Exec(ctx, sqlNextNth, r.Key[:]); err != nil {
+		return false, fmt.Errorf("give run %s another number: %w", r.Key, err)
+	}
+	return false, end()
+}

@@ -1,0 +1,53 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// insertRuns enters planned runs and returns how many are new. It drops those that
+// history has. A run under its slot's own key raises planned_until, so that the planner
+// looks it up.
+func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
+	if len(runs) == 0 {
+		return 0, nil
+	}
+	type run = schedule.Run
+	var own []run
+	for i := range runs {
+		if ledger.Nth(&runs[i]) == 0 {
+			own = append(own, runs[i])
+		}
+	}
+	if len(own) > 0 {
+		_, err := tx.Exec(ctx, sqlRaisePlannedUntil,
+			column(own, func(r *run) string { return r.ScheduleID }), column(own, func(r *run) time.Time { return r.RunAt }))
+		if err != nil {
+			return 0, fmt.Errorf("raise planned_until: %w", err)
+		}
+	}
+	if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(runs, now)...); err != nil {
+		return 0, fmt.Errorf("insert runs: %w", err)
+	}
+	gone, err := dropEnded(ctx, tx, runs)
+	return inserted - gone, err
+}
+
+// dropEnded removes the inserted runs that history has. It comes in a later statement
+// than the insert, because a run can end in between.
+func dropEnded(ctx context.Context, tx pgx.Tx, runs []schedule.Run) (gone int, err error) {
+	if len(runs) == 0 {
+		return 0, nil
+	}
+	err = tx.QueryRow(ctx, sqlDropInserted, column(runs, func(r *schedule.Run) []byte { return r.Key[:] })).Scan(&gone)
+	if err != nil {
+		return 0, fmt.Errorf("drop runs that have ended: %w", err)
+	}
+	return gone, nil
+}

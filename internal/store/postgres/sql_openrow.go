@@ -1,0 +1,46 @@
+package postgres
+
+// Statements that lock rows of open_runs, in the order of their keys where they wait.
+const (
+	lockOpenRuns = `
+SELECT` + openColumns + `, o.attempt_log::text,` + requestColumns + fromOpen + `
+LEFT JOIN execution_requests e ON e.idempotency_key = o.idempotency_key
+WHERE `
+	byKey = `
+ORDER BY o.idempotency_key FOR UPDATE OF o`
+
+	sqlLockKeys = lockOpenRuns + `o.idempotency_key = ANY($1::bytea[])` + byKey
+
+	// sqlLockPlannedOf are the planned runs of schedules.
+	sqlLockPlannedOf = lockOpenRuns + `s.schedule_id = ANY($1::text[]) AND o.state IN (1, 2)` + byKey
+
+	sqlLockPlannedOfBackfill = lockOpenRuns + `o.idempotency_key IN ` + unsettledKeys + ` AND o.state IN (1, 2)` + byKey
+
+	// sqlLockDue are runs in flight that a sweep must look at, the oldest due_at first.
+	// Rows that others have locked wait for the next sweep.
+	sqlLockDue = lockOpenRuns + `o.state = 3 AND o.due_at <= $1 AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END
+ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+)
+
+// sqlPostpone leaves updated_at: nothing that anybody watches has changed.
+const sqlPostpone = `
+UPDATE open_runs o SET due_at = coalesce(u.due_at, 'infinity')
+FROM unnest($1::bytea[], $2::timestamptz[]) AS u(key, due_at)
+WHERE o.idempotency_key = u.key AND o.state = 3`
+
+// sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
+// stays, and no index changes.
+const sqlWriteOpen = `
+UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at), send_after = u.send_after,
+	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message,
+	launched_at = u.launched_at, started_at = u.started_at, timeout_at = u.timeout_at,
+	deliveries = u.deliveries, failed_attempts = u.failed_attempts, attempt_log = u.attempt_log::jsonb, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[],
+	$5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
+	$10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::integer[], $15::text[])
+	AS u(key, due_at, send_after, ` + outcomeColumns + `)
+WHERE o.idempotency_key = u.key AND o.state = 3`
+
+// outcomeColumns are as outcomeArgs binds them.
+const outcomeColumns = `status, run_id, trace_id, error_code, error_message,
+	launched_at, started_at, timeout_at, deliveries, failed_attempts, attempt_log`
