@@ -238,7 +238,7 @@ func writeBackfillChange(ctx context.Context, t tx, ref schedule.BackfillRef, c 
 	}
 	if c.EndPlanned != "" {
 		end := schedule.Settlement{To: schedule.StatusCancelled, Reason: c.EndPlanned, CompletedAt: c.Now}
-		if err := endBy(ctx, t, end, c.Now, sqlBackfillPlanned, ref.BackfillID); err != nil {
+		if err := endBy(ctx, t, end, c.Now, sqlPlannedOfBackfill, ref.BackfillID); err != nil {
 			return fmt.Errorf("end planned runs: %w", err)
 		}
 	}

@@ -85,7 +85,7 @@ func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added 
 }
 
 func isInHistory(ctx context.Context, t tx, r *openRow) (there bool, err error) {
-	err = t.query(ctx, sqlIsEnded, func(scan scan) error { return scan(&there) }, keyArg(r.Key), r.RunAt.UnixMicro(), int64(r.SID))
+	err = t.query(ctx, sqlEndedTwice, func(scan scan) error { return scan(&there) }, keyArg(r.Key), r.RunAt.UnixMicro(), int64(r.SID))
 	if err != nil {
 		return false, fmt.Errorf("look for run %s in history: %w", r.Key, err)
 	}

@@ -28,7 +28,7 @@ func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (
 	}
 	for id, until := range lastSlots(runs) {
 		if n := schedules[id]; n.plannedUntil.Before(until) {
-			if _, err := t.exec(ctx, sqlRaisePlanned, int64(n.sid), until.UnixMicro()); err != nil {
+			if _, err := t.exec(ctx, sqlRaisePlannedUntil, int64(n.sid), until.UnixMicro()); err != nil {
 				return 0, fmt.Errorf("note how far %s is planned: %w", id, err)
 			}
 		}

@@ -81,7 +81,7 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 
 // update writes what can change of a run that stays open.
 func (r *openRow) update(ctx context.Context, t tx) error {
-	n, err := t.exec(ctx, sqlUpdateOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
+	n, err := t.exec(ctx, sqlWriteOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
 		micros(r.ClaimedUntil), micros(r.LaunchedAt), micros(r.StartedAt), micros(r.TimeoutAt), word(r.RunID), word(r.TraceID),
 		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), r.UpdatedAt.UnixMicro())
 	if err != nil {

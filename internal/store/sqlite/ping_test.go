@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -219,50 +218,5 @@ func TestAFileThatCannotBeLookedAtIsNotCalledRemoved(t *testing.T) {
 	}
 	if err := errors.Join(os.Remove(dir), os.Rename(dir+".moved", dir)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestTheMigrationTakesTheBucketFromASchedule(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../../schema/sqlite/00002_leaders.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fill := regexp.MustCompile(`(?s)UPDATE schedule_runs SET shard.*?;`).FindString(string(text))
-	path := filepath.Join(t.TempDir(), "carillon.db")
-	s := open(t, path, sqlite.Options{})
-	now := s.Now()
-	old, edited := everySecond("old", now), everySecond("edited", now)
-	runs := []schedule.Run{slotOf(&old, now), slotOf(&edited, now)}
-	create(t, s, old)
-	create(t, s, edited)
-	err = s.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{"edited", "old"}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-		edited.OverlapKey = old.OverlapKey // its run is of the key before
-		return []schedule.Change{
-			{ScheduleID: "old", Runs: runs[:1], Now: now}, {ScheduleID: "edited", Row: &edited, Runs: runs[1:], Now: now},
-		}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := beside(t, path)
-	for step, want := range []map[string]string{
-		{"old": runs[0].OverlapKey, "edited": runs[1].OverlapKey},
-		{"old": runs[0].OverlapKey, "edited": edited.QualifiedOverlapKey()}, // the nearest there is
-	} {
-		for id, key := range want {
-			var got int
-			if err := db.QueryRowContext(t.Context(), `SELECT shard FROM schedule_runs WHERE schedule_id = ?`, id).Scan(&got); err != nil {
-				t.Fatal(err)
-			}
-			if want := schedule.Bucket(key); got != want {
-				t.Errorf("step %d: the run of %s is in bucket %d, want %d", step, id, got, want)
-			}
-		}
-		for _, statement := range []string{`UPDATE schedule_runs SET shard = -1`, fill} {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }

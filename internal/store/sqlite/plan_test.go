@@ -65,7 +65,7 @@ func firesByRow(t *testing.T, path string) (at []int64) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), `SELECT fire_at FROM schedule_runs ORDER BY rowid`)
+	rows, err := db.QueryContext(t.Context(), `SELECT fire_at FROM open_runs ORDER BY rowid`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +81,4 @@ func firesByRow(t *testing.T, path string) (at []int64) {
 		t.Fatal(err)
 	}
 	return at
-}
-
-// Of a schedule whose history is long nothing of it is read to end what is due
-// where nothing is.
-func TestWhereNothingIsPlannedNoHistoryIsLookedThrough(t *testing.T) {
-	t.Parallel()
-	var from int64
-	firstDue := statements(t)["firstDue"]
-	if err := migratedDB(t).QueryRowContext(t.Context(), "SELECT "+firstDue).Scan(&from); err != nil || from < noon.AddDate(1000, 0, 0).UnixMicro() {
-		t.Errorf("histories are looked through from %s on; %v", time.UnixMicro(from), err)
-	}
 }

@@ -187,7 +187,7 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 	}
 	if c.EndDue.To != "" {
 		end := schedule.Settlement{To: c.EndDue.To, Reason: c.EndDue.Reason, CompletedAt: c.Now}
-		if err := endBy(ctx, t, end, c.Now, sqlPlannedRows, c.ScheduleID, c.EndRest); err != nil {
+		if err := endBy(ctx, t, end, c.Now, sqlPlannedOf, c.ScheduleID, c.EndRest); err != nil {
 			return fmt.Errorf("end due runs: %w", err)
 		}
 	}

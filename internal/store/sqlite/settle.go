@@ -147,7 +147,7 @@ func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (ended []sched
 	var over []*openRow
 	first, last := req.Term.Buckets()
 	for len(ended) < req.Limit { // each row that stays gets a due_at after now
-		rows, err := readOpenRows(ctx, t, sqlSweep, req.Now.UnixMicro(), first, last, req.Limit-len(ended))
+		rows, err := readOpenRows(ctx, t, sqlDue, req.Now.UnixMicro(), first, last, req.Limit-len(ended))
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (ended []sched
 				if at := ledger.NextDue(req, &r.Run); !at.IsZero() {
 					next = at.UnixMicro()
 				}
-				if _, err := t.exec(ctx, sqlMoveDue, keyArg(r.Key), next); err != nil {
+				if _, err := t.exec(ctx, sqlPostpone, keyArg(r.Key), next); err != nil {
 					return nil, fmt.Errorf("move due_at of run %s: %w", r.Key, err)
 				}
 				continue

@@ -42,9 +42,9 @@ const (
  LEFT JOIN ended_runs h ON o.idempotency_key IS NULL AND h.idempotency_key = e.idempotency_key
  WHERE e.backfill_id = j.value AND NOT e.settled GROUP BY 1, 2, 3`
 
-	unsettledKeys      = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
-	sqlBackfillDrop    = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
-	sqlBackfillPlanned = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
+	unsettledKeys        = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
+	sqlBackfillDrop      = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
+	sqlPlannedOfBackfill = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
  CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpenRow + `
  WHERE u.backfill_id = ?1 AND NOT u.settled AND o.state IN (1, 2)`
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3

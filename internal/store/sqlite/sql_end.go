@@ -8,7 +8,7 @@ const (
 
 	// due_at only comes closer: a heartbeat then changes no index entry but its own,
 	// and the sweep moves due_at on.
-	sqlUpdateOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), deliveries = ?4, failed_attempts = ?5, send_after = ?6,
+	sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), deliveries = ?4, failed_attempts = ?5, send_after = ?6,
  launched_at = ?7, started_at = ?8, timeout_at = ?9, run_id = ?10, trace_id = ?11, error_code = ?12, error_message = ?13, attempt_log = ?14,
  updated_at = ?15 WHERE idempotency_key = ?1 AND state = 3`
 
@@ -20,7 +20,7 @@ const (
  idempotency_key, overlap_key, reason, cancel_reason, retry_of, input, run_id, trace_id,
  error_code, error_message, attempt_log, log_url) VALUES ` + insertEndedRow
 	insertEndedRow = `(?,?,?,?,?,?, ?,?,?,?,?, ?,?,?,?,?,?,?,?, ?,?,?,?,?,?, ?,?,?,?,?,?,?,?, ?,?,?,?)`
-	sqlIsEnded     = `SELECT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_slot WHERE e.run_at = ?2 AND e.sid = ?3 AND e.idempotency_key = ?1)`
+	sqlEndedTwice  = `SELECT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_slot WHERE e.run_at = ?2 AND e.sid = ?3 AND e.idempotency_key = ?1)`
 )
 
 var (

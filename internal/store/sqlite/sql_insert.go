@@ -17,7 +17,7 @@ const (
  ON CONFLICT (idempotency_key) DO NOTHING`
 	insertOpenRow = `(?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,0,0,0)`
 
-	sqlRaisePlanned = `UPDATE schedules SET planned_until = ?2 WHERE sid = ?1 AND (planned_until IS NULL OR planned_until < ?2)`
+	sqlRaisePlannedUntil = `UPDATE schedules SET planned_until = ?2 WHERE sid = ?1 AND (planned_until IS NULL OR planned_until < ?2)`
 )
 
 var (
