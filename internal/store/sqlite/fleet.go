@@ -65,7 +65,7 @@ func (s *Store) CountFleet(ctx context.Context, query schedule.FleetQuery) (n sc
 		{&n.Failed, sqlCountFailed, []any{ceilMicros(query.FailedSince)}},
 	} {
 		if query.UserID != "" {
-			c.statement, c.args = c.statement+sqlRunsUser, append(c.args, query.UserID)
+			c.statement, c.args = c.statement+runsUser, append(c.args, query.UserID)
 		}
 		more := 0
 		if err := s.readers.query(ctx, c.statement, func(scan scan) error { return scan(&more) }, c.args...); err != nil {

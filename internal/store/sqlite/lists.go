@@ -53,12 +53,15 @@ func (o listOrder) merged(ended, open runSource, limit int) runSource {
 	var args []any
 	add := func(found string, of runSource, order string) {
 		if of.from != "" {
-			inputs = append(inputs, `SELECT * FROM (`+found+of.from+order+`)`)
+			inputs = append(inputs, `SELECT * FROM (SELECT `+found+of.from+order+`)`)
 			args = append(append(args, of.args...), limit)
 		}
 	}
 	add(o.foundEnded, ended, o.ended)
 	add(o.foundOpen, open, o.open)
+	if len(inputs) == 1 {
+		return runSource{inputs[0], args}
+	}
 	return runSource{strings.Join(inputs, ` UNION ALL `) + o.found, append(args, limit)}
 }
 
@@ -171,34 +174,34 @@ func runConditions(f *schedule.RunFilter) (ended, open *conditions) {
 	ended, open = &conditions{}, &conditions{}
 	for _, c := range []*conditions{ended, open} {
 		trace := schedule.TraceKeys(f.TraceID)
-		c.add(f.ScheduleID != "" && (f.Source() != schedule.SourceSchedule || !f.UpdatedAfter.IsZero()), sqlRunsSchedule, f.ScheduleID)
-		c.add(f.UserID != "", sqlRunsUser, f.UserID)
-		c.add(f.WorkflowID != "", sqlRunsWorkflow, f.WorkflowID)
-		c.add(len(f.Statuses) > 0, sqlRunsStatuses, codes(f.Statuses))
-		c.add(f.Trigger != "", sqlRunsTrigger, int64(f.Trigger.Code()))
-		c.add(f.RunID != "", sqlRunsRunID, f.RunID)
-		c.add(f.TraceID != "", sqlRunsTraceID, f.TraceID, trace.First[:], trace.Last[:])
-		c.add(!f.Keys.IsZero(), sqlRunsKeys, f.Keys.First[:], f.Keys.Last[:])
+		c.add(f.ScheduleID != "" && (f.Source() != schedule.SourceSchedule || !f.UpdatedAfter.IsZero()), runsSchedule, f.ScheduleID)
+		c.add(f.UserID != "", runsUser, f.UserID)
+		c.add(f.WorkflowID != "", runsWorkflow, f.WorkflowID)
+		c.add(len(f.Statuses) > 0, runsStatuses, codes(f.Statuses))
+		c.add(f.Trigger != "", runsTrigger, int64(f.Trigger.Code()))
+		c.add(f.RunID != "", runsRunID, f.RunID)
+		c.add(f.TraceID != "", runsTraceID, f.TraceID, trace.First[:], trace.Last[:])
+		c.add(!f.Keys.IsZero(), runsKeys, f.Keys.First[:], f.Keys.Last[:])
 		c.addWindow(f)
 	}
-	ended.add(f.Reason != "", sqlRunsReason, string(f.Reason))
-	open.add(!f.DueBefore.IsZero(), sqlRunsDue, ceilMicros(f.DueBefore))
+	ended.add(f.Reason != "", runsReason, string(f.Reason))
+	open.add(!f.DueBefore.IsZero(), runsDue, ceilMicros(f.DueBefore))
 	open.addNotAhead(f)
 	if after := f.UpdatedAfter; !after.IsZero() {
-		ended.add(true, sqlEndedUpdated, after.UnixMicro(), f.UpdatedKey[:])
-		open.add(true, sqlOpenUpdated, after.UnixMicro(), f.UpdatedKey[:])
+		ended.add(true, runsEndedUpdated, after.UnixMicro(), f.UpdatedKey[:])
+		open.add(true, runsOpenUpdated, after.UnixMicro(), f.UpdatedKey[:])
 	}
 	return ended, open
 }
 
 // addWindow adds the bounds of time, and the page before.
 func (c *conditions) addWindow(f *schedule.RunFilter) {
-	rest := sqlRunsNewest
+	rest := runsNewest
 	if f.Ascending {
-		rest = sqlRunsOldest
+		rest = runsOldest
 	}
-	c.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
-	c.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
+	c.add(!f.From.IsZero(), runsFrom, ceilMicros(f.From))
+	c.add(!f.To.IsZero(), runsTo, ceilMicros(f.To))
 	at := f.AfterRunAt.UnixMicro()
 	c.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), rest, at, at, f.AfterKey[:])
 }
@@ -208,14 +211,14 @@ func (c *conditions) addNotAhead(f *schedule.RunFilter) {
 	if slices.Contains(f.Statuses, schedule.StatusPlanned) {
 		return
 	}
-	condition := sqlRunsNoneAhead
+	condition := runsNoneAhead
 	switch f.Source() {
 	case schedule.SourceAll, schedule.SourceUnscheduled, schedule.SourceUnfinished:
-		condition = sqlRunsNotAhead
+		condition = runsNotAhead
 	default:
 	}
 	if !f.UpdatedAfter.IsZero() {
-		condition = sqlRunsNotAhead
+		condition = runsNotAhead
 	}
 	c.add(true, condition, f.Now.UnixMicro())
 }

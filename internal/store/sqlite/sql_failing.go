@@ -35,20 +35,20 @@ const (
 	sqlRecentOutcomes = `SELECT r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
  FROM ended_runs r INDEXED BY ended_runs_schedule WHERE r.sid = (SELECT sid FROM schedules WHERE schedule_id = ?)
  ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
-	sqlCountEnded = `SELECT s.schedule_id, r.status, r.reason, r.error_code, r.runs FROM (
+	sqlCountEnded = `SELECT s.schedule_id, n.status, n.reason, n.error_code, n.runs FROM (
  SELECT sid, status, COALESCE(reason, '') AS reason, COALESCE(error_code, '') AS error_code, count(*) AS runs FROM (
   SELECT sid, status, reason, error_code FROM ended_runs INDEXED BY ended_runs_recorded
-  WHERE recorded_at >= ?1 AND completed_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4) r
- CROSS JOIN schedules s ON s.sid = r.sid`
+  WHERE recorded_at >= ?1 AND completed_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4) n
+ CROSS JOIN schedules s ON s.sid = n.sid`
 	// sqlCountCalls has one row per result and error code, and one without a result
 	// for the runs read: how many, and the oldest update.
-	sqlCountCalls = `WITH recent AS MATERIALIZED (SELECT s.schedule_id, r.* FROM (
+	sqlCountCalls = `WITH recent AS MATERIALIZED (SELECT s.schedule_id, n.* FROM (
   SELECT * FROM (SELECT ` + calledRun + `, reason, completed_at, recorded_at AS updated_at FROM ended_runs INDEXED BY ended_runs_recorded
    WHERE recorded_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2)
   UNION ALL
   SELECT * FROM (SELECT ` + calledRun + `, NULL, NULL, updated_at FROM open_runs INDEXED BY open_runs_due
    WHERE state = 3 AND updated_at >= ?1 ORDER BY updated_at DESC LIMIT ?2)
-  ORDER BY updated_at DESC LIMIT ?2) r CROSS JOIN schedules s ON s.sid = r.sid),
+  ORDER BY updated_at DESC LIMIT ?2) n CROSS JOIN schedules s ON s.sid = n.sid),
  calls AS (
  SELECT 'accepted' AS result, '' AS code, launched_at AS at, schedule_id, '' AS message FROM recent WHERE launched_at >= ?1
  UNION ALL

@@ -47,39 +47,39 @@ const (
 
 // Conditions. IN and a subquery keep the owner out of SQLite's choice of an index.
 const (
-	sqlRunsSchedule = ` AND r.sid = ` + sidOf
-	sqlRunsUser     = ` AND (SELECT v.user_id` + revisionOfRun + `) = ?`
-	sqlRunsWorkflow = ` AND (SELECT v.workflow_id` + revisionOfRun + `) = ?`
-	sqlRunsStatuses = ` AND r.status IN (SELECT value FROM json_each(?))`
-	sqlRunsReason   = ` AND r.reason = ?`
-	sqlRunsTrigger  = ` AND r.trigger = ?`
-	sqlRunsRunID    = ` AND r.run_id = ?`
-	sqlRunsTraceID  = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`
-	sqlRunsKeys     = ` AND r.idempotency_key >= ? AND r.idempotency_key <= ?`
-	sqlRunsDue      = ` AND r.fire_at < ? AND (r.status = 2 OR r.state = 1)`
-	sqlRunsFrom     = ` AND r.run_at >= ?`
-	sqlRunsTo       = ` AND r.run_at < ?`
-	sqlRunsNewest   = ` AND r.run_at <= ? AND (r.run_at, r.idempotency_key) < (?, ?)`
-	sqlRunsOldest   = ` AND r.run_at >= ? AND (r.run_at, r.idempotency_key) > (?, ?)`
-	sqlEndedUpdated = ` AND (r.recorded_at, r.idempotency_key) > (?, ?)`
-	sqlOpenUpdated  = ` AND (r.updated_at, r.idempotency_key) > (?, ?)`
+	runsSchedule     = ` AND r.sid = ` + sidOf
+	runsUser         = ` AND (SELECT v.user_id` + revisionOfRun + `) = ?`
+	runsWorkflow     = ` AND (SELECT v.workflow_id` + revisionOfRun + `) = ?`
+	runsStatuses     = ` AND r.status IN (SELECT value FROM json_each(?))`
+	runsReason       = ` AND r.reason = ?`
+	runsTrigger      = ` AND r.trigger = ?`
+	runsRunID        = ` AND r.run_id = ?`
+	runsTraceID      = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`
+	runsKeys         = ` AND r.idempotency_key >= ? AND r.idempotency_key <= ?`
+	runsDue          = ` AND r.fire_at < ? AND (r.status = 2 OR r.state = 1)`
+	runsFrom         = ` AND r.run_at >= ?`
+	runsTo           = ` AND r.run_at < ?`
+	runsNewest       = ` AND r.run_at <= ? AND (r.run_at, r.idempotency_key) < (?, ?)`
+	runsOldest       = ` AND r.run_at >= ? AND (r.run_at, r.idempotency_key) > (?, ?)`
+	runsEndedUpdated = ` AND (r.recorded_at, r.idempotency_key) > (?, ?)`
+	runsOpenUpdated  = ` AND (r.updated_at, r.idempotency_key) > (?, ?)`
 
 	revisionOfRun = ` FROM schedules s CROSS JOIN schedule_revisions v ON v.schedule_id = s.schedule_id WHERE s.sid = r.sid AND v.revision = r.revision`
 
 	// Planned slots later than now are left out. The index has run_at: open_runs may
 	// hold many planned slots, and their rows are not read.
-	sqlRunsNotAhead = ` AND r.rowid IN (SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state > 1
+	runsNotAhead = ` AND r.rowid IN (SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state > 1
    UNION ALL SELECT rowid FROM open_runs INDEXED BY open_runs_schedule WHERE run_at <= ?)`
 	// The same for sources with few runs.
-	sqlRunsNoneAhead = ` AND (r.state > 1 OR r.run_at <= ?)`
+	runsNoneAhead = ` AND (r.state > 1 OR r.run_at <= ?)`
 )
 
 // The parts of a list around its sources and conditions, by its order.
 const (
-	foundEndedAt      = `SELECT 1 AS ended, r.rowid AS id, r.run_at AS at, r.idempotency_key AS key`
-	foundOpenAt       = `SELECT 0 AS ended, r.rowid AS id, r.run_at AS at, r.idempotency_key AS key`
-	foundEndedUpdated = `SELECT 1 AS ended, r.rowid AS id, r.recorded_at AS at, r.idempotency_key AS key`
-	foundOpenUpdated  = `SELECT 0 AS ended, r.rowid AS id, r.updated_at AS at, r.idempotency_key AS key`
+	foundEndedAt      = `1 AS ended, r.rowid AS id, r.run_at AS at, r.idempotency_key AS key`
+	foundOpenAt       = `0 AS ended, r.rowid AS id, r.run_at AS at, r.idempotency_key AS key`
+	foundEndedUpdated = `1 AS ended, r.rowid AS id, r.recorded_at AS at, r.idempotency_key AS key`
+	foundOpenUpdated  = `0 AS ended, r.rowid AS id, r.updated_at AS at, r.idempotency_key AS key`
 
 	endedNewest  = ` ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
 	endedOldest  = ` ORDER BY r.run_at, r.idempotency_key LIMIT ?`

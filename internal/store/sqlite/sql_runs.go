@@ -15,7 +15,4 @@ const (
 	// sqlNoteEarlyReport is the same of a run that is not in flight yet.
 	sqlNoteEarlyReport = `UPDATE open_runs SET late_reports = COALESCE(late_reports, 0) | ?1
  WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0 AND state IN (1, 2)`
-
-	flying = `SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_one_in_flight WHERE exclusive AND ` + inFlight + `
-  UNION ALL SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_in_flight WHERE NOT exclusive AND ` + inFlight
 )

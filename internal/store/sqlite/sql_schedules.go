@@ -97,9 +97,9 @@ const (
 	// Arguments: now, and the instant that the next slots are before.
 	sqlNextSlots = `WITH next(schedule_id, at) AS MATERIALIZED (
   SELECT schedule_id, min(at) FROM (
-   SELECT s.schedule_id, r.at FROM (SELECT sid, min(run_at) AS at FROM open_runs INDEXED BY open_runs_due
-     WHERE state = 1 AND trigger = 1 AND run_at > ? AND run_at < ? GROUP BY sid) r
-    CROSS JOIN schedules s ON s.sid = r.sid
+   SELECT s.schedule_id, planned.at FROM (SELECT sid, min(run_at) AS at FROM open_runs INDEXED BY open_runs_due
+     WHERE state = 1 AND trigger = 1 AND run_at > ? AND run_at < ? GROUP BY sid) planned
+    CROSS JOIN schedules s ON s.sid = planned.sid
    UNION ALL
    SELECT s.schedule_id, max(s.next_run_at, ?) FROM schedules s INDEXED BY schedules_plan_at
     WHERE s.plan_at IS NOT NULL AND s.plan_at < ? AND s.next_run_at < ?)

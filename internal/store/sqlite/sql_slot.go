@@ -16,7 +16,7 @@ const (
   SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3
   UNION ALL
   SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3
- ) r ORDER BY r.idempotency_key = ?4 DESC, r.idempotency_key LIMIT ?5`
+ ) found ORDER BY found.idempotency_key = ?4 DESC, found.idempotency_key LIMIT ?5`
 
 	slotEvents = ` SELECT * FROM (SELECT ` + eventColumns + ` FROM schedule_events WHERE schedule_id = ?1 AND kind IN (SELECT value FROM json_each(`
 
@@ -44,7 +44,7 @@ const (
    SELECT * FROM (SELECT x.run_at AS at, x.idempotency_key AS key FROM open_runs x INDEXED BY open_runs_schedule WHERE ` + wasInFlight + ` AND ?5 IS NOT NULL` + newestOne + `)
    UNION ALL
    SELECT * FROM (SELECT x.run_at, x.idempotency_key FROM ended_runs x INDEXED BY ended_runs_schedule WHERE ` + wasInFlight + ` AND x.completed_at >= ?5` + newestOne + `)
-   ORDER BY at DESC, key DESC LIMIT 1) f)
+   ORDER BY at DESC, key DESC LIMIT 1) newest)
   FROM kin)
  SELECT ` + openRunColumns + ` FROM found CROSS JOIN open_runs o ON o.idempotency_key = found.key` + ofOpen + `
  UNION ALL
