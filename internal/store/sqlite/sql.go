@@ -7,16 +7,6 @@ package sqlite
 // Hot statements say INDEXED BY: SQLite knows nothing of how the rows are
 // spread, and would rather read a history than the few rows that are due.
 
-// inFlight is how the schema says it in its partial indexes, word by word:
-// SQLite uses one only for a condition that it can recognise.
-const inFlight = `(status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
-
-// ended is every end but SUCCESS, in the same way.
-const ended = `(status = 'FAILED' OR status = 'SKIPPED' OR status = 'CANCELLED')`
-
-// launched is what of it has left LAUNCHING, in the same way.
-const launched = `(status = 'ENQUEUED' OR status = 'STARTED')`
-
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
 	sqlCommit   = `COMMIT`
