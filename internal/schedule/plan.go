@@ -79,17 +79,6 @@ type PlanResult struct {
 	Failed     []string // schedules that could not be planned
 }
 
-// ReclaimRequest says which runs may be sent again.
-type ReclaimRequest struct {
-	Term  Term
-	Now   time.Time
-	Limit int           // free launches
-	Lease time.Duration // claimed_until = Now + Lease
-	// Room says how many more runs of an owner (see Owner) may be launched; nil: no limit. With
-	// it, owners alternate if not all due runs fit. It is pure and may be called again.
-	Room func(owner string) int
-}
-
 // OverlapGroup is the input of the overlap verdict for one overlap key, read after its lock was
 // taken.
 type OverlapGroup struct {

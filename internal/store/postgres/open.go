@@ -74,7 +74,7 @@ type openRow struct {
 	scheduleID, overlapKey, status, trigger, policy string
 	revision, maxQueued, epoch                      int64
 	priority                                        int32
-	runAt, fireAt                                   pgtype.Timestamptz
+	runAt, fireAt, claimedUntil                     pgtype.Timestamptz
 	waiting, exclusive, cancelRequested             bool
 	bucket                                          int
 }
@@ -82,7 +82,7 @@ type openRow struct {
 func (w *openRow) targets() []any {
 	return []any{
 		&w.key, &w.scheduleID, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
-		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.cancelRequested, &w.bucket,
+		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
 	}
 }
 
@@ -95,6 +95,6 @@ func (w *openRow) run() ledger.Run {
 		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
 		Status: schedule.Status(w.status), Waiting: w.waiting, Trigger: schedule.Trigger(w.trigger),
 		Policy: schedule.OverlapPolicy(w.policy), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
-		Priority: w.priority, Epoch: w.epoch, CancelRequested: w.cancelRequested,
+		Priority: w.priority, Epoch: w.epoch, NextSend: d.time("claimed_until", w.claimedUntil), CancelRequested: w.cancelRequested,
 	}
 }

@@ -39,7 +39,7 @@ SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket 
 
 const openColumns = `
 r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.run_at, r.fire_at, r.status, r.waiting_since IS NOT NULL,
-r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.cancel_requested_at IS NOT NULL, r.shard`
+r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.claimed_until, r.cancel_requested_at IS NOT NULL, r.shard`
 
 const sqlChangedRuns = `
 SELECT` + openColumns + `

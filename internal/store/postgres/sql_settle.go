@@ -46,7 +46,9 @@ SELECT idempotency_key FROM moved`
 
 // sqlSettleRenew is a settlement to LAUNCHING. Of the attempts that it records
 // the last ten are kept (schedule.KeptAttempts).
+// The leader reads again when each run is to be sent next.
 const sqlSettleRenew = `
+WITH changed AS (
 UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_until), updated_at = $1,
 	error_code = coalesce(u.error_code, r.error_code), error_message = coalesce(u.error_message, r.error_message),
 	deliveries = greatest(r.deliveries, u.deliveries),
@@ -57,7 +59,10 @@ UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_u
 FROM unnest($2::bytea[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[], $7::text[])
 	AS u(key, claimed_until, error_code, error_message, deliveries, attempt)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
-RETURNING r.idempotency_key`
+RETURNING r.idempotency_key, r.shard
+), noted AS (` + noteChanged + `
+)
+SELECT idempotency_key FROM changed`
 
 // The candidates of a sweep: rows in flight with the instant of a bound at or before
 // $1 and after ($2, $3), with the records of their keys. ledger.Sweep decides which of

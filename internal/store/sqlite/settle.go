@@ -83,6 +83,9 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now ti
 		if err != nil {
 			return false, fmt.Errorf("renew claim of run %s: %w", e.Key, err)
 		}
+		if n == 1 {
+			t.changed.runAnywhere(runChanged, e.Key) // the leader reads again when to send it next
+		}
 		return n == 1, nil
 	}
 	statement, ok := settleStatements[e.To]

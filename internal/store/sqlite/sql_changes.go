@@ -25,7 +25,7 @@ const (
 	// openColumns are what a leader keeps of an open run (ledger.Run), then whether
 	// its schedule is deleted or paused.
 	openColumns = `r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.run_at, r.fire_at, r.status, r.waiting_since IS NOT NULL,
- r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.cancel_requested_at IS NOT NULL,
+ r.trigger, r.overlap_policy, r.exclusive, r.max_queued, r.priority, r.epoch, r.claimed_until, r.cancel_requested_at IS NOT NULL,
  s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 	ofSchedule = ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id`
 	isOpen     = `(r.status = 'PLANNED' OR ` + inFlight + `)`

@@ -50,6 +50,8 @@ const (
 // The candidates of a sweep: rows in flight with the instant of a bound at or before
 // ?1 and after (?5, ?6). ledger.Sweep decides which of them end.
 const (
+	launchingRows = ` SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_launching WHERE status = 'LAUNCHING' AND `
+
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
  WHERE r.cancel_requested_at <= ?1 AND (r.cancel_requested_at, r.idempotency_key) > (?5, ?6) AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?2`
