@@ -3,45 +3,45 @@ package worker
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// cancelAgain is how long a cancel that was not confirmed rests before it is
-// sent again.
-const cancelAgain = 5 * time.Second
-
-// cancelBatch bounds the cancels of one pass. It is generous: those that
-// nobody confirms stand before the others until CancelWait is over.
+// cancelBatch caps the cancels of one pass, and the cancels that are open.
 const cancelBatch = 1000
 
-// cancelLog remembers the cancels that were asked for: when each was last
-// sent, so that a wake-up does not send it twice, and why, so that an answer
-// which comes after it is read rightly.
+// cancelLog remembers for runs whose cancel is requested when the cancel was last
+// sent, and the reason: it decides what an answer means that comes after it.
 type cancelLog struct {
 	mu    sync.Mutex
 	known map[schedule.Key]cancelEntry
 }
 
 type cancelEntry struct {
-	reason     schedule.Reason
-	seen, sent time.Time
-	cannot     bool // the executor was found to have no cancel, and that was said
+	reason schedule.Reason
+	sent   time.Time
+	cannot bool // the executor has no cancel, and that is logged
 }
 
 func newCancelLog() *cancelLog { return &cancelLog{known: make(map[schedule.Key]cancelEntry)} }
 
-// note remembers that the run's cancel is asked for, and reports whether it is
-// to be sent now.
-func (c *cancelLog) note(run *schedule.Run, now time.Time) (due bool) {
+// note remembers that the run's cancel is requested.
+func (c *cancelLog) note(run *schedule.Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.known[run.Key]
-	e.reason, e.seen = run.CancelReason, now
+	e.reason = run.CancelReason
 	c.known[run.Key] = e
-	return now.Sub(e.sent) >= cancelAgain
+}
+
+// sentAt is when the cancel of a run was last sent; zero: never.
+func (c *cancelLog) sentAt(key schedule.Key) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[key].sent
 }
 
 func (c *cancelLog) sending(key schedule.Key, now time.Time) {
@@ -70,33 +70,34 @@ func (c *cancelLog) reason(key schedule.Key) schedule.Reason {
 	return c.known[key].reason
 }
 
-// forget drops what the ledger has not shown for a while: it has ended.
-func (c *cancelLog) forget(now time.Time) {
+// forget drops the runs that are not in flight any more.
+func (c *cancelLog) forget(cancelling func(schedule.Key) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, e := range c.known {
-		if now.Sub(e.seen) >= 2*cancelAgain {
-			delete(c.known, key)
-		}
-	}
+	maps.DeleteFunc(c.known, func(key schedule.Key, _ cancelEntry) bool { return !cancelling(key) })
 }
 
-// sendCancels carries cancels that were asked for to the launcher. What is not
-// confirmed within CancelWait is ended by the sweep.
+// sendCancels sends the cancels that are due to the launcher. A run whose cancel is
+// not confirmed within CancelWait is ended by the sweep.
 func (t *term) sendCancels(ctx context.Context) {
+	state, now := t.memory.state, t.now()
+	if state == nil {
+		return
+	}
+	t.cancels.forget(state.Cancelling)
+	keys := state.CancelsDue(now, cancelBatch, t.cancels.sentAt)
+	if len(keys) == 0 {
+		return
+	}
 	storeCtx, cancel := t.storeContext()
-	runs, err := t.Fires.CancelsDue(storeCtx, t.Term, cancelBatch)
+	runs, err := t.Fires.CancelRequests(storeCtx, keys)
 	cancel()
 	if err != nil {
 		t.failed(ctx, "cancel", err)
 		return
 	}
-	now := t.now()
-	t.cancels.forget(now)
 	for i := range runs {
-		if !t.cancels.note(&runs[i], now) {
-			continue
-		}
+		t.cancels.note(&runs[i])
 		select {
 		case <-t.freeCancels:
 		default:

@@ -124,7 +124,7 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 			t.skipped(&claimed.Skipped[i])
 		}
 		for i := range claimed.Cancels {
-			t.cancels.note(&claimed.Cancels[i], t.now())
+			t.cancels.note(&claimed.Cancels[i])
 		}
 		t.launchAll(claimed.Launches)
 		switch v := &claimed.Verdicts; {
@@ -153,10 +153,11 @@ func (t *term) claimOnce(r *reservation, ahead time.Duration) (ledger.Claimed, e
 }
 
 func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duration) (ledger.Claimed, error) {
-	now := t.now()
+	now, accepted := t.now(), t.accepted.take()
 	if err := t.load(ctx, now); err != nil {
 		return ledger.Claimed{}, err
 	}
+	t.memory.state.Accepted(accepted)
 	m := &t.memory
 	claim := &ledger.Claim{State: m.state, Pass: ledger.Pass{
 		Now: now, Ahead: ahead, Grace: t.cfg.Grace, Limit: r.n, Room: r.room, RequireGrant: t.cfg.RequireGrant,
@@ -171,7 +172,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 		}
 		return ledger.Claimed{}, err
 	}
-	m.state.Commit(claimed.Verdicts)
+	m.state.Commit(claimed.Verdicts, t.cfg.ClaimLease)
 	m.position, m.readAt, m.left = claimed.Position, now, claimed.Verdicts.Left
 	if len(claim.Strays) > 0 {
 		t.strays(len(claim.Strays), "runs that blocked others were gone and no change said so")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -69,26 +70,32 @@ func (t *term) untilNext(ahead time.Duration) time.Duration {
 	return min(longestSleep, max(0, t.untilArmed(t.now(), ahead)))
 }
 
-// reclaim sends again what nobody has an answer for: runs of an older term at
-// once, our own once their lease or backoff is over.
+// reclaim sends runs again whose answer is overdue: those of an older term at once,
+// those of this term when their lease or backoff is over. A state that is stale
+// will do: the store checks each run.
 func (t *term) reclaim(ctx context.Context) {
-	for ctx.Err() == nil {
+	state := t.memory.state
+	if state == nil {
+		return
+	}
+	// One instant for all batches: what could not be sent rests, and is not chosen again.
+	for now := t.now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
-		if r.n == 0 {
+		keys := state.SendAgain(now, r.n, r.room)
+		if len(keys) == 0 {
+			r.open(nil)
 			return
 		}
 		storeCtx, cancel := t.storeContext()
-		launches, err := t.Fires.Reclaim(storeCtx, schedule.ReclaimRequest{Term: t.Term, Now: t.now(), Limit: r.n, Lease: t.cfg.ClaimLease, Room: r.room})
+		sent, err := t.Fires.Reclaim(storeCtx, ledger.ReclaimRequest{Term: t.Term, Now: now, Lease: t.cfg.ClaimLease, Keys: keys})
 		cancel()
-		r.open(launches)
+		r.open(sent.Launches)
 		if err != nil {
 			t.failed(ctx, "reclaim", err)
 			return
 		}
-		t.launchAll(launches)
-		if len(launches) < r.n {
-			return
-		}
+		state.SentAgain(now, keys, sent.Read)
+		t.launchAll(sent.Launches)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -127,10 +128,37 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 	moved, err := t.settleInTerm(ctx, settlements)
 	failpoint.Hit(failpoint.Settled)
 	t.Metrics.step("settle", began, err)
+	t.accepted.note(settlements, moved)
 	if schedule.AnyEnded(settlements, moved) {
 		t.wakeUp() // an overlap key is free, a backfill may go on
 	}
 	return moved, err
+}
+
+// acceptedLog collects launches that the executor has accepted, for the fire loop:
+// their claim's lease does not matter any more. A run that is missing here is looked
+// up when its lease ends.
+type acceptedLog struct {
+	mu   sync.Mutex
+	keys []schedule.Key
+}
+
+func (a *acceptedLog) note(settlements []schedule.Settlement, moved []bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range moved {
+		if to := settlements[i].To; moved[i] && to != schedule.StatusLaunching && to.InFlight() {
+			a.keys = append(a.keys, settlements[i].Key)
+		}
+	}
+}
+
+func (a *acceptedLog) take() []schedule.Key {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keys := a.keys
+	a.keys = nil
+	return keys
 }
 
 func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -248,7 +249,7 @@ func (f flood) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.C
 	return claimed, err
 }
 
-func (f flood) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
+func (f flood) Reclaim(ctx context.Context, req rules.ReclaimRequest) (rules.Reclaimed, error) {
 	f.reclaims.Add(1)
 	return f.ledger.Reclaim(ctx, req)
 }
@@ -256,13 +257,57 @@ func (f flood) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]sche
 func TestABacklogWithoutEndDoesNotKeepRunsFromBeingSentAgain(t *testing.T) {
 	var claims, reclaims atomic.Int64
 	inBubble(t, func(r *rig) {
-		r.every("s", time.Second)
+		r.every("s", time.Second, overlap(schedule.OverlapAllow))
+		r.executor.will(lose)
 		r.work(20 * time.Second)
 		if reclaims.Load() < 10 || claims.Load() < 150 {
-			r.Errorf("%d looks for what is to be sent again beside %d claims in 20 s, want 10 and 150 at least", reclaims.Load(), claims.Load())
+			r.Errorf("runs were sent again %d times beside %d claims in 20 s, want 10 and 150 at least", reclaims.Load(), claims.Load())
 		}
 	}, func(r *rig) {
 		r.over = func(s *sqlite.Store) ledger { return flood{ledger: s, claims: &claims, reclaims: &reclaims} }
+	})
+}
+
+// noClaims is a ledger whose claims fail after their commit, once they are told to:
+// what they would have said of open runs never reaches the leader.
+type noClaims struct {
+	ledger
+	fail *atomic.Bool
+}
+
+func (n noClaims) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.Claim) (rules.Claimed, error) {
+	claimed, err := n.ledger.Claim(ctx, req, claim)
+	if n.fail.Load() {
+		return rules.Claimed{}, errors.New("connection reset")
+	}
+	return claimed, err
+}
+
+func TestRunsAreSentAgainAndCancelledThoughClaimsFail(t *testing.T) {
+	var fail atomic.Bool
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second, byHand)
+		r.executor.will(lose)
+		stop := r.start()
+		defer stop()
+		run := r.trigger("s", "one")
+		time.Sleep(500 * time.Millisecond)
+		fail.Store(true)
+		time.Sleep(8 * time.Second)
+		if n := len(r.executor.calls("s")); n != 3 && n != 4 {
+			r.Errorf("%d sends in 8.5 s, want 1 s, 2 s, 4 s … apart", n)
+		}
+		cancelled := make(chan struct{}, 10)
+		r.executor.cancel = func(schedule.CancelRequest) error { cancelled <- struct{}{}; return nil }
+		if _, err := r.registrar.CancelRun(r.Context(), registrar.CancelInput{Key: run.Key}); err != nil {
+			r.Fatal(err)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if len(cancelled) != 1 {
+			r.Errorf("%d cancels are sent, want one", len(cancelled))
+		}
+	}, func(r *rig) {
+		r.over = func(s *sqlite.Store) ledger { return noClaims{ledger: s, fail: &fail} }
 	})
 }
 

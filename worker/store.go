@@ -55,16 +55,16 @@ type FireStore interface {
 	// ledger.ErrPositionLost: nothing was written, and the state must be rebuilt.
 	// After any other error but schedule.ErrFenced the commit may have succeeded.
 	Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error)
-	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
-	// epoch at once, our own once claimed_until has passed; as far as their owners
-	// have room, the first of each before the second of any. They get the term's
-	// epoch and a new claimed_until. Rows with
-	// cancel_requested_at are left out, unless their execution request is DONE:
-	// then the resend is answered from the record, and settles them.
-	Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error)
+	// Reclaim sends runs again that ShardState.SendAgain chose: those that are still
+	// LAUNCHING, and are of another epoch or past their claimed_until. They get the
+	// term's epoch and a new claimed_until. It leaves out runs that another
+	// transaction has locked, and runs with cancel_requested_at, unless their
+	// execution request is DONE: then the resend is answered from the record, and
+	// settles them. What it left out it reads again (Reclaimed.Read).
+	Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error)
 	// Settle moves runs forward, each where its status allows; moved[i] says
-	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until
-	// and notes its error, which ends when the run leaves LAUNCHING, and its
+	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until,
+	// which is a change that a claim reads, and notes its error, which ends when the run leaves LAUNCHING, and its
 	// attempt, which stays.
 	// A run that was launched counts as last_run_at of its schedule from then on.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
@@ -78,8 +78,9 @@ type FireStore interface {
 	// execution request is DONE only RetryFor after timeout_at: Reclaim comes for
 	// them.
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
-	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
-	CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error)
+	// CancelRequests reads those of the runs that are in flight and whose cancel is
+	// requested, the oldest request first.
+	CancelRequests(ctx context.Context, keys []schedule.Key) ([]schedule.Run, error)
 }
 
 // BackfillStore is what feeding backfills needs.

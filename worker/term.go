@@ -36,6 +36,7 @@ type term struct {
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
 	memory    shard                           // of the fire loop
+	accepted  acceptedLog                     // since the fire loop last looked
 	planLimit int                             // of the plan loop: how many schedules the next transaction takes
 	lastPlan  time.Duration                   // of the plan loop: how long the last took
 	planLag   time.Duration                   // of the plan loop: how late the last was for its first schedule

@@ -42,7 +42,7 @@ func (v *visit) expectations(s *carillonv1.Schedule) (rows []expectationRow) {
 		states[state.GetKind()] = state
 	}
 	for _, kind := range texts(schedule.ExpectationKinds) {
-		if limits[kind] == 0 {
+		if limits[kind] == 0 && !(kind == string(schedule.ExpectNoFailure) && alertsOnFailure(e, states[kind])) {
 			continue
 		}
 		row := expectationRow{ExpectationState: states[kind], Words: expectationWords(kind, limits[kind])}
@@ -55,6 +55,12 @@ func (v *visit) expectations(s *carillonv1.Schedule) (rows []expectationRow) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// alertsOnFailure reports whether failed runs open an alert: the schedule says so, or
+// DEFAULT_EXPECT has opened one.
+func alertsOnFailure(e *carillonv1.Expectation, state *carillonv1.ExpectationState) bool {
+	return e.GetOnFailure() == string(schedule.OnFailureAlert) || state.GetAlertId() != ""
 }
 
 // telling describes when an alert is opened for a missed expectation.

@@ -86,7 +86,7 @@ func BenchmarkPass(b *testing.B) {
 				if len(v.Claims) != 5000 {
 					b.Fatalf("%d claims", len(v.Claims))
 				}
-				s.Commit(v)
+				s.Commit(v, time.Minute)
 				b.StopTimer()
 				ended = append(ended[:0], v.Claims...)
 				s.Apply(ledger.Changes{Ended: ended})

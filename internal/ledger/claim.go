@@ -137,7 +137,7 @@ func (s *ShardState) lookUp(read Reader, v *Verdicts) (gone []schedule.Key, err 
 	for _, key := range v.Blockers {
 		if !inFlight[key] {
 			gone = append(gone, key)
-		} else if r := s.runs[key]; r != nil && r.flight != nil {
+		} else if r := s.runs[key]; r != nil && r.place == placeFlight {
 			r.flight.checkedAt = v.now
 		}
 	}

@@ -2,8 +2,8 @@
 // and data: which due runs are claimed, in which order, and what the overlap
 // policies decide (order.go, share.go, overlap.go, judge.go); whether the executor
 // may be called for a key (begin.go); what answers, reports and cancels make of a
-// run (end.go); which runs a sweep ends (bound.go). It has no I/O, no clock and no
-// goroutines.
+// run (end.go); which runs are sent again, and which cancels (resend.go); which runs a
+// sweep ends (bound.go). It has no I/O, no clock and no goroutines.
 //
 // [ShardState] is what the leader of a shard keeps in memory. One pass over it works
 // like this:

@@ -2,7 +2,7 @@ package ledger
 
 // Known is how much the state holds.
 func (s *ShardState) Known() (runs, schedules, groups, owners, listed int) {
-	listed = len(s.soon.runs) + len(s.late) + s.window.runs
+	listed = len(s.soon.runs) + len(s.late) + s.window.runs + len(s.sends.runs) + len(s.cancelling)
 	for o := range s.active {
 		listed += len(o.due.runs) + len(o.early.runs) + len(o.freed)
 	}

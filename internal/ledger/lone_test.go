@@ -10,7 +10,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Stores rely on it: see ClaimRequest.LoneUnjudged.
 func TestWhatIsAloneUnderItsKeyIsClaimedWhateverItsPolicy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

@@ -14,13 +14,26 @@ const (
 )
 
 func (s *ShardState) toFlight(r *run, f flight) {
+	f.tryAt = s.firstTry(&f)
 	r.place, r.flight = placeFlight, &f
+	if isLaunching(r) {
+		s.sends.add(r)
+	}
+	if r.cancelRequested {
+		s.cancelling[r] = struct{}{}
+	}
 	m := r.group.forMembers()
 	m.inFlight.add(r)
 	if r.exclusive {
 		m.exclusive++
 	}
 	r.group.tidy()
+}
+
+func (s *ShardState) requestCancel(r *run) {
+	if r.cancelRequested = true; r.place == placeFlight {
+		s.cancelling[r] = struct{}{}
+	}
 }
 
 func (s *ShardState) toWaiting(r *run) {
@@ -70,7 +83,7 @@ func (s *ShardState) toDue(r *run, cut int64) {
 
 // take takes a run out of the lists that its place says it is in.
 func (s *ShardState) take(r *run) {
-	from, g := r.place, r.group
+	from, g, wasLaunching := r.place, r.group, isLaunching(r)
 	r.place = placeGone
 	switch from {
 	case placeGone: // between two lists
@@ -90,7 +103,10 @@ func (s *ShardState) take(r *run) {
 		if r.exclusive {
 			g.exclusive--
 		}
-		r.flight = nil
+		delete(s.cancelling, r)
+		if wasLaunching {
+			s.sends.leave(isLaunching) // r keeps its flight: the list may still hold it
+		}
 	}
 	if r.exclusive && (from == placeEarly || from == placeDue) {
 		g.near.leave(isNear)

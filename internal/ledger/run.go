@@ -20,7 +20,8 @@ type Run struct {
 	Exclusive       bool // at most one such run of an overlap group is in flight
 	MaxQueued       uint32
 	Priority        int32
-	Epoch           int64 // of the leader that claimed it
+	Epoch           int64     // of the leader that claimed it
+	NextSend        time.Time // LAUNCHING: not sent again before (claimed_until)
 	CancelRequested bool
 }
 
@@ -29,7 +30,7 @@ func RunOf(r *schedule.Run) Run {
 	return Run{
 		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, RunAt: r.RunAt, FireAt: r.FireAt,
 		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Policy: r.OverlapPolicy, Exclusive: r.Exclusive,
-		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, CancelRequested: !r.CancelRequestedAt.IsZero(),
+		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, NextSend: r.ClaimedUntil, CancelRequested: !r.CancelRequestedAt.IsZero(),
 	}
 }
 
@@ -43,7 +44,7 @@ type run struct {
 	next, previous  *run // of the same schedule
 	policy          schedule.OverlapPolicy
 	trigger         schedule.Trigger
-	flight          *flight // in flight only
+	flight          *flight // nil: it was never in flight
 	revision        int64
 	priority        int32
 	maxQueued       uint32
@@ -58,6 +59,8 @@ type run struct {
 type flight struct {
 	status    schedule.Status
 	epoch     int64
+	nextSend  int64 // Run.NextSend
+	tryAt     int64 // LAUNCHING: when a pass tries to send it again
 	checkedAt int64 // when the tables last showed that it is in flight
 }
 
@@ -69,8 +72,8 @@ func (r *run) outside() Run {
 		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Policy: r.policy, Exclusive: r.exclusive,
 		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested,
 	}
-	if r.flight != nil {
-		out.Status, out.Epoch = r.flight.status, r.flight.epoch
+	if r.place == placeFlight {
+		out.Status, out.Epoch, out.NextSend = r.flight.status, r.flight.epoch, time.UnixMicro(r.flight.nextSend).UTC()
 	}
 	return out
 }

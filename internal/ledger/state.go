@@ -33,6 +33,9 @@ type ShardState struct {
 	soon   lane // early runs, in order of fire_at
 	late   map[*run]struct{}
 	active map[*owner]struct{} // those with something due or early, or a freed group
+
+	sends      lane              // LAUNCHING runs, in order of their next send
+	cancelling map[*run]struct{} // in flight, and their cancel is requested
 }
 
 // NewShardState is the state of a term before anything is loaded. seenUntil is what
@@ -43,6 +46,7 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 		runs: make(map[schedule.Key]*run, open), schedules: make(map[string]*scheduleRuns, open), groups: make(map[string]*group, open),
 		owners: make(map[string]*owner),
 		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
+		cancelling: make(map[*run]struct{}),
 	}
 }
 
@@ -168,7 +172,7 @@ func (s *ShardState) enter(in *Run) {
 	r.seen = r.fireAt <= s.seenUntil
 	switch {
 	case in.Status.InFlight():
-		s.toFlight(r, flight{status: in.Status, epoch: in.Epoch})
+		s.toFlight(r, flight{status: in.Status, epoch: in.Epoch, nextSend: micro(in.NextSend)})
 	case in.Waiting:
 		s.toWaiting(r)
 	default:
@@ -242,12 +246,13 @@ func (s *ShardState) lookedUntil(now int64) time.Time {
 	return time.UnixMicro(max(until, s.seenUntil)).UTC()
 }
 
-// Commit enters verdicts that are durable.
-func (s *ShardState) Commit(v Verdicts) {
+// Commit enters verdicts that are durable. What they claim is sent again after lease,
+// if there is no answer by then.
+func (s *ShardState) Commit(v Verdicts, lease time.Duration) {
 	for _, key := range v.Claims {
 		if r := s.runs[key]; r != nil {
 			s.take(r)
-			s.toFlight(r, flight{status: schedule.StatusLaunching, epoch: v.epoch, checkedAt: v.now})
+			s.toFlight(r, flight{status: schedule.StatusLaunching, epoch: v.epoch, nextSend: v.now + lease.Microseconds(), checkedAt: v.now})
 		}
 	}
 	for _, e := range v.Ends {
@@ -263,7 +268,7 @@ func (s *ShardState) Commit(v Verdicts) {
 	}
 	for _, c := range v.Cancels {
 		if r := s.runs[c.Key]; r != nil {
-			r.cancelRequested = true
+			s.requestCancel(r)
 		}
 	}
 	s.seenUntil = max(s.seenUntil, micro(v.SeenUntil))

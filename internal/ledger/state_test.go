@@ -32,7 +32,7 @@ func TestAWindowSmallerThanABurst(t *testing.T) {
 		}
 		now := noon.Add(time.Second)
 		v := judge(s, passAt(now, limit))
-		s.Commit(v)
+		s.Commit(v, time.Minute)
 		for _, key := range v.Claims {
 			if claimed[key] {
 				t.Fatalf("run %s was claimed twice", key)
@@ -59,7 +59,7 @@ func TestTheStateForgetsWhatIsOver(t *testing.T) {
 			keys[i] = runs[i].Key
 		}
 		v := judge(s, passAt(noon, 50+round*100))
-		if s.Commit(v); len(v.Claims) != min(50+round*100, 200) {
+		if s.Commit(v, time.Minute); len(v.Claims) != min(50+round*100, 200) {
 			t.Fatalf("%d claims", len(v.Claims))
 		}
 		s.Apply(ledger.Changes{Ended: keys})

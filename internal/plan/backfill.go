@@ -9,18 +9,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// FeedConfig bounds what one pass over the backfills puts down.
+// FeedConfig bounds what one pass over the backfills inserts.
 type FeedConfig struct {
-	Ahead   time.Duration // starts that are due so soon become rows now
-	Portion int           // slots of one backfill that a pass goes through
-	Pending int           // rows of all backfills that may be PLANNED or LAUNCHING
+	Ahead   time.Duration // starts due within this time become rows now
+	Portion int           // slots of one backfill examined in one pass
+	Pending int           // limit of PLANNED and LAUNCHING rows over all backfills
 }
 
 // Feeder decides on backfills at now.
 func Feeder(now time.Time, cfg FeedConfig) schedule.BackfillFeeder {
 	return schedule.BackfillFeeder{
 		Window: func(c *schedule.BackfillCandidate) (slots []time.Time) {
-			defer func() { _ = recover() }() // feedOne meets it again, and says so
+			defer func() { _ = recover() }() // feedOne meets the panic again and reports it
 			f, err := newFeeding(c, now, cfg)
 			if err != nil || f.room() == 0 || f.next().After(f.horizon()) {
 				return nil
@@ -44,7 +44,7 @@ func Feeder(now time.Time, cfg FeedConfig) schedule.BackfillFeeder {
 	}
 }
 
-// given is what a pass has given away already, which its standings do not know.
+// given is what this pass has inserted already; the loaded standings do not include it.
 type given struct {
 	keys  map[string]bool // overlap keys
 	slots map[slotOf]bool
@@ -57,15 +57,13 @@ type slotOf struct {
 
 // feedOne feeds one backfill:
 //
-//  1. the runs that have ended are counted; those that gave way to another run
-//     of their overlap key, or whose row was taken back by a pause, are to be
-//     inserted again;
-//  2. while there is room, they are, then the next slots of the range that are
-//     of the kind asked for;
-//  3. with the range behind it and all runs counted, it is finished.
+//  1. It counts the runs that have ended. Runs that gave way to another run of their
+//     overlap key, and rows that a pause removed, are to be inserted again.
+//  2. While there is room, it inserts those, then the next matching slots of the range.
+//  3. When the range is done and all runs are counted, the backfill is finished.
 //
-// One without a schedule or a grant is cancelled with the reason; one whose
-// definition cannot be read is paused, and harms no other.
+// A backfill without a schedule or a grant is cancelled with the reason. One with an unreadable
+// definition is paused and does not affect the others.
 func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left int, given given) (d schedule.BackfillDecision) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,21 +101,20 @@ func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left 
 	return f.out
 }
 
-// feeding is the state of one decision.
 type feeding struct {
 	c   *schedule.BackfillCandidate
 	tt  *Timetable
 	now time.Time
 	cfg FeedConfig
 
-	unsettled []schedule.BackfillSlot // whose end is not counted
-	backlog   []schedule.BackfillSlot // of them: to be inserted again
+	unsettled []schedule.BackfillSlot // end not counted yet
+	backlog   []schedule.BackfillSlot // subset of unsettled to insert again
 	left      int                     // rows that may still be inserted
 	given     given
 	out       schedule.BackfillDecision
 }
 
-// newFeeding also serves, without a timetable, for what can only be settled.
+// newFeeding works without a timetable when runs can only be settled.
 func newFeeding(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig) (*feeding, error) {
 	f := &feeding{c: c, now: now, cfg: cfg, unsettled: c.Unsettled, out: schedule.BackfillDecision{Backfill: c.Backfill}}
 	if c.Schedule == nil || c.Definition == nil {
@@ -131,7 +128,6 @@ func newFeeding(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig) (*
 	return f, nil
 }
 
-// settle counts the runs that have ended.
 func (f *feeding) settle() {
 	b := &f.out.Backfill
 	open := f.unsettled
@@ -158,7 +154,7 @@ func (f *feeding) settle() {
 	}
 }
 
-// refused ends a backfill whose runs no grant allows: the others would end so too.
+// refused ends a backfill that has no grant: every further run would be refused too.
 func (f *feeding) refused(run *schedule.Run) {
 	switch run.Reason {
 	case schedule.ReasonGrantExpired, schedule.ReasonGrantRevoked, schedule.ReasonGrantDenied:
@@ -168,7 +164,7 @@ func (f *feeding) refused(run *schedule.Run) {
 	}
 }
 
-// room is how many more of its runs may be planned or in flight.
+// room is how many more runs may be planned or in flight.
 func (f *feeding) room() int {
 	b := &f.c.Backfill
 	if b.State != schedule.BackfillRunning || b.OverlapPolicy.Exclusive() && f.c.Busy {
@@ -183,19 +179,19 @@ func (f *feeding) room() int {
 	return max(room, 0)
 }
 
-// next is the instant of the next start, horizon how far starts become rows.
+// next is the instant of the next start; horizon is how far ahead starts become rows.
 func (f *feeding) next() time.Time    { return latest(f.now, f.out.Backfill.NextAt) }
 func (f *feeding) horizon() time.Time { return f.now.Add(f.cfg.Ahead) }
 
-// again puts down what must be once more: under its own key where the row was
-// taken back, as a new attempt where it had ended. Meanwhile another may have run
-// the slot: then it is settled, or left for the next time.
+// again inserts slots once more: under their own key if the row was removed, as a new attempt if
+// it had ended. If another run has taken the slot meanwhile, the slot is settled or left for the
+// next pass.
 func (f *feeding) again() {
 	for i, slot := range f.backlog {
 		if !f.mayStart() {
 			return
 		}
-		switch standing := f.standing(i); {
+		switch standing := f.slotState(i); {
 		case standing.OnWay:
 			continue
 		case !f.c.Backfill.Reprocess.Wants(standing):
@@ -218,12 +214,12 @@ func (f *feeding) again() {
 // goOn goes through the slots of the window.
 func (f *feeding) goOn() {
 	b := &f.out.Backfill
-	if len(f.backlog) > 0 && f.left == 0 { // what is behind comes first
+	if len(f.backlog) > 0 && f.left == 0 { // insert the backlog first
 		return
 	}
 	passed := 0
 	for i := len(f.backlog); i < len(f.c.Slots); i++ {
-		at, standing := f.c.Slots[i], f.standing(i)
+		at, standing := f.c.Slots[i], f.slotState(i)
 		if !b.Reprocess.Wants(standing) {
 			b.PassedOver++
 			f.advance(at)
@@ -251,7 +247,7 @@ func (f *feeding) goOn() {
 
 func (f *feeding) mayStart() bool { return f.left > 0 && !f.next().After(f.horizon()) }
 
-// start puts a row down for the next start, and the one after it off.
+// start inserts a row for the next start and sets the time of the one after it.
 func (f *feeding) start(row schedule.Run) {
 	b := &f.out.Backfill
 	row.FireAt = f.next()
@@ -263,8 +259,8 @@ func (f *feeding) start(row schedule.Run) {
 	f.left--
 }
 
-// standing is how the i-th slot that Window has named stands by now.
-func (f *feeding) standing(i int) schedule.Standing {
+// slotState is the current state of the i-th slot that Window returned.
+func (f *feeding) slotState(i int) schedule.Standing {
 	standing := f.c.Standings[i]
 	standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]
 	return standing
@@ -272,8 +268,8 @@ func (f *feeding) standing(i int) schedule.Standing {
 
 func (f *feeding) slotOf(at time.Time) slotOf { return slotOf{f.c.Backfill.ScheduleID, at.Unix()} }
 
-// row is a slot as a run of this backfill. Exclusive ones are inserted as skip
-// whatever the policy: they give way to everything else, and come again.
+// row is a slot as a run of this backfill. Exclusive backfills always use the policy skip: their
+// runs give way to all others and are inserted again.
 func (f *feeding) row(at time.Time, key schedule.Key) schedule.Run {
 	b := &f.c.Backfill
 	row := newRow(f.c.Definition, b.Revision, Slot{RunAt: at, Key: key}, schedule.TriggerBackfill)
@@ -284,7 +280,6 @@ func (f *feeding) row(at time.Time, key schedule.Key) schedule.Run {
 	return row
 }
 
-// advance moves the cursor past a slot.
 func (f *feeding) advance(at time.Time) {
 	if f.out.Backfill.Order == schedule.NewestFirst {
 		f.out.Backfill.Cursor = at
@@ -293,9 +288,9 @@ func (f *feeding) advance(at time.Time) {
 	}
 }
 
-// window are the next slots of the range, up to a portion, and none that is the
-// planner's still: an outage has put the cursor or a backlog before it. They
-// are judged by the catch-up policy first.
+// window are the next slots of the range, at most one portion. It stops before slots that the
+// planner still owns (after an outage, or with an open backlog): the catch-up policy decides on
+// those first.
 func (f *feeding) window() []time.Time {
 	mine := *f
 	var slots []time.Time
@@ -310,7 +305,6 @@ func (f *feeding) window() []time.Time {
 	return slots
 }
 
-// ahead is the next slot of the range.
 func (f *feeding) ahead() (time.Time, bool) {
 	b := &f.out.Backfill
 	if b.Order == schedule.NewestFirst {
@@ -318,14 +312,14 @@ func (f *feeding) ahead() (time.Time, bool) {
 		if !ok {
 			return at, false
 		}
-		slot, any := f.tt.From(at) // an interval's neighbour before its first slot is none
+		slot, any := f.tt.From(at) // an interval has a computed neighbour before its first slot
 		return at, any && slot.Equal(at)
 	}
 	at, ok := f.tt.From(b.Cursor)
 	return at, ok && at.Before(b.To)
 }
 
-// planners reports whether a slot is yet to be planned, or judged as missed.
+// planners reports whether the planner has still to plan the slot or to record it as missed.
 func (f *feeding) planners(at time.Time) bool {
 	s := f.c.Schedule
 	if backlog := s.Backlog; backlog.Open() && !at.Before(backlog.From) && at.Before(backlog.Until) {
@@ -347,7 +341,7 @@ func (f *feeding) end(reason schedule.Reason, note string) {
 	f.event(schedule.EventBackfillCancelled, reason, fmt.Sprintf("backfill %s: %s", b.BackfillID, note))
 }
 
-// pause puts aside what somebody must look at.
+// pause pauses a backfill that needs an operator.
 func (f *feeding) pause(note string) {
 	b := &f.out.Backfill
 	b.State, b.StateNote, b.ChangedBy = schedule.BackfillPaused, note, ""

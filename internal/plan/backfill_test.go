@@ -8,12 +8,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// lunch is the now of these tests; the schedule has a slot every hour.
+// lunch is the current time in these tests; the schedule has a slot every hour.
 var lunch = time.Date(2026, 3, 2, 12, 30, 0, 0, time.UTC)
 
 func hour(n int) time.Time { return time.Date(2026, 3, 2, n, 0, 0, 0, time.UTC) }
 
-// morning is a backfill of the slots from 06:00 until before 12:00, all missed.
+// morning is a backfill of the missed slots in [06:00, 12:00).
 func morning() *schedule.BackfillCandidate {
 	d := schedule.Definition{
 		ScheduleID: "s", UserID: "u", WorkflowID: "w", Version: 1, CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
@@ -31,7 +31,7 @@ func morning() *schedule.BackfillCandidate {
 	}
 }
 
-// feedNow lets the planner decide on candidates of whose slots nothing is known.
+// feedNow decides on candidates with no loaded slots.
 func feedNow(pending int, candidates ...*schedule.BackfillCandidate) []schedule.BackfillDecision {
 	feeder := plan.Feeder(lunch, plan.FeedConfig{Ahead: time.Second, Portion: 100, Pending: 50})
 	var all []schedule.BackfillCandidate
@@ -43,7 +43,7 @@ func feedNow(pending int, candidates ...*schedule.BackfillCandidate) []schedule.
 	return feeder.Decide(all, pending)
 }
 
-func TestWhatABackfillPutsDown(t *testing.T) {
+func TestABackfillInsertsTheNextSlots(t *testing.T) {
 	t.Parallel()
 	exclusive := func(c *schedule.BackfillCandidate) {
 		c.Backfill.OverlapPolicy, c.Backfill.Concurrency = schedule.OverlapQueue, 1
@@ -73,20 +73,20 @@ func TestWhatABackfillPutsDown(t *testing.T) {
 			},
 		},
 		{
-			name: "one where the rate has six seconds between two",
+			name: "one when the rate leaves six seconds between two",
 			edit: func(c *schedule.BackfillCandidate) { c.Backfill.RatePerMinute = 10 }, want: []time.Time{hour(6)},
 		},
 		{
-			name: "none that the planner has yet to plan",
+			name: "no slot that the planner has yet to plan",
 			edit: func(c *schedule.BackfillCandidate) { c.Schedule.NextRunAt = hour(7) }, want: []time.Time{hour(6)},
 		},
 		{
-			name: "that one, too, of a paused schedule",
+			name: "that slot too, if the schedule is paused",
 			edit: func(c *schedule.BackfillCandidate) { c.Schedule.NextRunAt, c.Schedule.Pause.Paused = hour(7), true },
 			want: []time.Time{hour(6), hour(7), hour(8)},
 		},
 		{
-			name: "none of a catch-up that is under way",
+			name: "no slot of an open catch-up",
 			edit: func(c *schedule.BackfillCandidate) {
 				c.Schedule.Backlog = schedule.Backlog{From: hour(8), Until: hour(10)}
 			},
@@ -132,14 +132,14 @@ func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
 		t.Errorf("it inserted %+v", d.Rows)
 	}
 	if b := d.Backfill; b.Failed != 1 || b.Skipped != 0 || b.PutDown != 3 || b.State != schedule.BackfillRunning {
-		t.Errorf("it stands as %+v", b)
+		t.Errorf("backfill: %+v", b)
 	}
 	if len(d.Slots) != 2 || !d.Slots[0].Settled || d.Slots[0].Key != failed.Key || d.Slots[1].Key != d.Rows[0].Key || d.Slots[1].Settled {
 		t.Errorf("its slots are %+v", d.Slots)
 	}
 }
 
-// While the row was taken back, or had given way, another may have run the slot.
+// Another run may have taken the slot while the row was removed or had given way.
 func TestABackfillsSlotThatAnotherRanMeanwhileIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -165,7 +165,7 @@ func TestABackfillsSlotThatAnotherRanMeanwhileIsNotRunAgain(t *testing.T) {
 			d := feeder.Decide([]schedule.BackfillCandidate{*c}, 0)[0]
 			finished := d.Backfill.State == schedule.BackfillFinished
 			if len(c.Slots) != 1 || len(d.Rows) != tc.rows || d.Backfill.Skipped != tc.skipped || finished != (tc.skipped == 1) {
-				t.Errorf("of %v it inserted %+v, and stands as %+v", c.Slots, d.Rows, d.Backfill)
+				t.Errorf("of %v it inserted %+v, backfill %+v", c.Slots, d.Rows, d.Backfill)
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func TestTwoBackfillsOfOneOverlapKeyTakeTurns(t *testing.T) {
 	}
 }
 
-// What one puts down is on its way for the next: not run beside itself.
+// Rows that one backfill inserts are in flight for the next one in the same pass.
 func TestTwoBackfillsOfOneRangeRunEachSlotOnce(t *testing.T) {
 	t.Parallel()
 	for _, reprocess := range schedule.Reprocesses {
@@ -212,9 +212,9 @@ func TestABackfillThatCannotGoOnEndsOrWaitsForSomebody(t *testing.T) {
 	}{
 		{name: "its schedule is gone", edit: func(c *schedule.BackfillCandidate) { c.Schedule = nil }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
 		{name: "its schedule is deleted", edit: func(c *schedule.BackfillCandidate) { c.Schedule.DeletedAt = lunch }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
-		{name: "its schedule was made anew", edit: func(c *schedule.BackfillCandidate) { c.Schedule.CreatedAt = lunch }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
+		{name: "its schedule was deleted and created again", edit: func(c *schedule.BackfillCandidate) { c.Schedule.CreatedAt = lunch }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
 		{name: "its definition cannot be read", edit: func(c *schedule.BackfillCandidate) { c.Definition = nil }, state: schedule.BackfillPaused},
-		{name: "its zone is no more", edit: func(c *schedule.BackfillCandidate) { c.Definition.Timezone = "Atlantis" }, state: schedule.BackfillPaused},
+		{name: "its zone no longer exists", edit: func(c *schedule.BackfillCandidate) { c.Definition.Timezone = "Atlantis" }, state: schedule.BackfillPaused},
 		{name: "all is done", edit: func(c *schedule.BackfillCandidate) { c.Backfill.Cursor = hour(12) }, state: schedule.BackfillFinished},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func second(p schedule.CatchupPolicy, revised string) func(*schedule.Schedule) {
 func TestBacklogOfAnOlderRevision(t *testing.T) {
 	checkDecisions(t, []decideCase{
 		{
-			name:   "what was due at an edit is judged by the rule and policy of then",
+			name:   "slots due at an edit follow the rule and policy of that time",
 			change: second("none", "12:05:30"), older: olderRevision("fire_immediately", nil), backlog: "12:00:00 12:05:31 1",
 			cursor: "12:10:00", now: "12:08:00",
 			want: `
@@ -94,7 +94,7 @@ func TestBacklogOfAnOlderRevision(t *testing.T) {
 				look again 12:21:30.5`,
 		},
 		{
-			name:   "a new outage that needs the backlog ends the older range with an event, and waits for the next portion",
+			name:   "a new outage that needs the backlog closes the older range with an event and waits for the next portion",
 			change: second("fire_immediately", "12:05:30"), older: olderRevision("fire_immediately", nil), backlog: "12:00:00 12:05:31 1",
 			cursor: "12:10:00", now: "12:21:30",
 			want: `
@@ -156,7 +156,7 @@ func TestSecondOutageOfTheSameRevision(t *testing.T) {
 				look again 12:20:30.5`,
 		},
 		{
-			name: "what is too old in either is dropped apart, so that the rows between them are not called missed",
+			name: "slots too old in either range are dropped separately, so that the rows between them are not recorded as missed",
 			change: func(s *schedule.Schedule) {
 				s.CatchupPolicy, s.CatchupWindowMS = schedule.CatchupFireImmediately, 5*60_000
 			},

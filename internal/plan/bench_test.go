@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ordinary are schedules as users have them: other minutes and zones, some with
-// jitter, one in ten an interval. Each has about one slot within the lookahead.
+// ordinary schedules differ in minute and zone, some have jitter, one in ten is an interval. Each
+// has about one slot within the lookahead.
 func ordinary(n int, now time.Time) []schedule.PlanCandidate {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"}
 	candidates := make([]schedule.PlanCandidate, n)
@@ -44,8 +44,7 @@ func BenchmarkDecide1000OrdinarySchedules(b *testing.B) {
 	}
 }
 
-// everySecondAfterAYear is the dearest schedule after the longest outage that
-// anybody will have.
+// everySecondAfterAYear is the most expensive case: a slot every second after an outage of a year.
 func everySecondAfterAYear(policy schedule.CatchupPolicy) *schedule.PlanCandidate {
 	s := scheduled(func(s *schedule.Schedule) {
 		s.CronExpr, s.Timezone, s.CatchupPolicy = "* * * * * *", "Europe/Berlin", policy

@@ -2,16 +2,15 @@ package plan
 
 import "time"
 
-// Launches is what some timetables come to over some time.
+// Launches counts the launches of some timetables.
 type Launches struct {
 	Total  int
 	Peak   int       // in the busiest minute
 	PeakAt time.Time // the first minute with that many; zero: no launch
 }
 
-// Horizon is the latest instant not after until up to which the loads have at
-// most limit launches between them: until itself, or from and a part of the
-// span, halved as often as it takes, but a minute at least.
+// Horizon is the latest instant, at most until, up to which the loads have at most limit launches.
+// It halves the span until it fits, down to one minute.
 func Horizon(loads []Load, from, until time.Time, limit int, meter Meter) time.Time {
 	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
 		for _, l := range loads {
@@ -25,8 +24,7 @@ func Horizon(loads []Load, from, until time.Time, limit int, meter Meter) time.T
 	})
 }
 
-// Affordable is Horizon for a limit in steps, of which a launch with jitter takes
-// more.
+// Affordable is Horizon with limit in steps. A launch with jitter takes more steps.
 func Affordable(groups []Group, from, until time.Time, limit int, meter Meter) time.Time {
 	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
 		for i := range groups {
@@ -51,8 +49,8 @@ func halved(from, until time.Time, limit int, cost func(until time.Time, spend f
 	}
 }
 
-// Busiest counts, minute by minute, what the loads launch later than from and
-// not later than until, by fire_at. Its work is the number of launches.
+// Busiest counts launches per minute by fire_at in (from, until]. Its work is the number of
+// launches.
 func Busiest(loads []Load, from, until time.Time, meter Meter) Launches {
 	from, until = from.Add(1), until.Add(1)
 	minutes := NewMinutes(from, until)

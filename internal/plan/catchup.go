@@ -6,16 +6,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// catchUp deals with everything that is late, oldest first: rows planned in
-// time but never claimed (c.Late), an open backlog, and the slots between the
-// cursor and the first on-time slot.
+// catchUp decides on everything that is late, oldest first: rows planned in time but never claimed
+// (c.Late), an open backlog, and the slots between the cursor and the first on-time slot.
 //
-// Afterwards the cursor stands at the first on-time slot: on-time slots never
-// wait for a backlog.
+// It moves the cursor to the first on-time slot: on-time slots never wait for a backlog.
 func (p *planner) catchUp(c *schedule.PlanCandidate) {
 	r := recovery{planner: p, d: &p.s.Definition, tt: p.tt, revision: p.s.Revision, late: c.Late}
 	var missed span
-	var older schedule.Backlog // what is left of an edit's range
+	var older schedule.Backlog // the rest of an edit's range
 	switch b := p.s.Backlog; {
 	case !b.Open():
 	case b.Revision == p.s.Revision:
@@ -23,7 +21,7 @@ func (p *planner) catchUp(c *schedule.PlanCandidate) {
 	default:
 		older, r.notBefore = p.workOffOlder(b, c.BacklogDefinition)
 	}
-	// What was planned between an open backlog and a new outage has rows. They
+	// Slots between an open backlog and a new outage have rows. They
 	// lie inside the joined range: offering them again changes nothing, and what
 	// is recorded of the range leaves them out (Schedule.Planned).
 	missed = missed.join(r.recent(p.outage()))
@@ -31,16 +29,15 @@ func (p *planner) catchUp(c *schedule.PlanCandidate) {
 	p.out.Backlog = r.run(missed)
 	switch {
 	case !older.Open():
-	case p.out.Backlog.Open(): // a schedule has one range; as at a second edit, the older ends
+	case p.out.Backlog.Open(): // a schedule has one range, so the older one is closed, as at a second edit
 		p.closeOlder(older, c.BacklogDefinition, "the schedule fell behind again before the range of its older revision was worked off")
 	default:
 		p.out.Backlog = older
 	}
 }
 
-// workOffOlder works off a portion of a range that an edit left behind, by the
-// definition that was in force then. It returns what is left of it, and when
-// the schedule's next portion is due.
+// workOffOlder fires a portion of the range that an edit left behind, by the definition in force
+// then. It returns the rest of the range and when the schedule's next portion is due.
 func (p *planner) workOffOlder(b schedule.Backlog, d *schedule.Definition) (left schedule.Backlog, next time.Time) {
 	tt, problem := p.olderTimetable(d)
 	if problem != "" {
@@ -63,8 +60,8 @@ func (p *planner) olderTimetable(d *schedule.Definition) (tt *Timetable, problem
 	return tt, ""
 }
 
-// closeOlder records that a range will not be worked off. One that cannot be
-// read cannot be counted either.
+// closeOlder records that a range will not be caught up. Slots of an unreadable definition cannot
+// be counted.
 func (p *planner) closeOlder(b schedule.Backlog, d *schedule.Definition, why string) {
 	e := schedule.Event{
 		Kind: schedule.EventBacklogClosed, Revision: b.Revision, From: b.From, To: b.Until.Add(-time.Second),
@@ -83,8 +80,8 @@ func (p *planner) closeOlder(b schedule.Backlog, d *schedule.Definition, why str
 	}
 }
 
-// outage moves the cursor to the first on-time slot and returns the range of
-// the slots that were missed before it.
+// outage moves the cursor to the first on-time slot and returns the range of missed slots before
+// it.
 func (p *planner) outage() span {
 	from := p.out.NextRunAt
 	if from.IsZero() {
@@ -103,7 +100,7 @@ type span struct{ from, until time.Time }
 
 func (s span) open() bool { return !s.from.IsZero() && s.from.Before(s.until) }
 
-// join is s and a later range and all between them.
+// join is the range from s to later, including the gap between them.
 func (s span) join(later span) span {
 	switch {
 	case !s.open():

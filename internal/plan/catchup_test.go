@@ -17,7 +17,7 @@ func TestWithinTheGraceASlotSimplyFires(t *testing.T) {
 	for _, p := range schedule.CatchupPolicies {
 		cases = append(cases,
 			decideCase{
-				name:   string(p) + ": exactly at the grace it fires as if nothing had been",
+				name:   string(p) + ": exactly at the grace it fires normally",
 				change: catchup(p), cursor: "12:00:00", now: "12:01:00",
 				want: `
 					plan 12:00:00
@@ -44,7 +44,7 @@ func TestWithinTheGraceASlotSimplyFires(t *testing.T) {
 func TestCatchupNone(t *testing.T) {
 	checkDecisions(t, []decideCase{
 		{
-			name:   "a moment past the grace it is missed",
+			name:   "just past the grace it is missed",
 			cursor: "12:00:00", now: "12:01:00.001",
 			want: `
 				plan 12:01:00
@@ -64,7 +64,7 @@ func TestCatchupNone(t *testing.T) {
 				look again 12:11:00`,
 		},
 		{
-			name:   "rows that were planned in time and found too late are skipped, whatever their age",
+			name:   "rows that were planned in time and found too late are skipped, of any age",
 			cursor: "12:01:00", now: "12:10:30", late: "05-01 11:59:00, 12:00:00",
 			want: `
 				late 05-01 11:59:00 skipped missed
@@ -76,7 +76,7 @@ func TestCatchupNone(t *testing.T) {
 				look again 12:11:00`,
 		},
 		{
-			name:   "exhausted during the outage: all that was left is missed",
+			name:   "exhausted during the outage: all remaining slots are missed",
 			change: func(s *schedule.Schedule) { s.EndAt = clock("12:04:30") },
 			cursor: "12:00:00", now: "18:00:00",
 			want: `
@@ -123,7 +123,7 @@ func TestCatchupFireImmediately(t *testing.T) {
 				look again 12:11:00`,
 		},
 		{
-			name: "a second look in the same tick fires no second portion", change: catchup("fire_immediately"),
+			name: "a second decision in the same tick fires no second portion", change: catchup("fire_immediately"),
 			cursor: "12:12:00", now: "12:10:30", backlog: "12:03:00 12:10:00 1", portion: "12:10:30.5",
 			want: `
 				backlog 12:03:00 until 12:10:00 of revision 1, next portion 12:10:30.5
@@ -158,7 +158,7 @@ func TestCatchupFireImmediately(t *testing.T) {
 				look again 12:10:31.5`,
 		},
 		{
-			name: "what is older than the catch-up window is dropped with an event",
+			name: "slots older than the catch-up window are dropped with an event",
 			change: func(s *schedule.Schedule) {
 				s.CatchupPolicy, s.CatchupWindowMS = schedule.CatchupFireImmediately, 5*60_000
 			},

@@ -7,25 +7,24 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// SameTimes reports whether two definitions of one schedule have the same slots,
-// with the same jitter.
+// SameTimes reports whether two definitions of one schedule have the same slots with the same
+// jitter.
 func SameTimes(a, b *schedule.Definition) bool {
 	return a.ScheduleID == b.ScheduleID && a.CronExpr == b.CronExpr && a.IntervalMS == b.IntervalMS && a.OnceAt.Equal(b.OnceAt) &&
 		(a.CronExpr == "" || a.Timezone == b.Timezone && a.DST == b.DST) &&
 		a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt) && a.JitterMS == b.JitterMS
 }
 
-// Comparison says what is compared: the slots with run_at later than After and
-// not later than Until, at most Limit steps of the two timetables together, of
-// which the first Shown are listed. Now is when the change is made.
+// Comparison compares the slots in (After, Until], at most Limit steps of the two timetables
+// together, and lists the first Shown. Now is when the change is made.
 type Comparison struct {
 	Now, After, Until time.Time
 	Limit, Shown      int
 	Meter             Meter
 }
 
-// Difference is which fires a change takes away and which it brings. A slot
-// that only its jitter moves is in both.
+// Difference lists the fires that a change removes and adds. A slot that only its jitter moves is
+// in both.
 type Difference struct {
 	Added, Removed           int
 	FirstAdded, FirstRemoved []Slot
@@ -33,15 +32,14 @@ type Difference struct {
 	Steps                    int       // what it cost
 }
 
-// What a comparison spends, in steps of package work.
+// Cost of a comparison, in steps of package work.
 const (
 	comparedSteps = 15                      // a slot of two timetables
 	shownSteps    = 2 * work.PerMicrosecond // a fire that is listed
 )
 
-// Compare holds two timetables of one schedule against each other; nil has no
-// slots. What was launched before Now, because its jitter goes that way, is
-// neither taken away nor brought again: its key is there.
+// Compare compares two timetables of one schedule; nil has no slots. A slot already launched
+// before Now because of its jitter is neither removed nor added: its key exists.
 func Compare(before, after *Timetable, c Comparison) Difference {
 	d := Difference{Until: c.Until}
 	if !c.After.Before(c.Until) || !c.Meter.spend(2*beginSteps+2*c.Shown*shownSteps) {
@@ -59,8 +57,7 @@ func Compare(before, after *Timetable, c Comparison) Difference {
 	return d
 }
 
-// whole is the number of a timetable's slots, which needs no walk, and the
-// first of them.
+// whole counts a timetable's slots without a walk and lists the first of them.
 func (t *Timetable) whole(c Comparison) (int, []Slot) {
 	n, _ := t.Count(c.After.Truncate(time.Second).Add(time.Second), c.Until.Truncate(time.Second).Add(time.Second))
 	first := t.Preview(c.After, c.Until, c.Shown+1)
@@ -70,8 +67,7 @@ func (t *Timetable) whole(c Comparison) (int, []Slot) {
 	return n, first[:min(len(first), c.Shown)]
 }
 
-// walk goes along both at once. Where the limit is reached it says how far it
-// came.
+// walk goes through both timetables at once. At the limit it records how far it came.
 func (d *Difference) walk(before, after *Timetable, c Comparison) {
 	old, hasOld := before.Next(c.After)
 	next, hasNew := after.Next(c.After)
@@ -124,7 +120,7 @@ func (d *Difference) judge(before, after *Timetable, at time.Time, inOld, inNew 
 	}
 }
 
-// fires is Slot(at).FireAt without a key where there is no jitter to draw.
+// fires is Slot(at).FireAt, but computes no key if there is no jitter.
 func (t *Timetable) fires(at time.Time) time.Time {
 	if t.jitter == 0 {
 		return at

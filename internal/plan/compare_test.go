@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ruled is a timetable of schedule s, made long ago.
+// ruled is a timetable of schedule s, created long ago.
 func ruled(t interface{ Fatal(...any) }, expr string, edits ...func(*schedule.Definition)) *plan.Timetable {
 	d := schedule.Definition{ScheduleID: "s", CronExpr: expr, Timezone: "Europe/Berlin", DST: schedule.DSTVixie}
 	for _, edit := range edits {
@@ -27,8 +27,8 @@ func jittered(ms uint32) func(*schedule.Definition) {
 	return func(d *schedule.Definition) { d.JitterMS = ms }
 }
 
-// What Compare says in one walk, two previews held against each other say too.
-func TestCompareIsWhatTwoPreviewsSay(t *testing.T) {
+// The oracle is two previews.
+func TestCompareAgreesWithTwoPreviews(t *testing.T) {
 	exprs := []string{"", "0 * * * *", "*/20 * * * *", "0,20 * * * *", "30 2 * * *", "0 0 1 1 *"}
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 7200_000).Draw(rt, "now")) * time.Millisecond)
@@ -74,7 +74,7 @@ func TestCompareIsWhatTwoPreviewsSay(t *testing.T) {
 	})
 }
 
-func TestSameTimesIsSaidOfWhatMovesNoFire(t *testing.T) {
+func TestSameTimesIsTrueWhenNoFireMoves(t *testing.T) {
 	base := schedule.Definition{ScheduleID: "s", CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie}
 	for _, tt := range []struct {
 		name string
@@ -87,7 +87,7 @@ func TestSameTimesIsSaidOfWhatMovesNoFire(t *testing.T) {
 		{name: "the zone", edit: func(d *schedule.Definition) { d.Timezone = "Europe/Berlin" }},
 		{name: "the jitter", edit: func(d *schedule.Definition) { d.JitterMS = 1 }},
 		{name: "the window", edit: func(d *schedule.Definition) { d.EndAt = schedule.MaxTime.Add(-time.Hour) }},
-		{name: "the way of the clock", edit: func(d *schedule.Definition) { d.DST = schedule.DSTLiteral }},
+		{name: "the DST mode", edit: func(d *schedule.Definition) { d.DST = schedule.DSTLiteral }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			edited := base
@@ -130,7 +130,7 @@ func TestBusiestCountsByTheMinuteOfTheLaunch(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("the horizon comes nearer where there is too much", func(t *testing.T) {
+	t.Run("too many launches shorten the horizon", func(t *testing.T) {
 		loads := []plan.Load{load("* * * * * *", from), load("* * * * * *", from)}
 		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 50_000, nil); !got.Equal(from.Add(6 * time.Hour)) {
 			t.Errorf("until %s", got)

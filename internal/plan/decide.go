@@ -10,22 +10,22 @@ import (
 // Config bounds what one decision plans.
 type Config struct {
 	Lookahead  time.Duration // how far ahead slots become rows
-	Stride     time.Duration // how much further, at most, a schedule is planned that has a slot so far ahead
-	MaxRows    int           // on-time slots that become rows at once, the earliest; 0: all of them
-	Grace      time.Duration // how late a slot may be judged and still simply fire
-	Tick       time.Duration // spacing of fire_immediately's portions
+	Stride     time.Duration // how much further a schedule with a due slot is planned, at most
+	MaxRows    int           // limit of on-time slots in one decision, earliest first; 0: no limit
+	Grace      time.Duration // how late a slot may be and still fire normally
+	Tick       time.Duration // time between portions of fire_immediately
 	MaxCatchup int           // missed slots per schedule and tick
 }
 
 // Decide plans one schedule at now:
 //
-//  1. a pause that has reached its end is ended, and the cursor set behind it;
-//  2. slots from the cursor on that are later than the grace are missed, and
-//     the catch-up policy decides on them, with late rows and backlog;
-//  3. on-time slots up to the horizon become rows;
-//  4. the cursor stands at the first slot not considered.
+//  1. It ends a pause that has reached its end, and moves the cursor there.
+//  2. Slots from the cursor on that are later than the grace are missed. The catch-up
+//     policy decides on them, with late rows and backlog.
+//  3. On-time slots up to the horizon become rows.
+//  4. The cursor moves to the first slot not considered.
 //
-// An error leaves the schedule as it is; see Quarantine.
+// An error leaves the schedule unchanged; see Quarantine.
 func Decide(c *schedule.PlanCandidate, now time.Time, cfg Config) (schedule.PlanDecision, error) {
 	if c.Unreadable != nil {
 		return schedule.PlanDecision{}, c.Unreadable
@@ -68,7 +68,7 @@ func newPlanner(c *schedule.PlanCandidate, now time.Time, cfg Config) (*planner,
 	}}, nil
 }
 
-// event adds an event, of the revision in force unless it names another.
+// event adds an event. Its revision defaults to the one in force.
 func (p *planner) event(e schedule.Event) {
 	e.ScheduleID, e.Time = p.s.ScheduleID, p.now
 	if e.Revision == 0 {
@@ -77,9 +77,8 @@ func (p *planner) event(e schedule.Event) {
 	p.out.Events = append(p.out.Events, e)
 }
 
-// endPause: slots that fell while it held are not missed, so the cursor moves
-// to the first slot at or after paused_until; those since then are judged by
-// grace and catch-up like any other.
+// endPause moves the cursor to the first slot at or after paused_until: slots during the pause are
+// not missed. Slots since then follow grace and catch-up.
 func (p *planner) endPause() {
 	if !p.s.Pause.Paused {
 		return
@@ -89,11 +88,10 @@ func (p *planner) endPause() {
 	p.event(schedule.Event{Kind: schedule.EventPauseEnded, From: p.s.Pause.Until, Actor: p.s.Pause.By, Note: p.s.Pause.Note})
 }
 
-// planAhead turns the slots from the cursor to the horizon into rows. Jitter
-// may bring a slot forward, so the horizon reaches that much further. What has
-// a slot before it is planned a stride further: moving the cursor of a schedule
-// costs as much as a row, and where slots are dense it moves once for many. What
-// MaxRows leaves out is due for the next look at once.
+// planAhead turns the slots from the cursor to the horizon into rows. Jitter may bring a slot
+// forward, so the horizon is extended by the jitter. A schedule with a due slot is planned a
+// stride further: moving the cursor costs as much as a row, so dense schedules move it once for
+// many slots. Slots beyond MaxRows are due for the next decision at once.
 func (p *planner) planAhead() {
 	horizon := p.now.Add(p.cfg.Lookahead + p.s.Jitter())
 	at, ok := p.out.NextRunAt, !p.out.NextRunAt.IsZero()
@@ -113,15 +111,14 @@ func (p *planner) planAhead() {
 	p.out.NextRunAt = at
 }
 
-// stride is between half of cfg.Stride and all of it, derived from the first slot.
-// So schedules that were registered together are not always planned together,
-// which would insert a burst of rows at once.
+// stride is between half of cfg.Stride and all of it, derived from the first slot. Schedules that
+// were registered together therefore drift apart, which avoids inserting bursts of rows.
 func (p *planner) stride(first time.Time) time.Duration {
 	half := p.cfg.Stride / 2
 	return half + time.Duration(schedule.SlotKey(p.s.ScheduleID, first).Fraction(uint64(half)+1))
 }
 
-// lookNext says when the planner must come back.
+// lookNext sets when the planner must come back.
 func (p *planner) lookNext() {
 	if !p.out.NextRunAt.IsZero() {
 		p.out.PlanAt = p.out.NextRunAt.Add(-p.s.Jitter() - p.cfg.Lookahead)
@@ -147,8 +144,8 @@ func newRow(d *schedule.Definition, revision int64, slot Slot, trigger schedule.
 	}
 }
 
-// NewRow is a run of the schedule's revision in force that is not a slot of
-// its spec: by hand, retry or backfill.
+// NewRow is a run of the revision in force that is not a slot of the spec: manual, retry or
+// backfill.
 func NewRow(s *schedule.Schedule, slot Slot, trigger schedule.Trigger, policy schedule.OverlapPolicy) schedule.Run {
 	row := newRow(&s.Definition, s.Revision, slot, trigger)
 	if policy != "" {
@@ -157,8 +154,8 @@ func NewRow(s *schedule.Schedule, slot Slot, trigger schedule.Trigger, policy sc
 	return row
 }
 
-// Quarantine is the decision on a schedule that cannot be planned: it is left
-// as it is and tried again with backoff, so that it harms no other.
+// Quarantine is the decision on a schedule that cannot be planned: it stays unchanged and is
+// retried with backoff, so that the others are planned.
 func Quarantine(c *schedule.PlanCandidate, now time.Time, cause error) schedule.PlanDecision {
 	failures := c.Schedule.PlanFailures + 1
 	return schedule.PlanDecision{

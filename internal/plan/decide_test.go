@@ -45,7 +45,7 @@ func TestPlanningAhead(t *testing.T) {
 				look again 11:29:00`,
 		},
 		{
-			name:   "exhausted: the slot at end_at is the last, and that is said once",
+			name:   "exhausted: the slot at end_at is the last, and one event records it",
 			cursor: "12:00:00", now: "11:59:30",
 			change: func(s *schedule.Schedule) { s.EndAt = clock("12:00:00") },
 			want: `
@@ -55,7 +55,7 @@ func TestPlanningAhead(t *testing.T) {
 				look again`,
 		},
 		{
-			name: "exhausted before: nothing is left to say",
+			name: "exhausted before: no second event",
 			now:  "12:30:00",
 			want: `
 				cursor
@@ -72,7 +72,7 @@ func TestPlanningAhead(t *testing.T) {
 				look again`,
 		},
 		{
-			name:   "a cursor that newer zone data no longer know as a slot plans none",
+			name:   "a cursor that is no slot under newer zone data plans no slot",
 			cursor: "11:59:30", now: "11:59:00",
 			want: `
 				plan 12:00:00
@@ -80,7 +80,7 @@ func TestPlanningAhead(t *testing.T) {
 				look again 12:00:00`,
 		},
 		{
-			name:   "a recovery after failures is said",
+			name:   "a recovery after failures is recorded",
 			cursor: "12:00:00", now: "11:58:00",
 			change: func(s *schedule.Schedule) { s.PlanFailures = 4 },
 			want: `
@@ -99,14 +99,14 @@ func TestPauses(t *testing.T) {
 	}
 	checkDecisions(t, []decideCase{
 		{
-			name:   "a pause without an end stands still until somebody resumes",
+			name:   "a pause without an end plans nothing until it is resumed",
 			cursor: "12:00:00", now: "12:30:00", change: until(""),
 			want: `
 				cursor 12:00:00
 				look again`,
 		},
 		{
-			name:   "a pause stands still until its end",
+			name:   "a pause plans nothing until its end",
 			cursor: "12:00:00", now: "12:29:59.999", change: until("12:30:00"),
 			want: `
 				cursor 12:00:00
@@ -124,7 +124,7 @@ func TestPauses(t *testing.T) {
 				look again 12:31:00`,
 		},
 		{
-			name:   "slots that fell while it held are not missed, those since then are judged",
+			name:   "slots during the pause are not missed, slots since then follow grace and catch-up",
 			cursor: "12:00:00", now: "12:33:10", change: until("12:30:30"),
 			want: `
 				plan 12:33:00
@@ -153,7 +153,7 @@ func TestPauses(t *testing.T) {
 				look again 12:34:00`,
 		},
 		{
-			name:   "the cursor goes back to the end of a pause that was shorter than the lookahead",
+			name:   "the cursor moves back to the end of a pause shorter than the lookahead",
 			cursor: "12:05:00", now: "12:02:00", change: until("12:01:30"),
 			want: `
 				plan 12:02:00

@@ -9,9 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// decideCase is one decision. The schedule is that of scheduled, every minute
-// unless change says otherwise; late are the run_at of rows that were planned in
-// time, with commas between.
+// decideCase is one decision. The schedule is that of scheduled, every minute unless change
+// differs. late are the run_at of rows planned in time, separated by commas.
 type decideCase struct {
 	name    string
 	change  func(*schedule.Schedule)
@@ -70,8 +69,7 @@ func checkDecisions(t *testing.T, cases []decideCase) {
 	}
 }
 
-// decisionText is a decision in the order in which a reader asks: what fires,
-// what does not, what is left, and where the planner goes on.
+// decisionText prints what fires, what does not, what remains, and where the planner continues.
 func decisionText(c *schedule.PlanCandidate, d schedule.PlanDecision) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, strings.TrimSpace(fmt.Sprintf(format, args...))) }

@@ -6,9 +6,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// expressions remembers what was parsed. The planner reads every schedule anew
-// at every look, and reading a cron expression, with its second opinion, takes
-// longer than all the rest of an ordinary decision. It changes no result.
+// expressions caches parsed expressions. The planner reads every schedule in each decision, and
+// parsing a cron expression with its cross-check takes longer than the rest of the decision.
 var expressions = memory{parsed: make(map[string]*cronexpr.Expr)}
 
 // maxRemembered expressions take a few megabytes; many schedules share one.

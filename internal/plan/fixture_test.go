@@ -8,15 +8,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// config is the planner's default configuration but for the portion, which is
-// small enough to read.
+// config is the planner's default configuration with a smaller portion.
 var config = plan.Config{Lookahead: time.Minute, Grace: time.Minute, Tick: time.Second, MaxCatchup: 3}
 
-// created is when the schedules of the tables came into being.
+// created is when the schedules of the tables were created.
 var created = clock("05-01 00:00:00")
 
-// clock reads an instant of 1 June 2026, as "12:00:00" or "12:00:00.5", or of
-// another day of that year, as "06-02 12:00:00". Empty is the zero time.
+// clock parses an instant of 1 June 2026 ("12:00:00", "12:00:00.5") or of another day of that year
+// ("06-02 12:00:00"). Empty is the zero time.
 func clock(text string) time.Time {
 	if text == "" {
 		return time.Time{}
@@ -42,8 +41,8 @@ func clockText(at time.Time) string {
 	return at.Format("01-02 15:04:05.999")
 }
 
-// scheduled is an unpaused schedule in its first revision, with the defaults
-// of a definition where change does not say otherwise.
+// scheduled is an unpaused schedule in its first revision, with the default definition unless
+// change edits it.
 func scheduled(change func(*schedule.Schedule)) schedule.Schedule {
 	s := schedule.Schedule{
 		Definition: schedule.Definition{
@@ -68,5 +67,4 @@ func timetable(change func(*schedule.Schedule)) *plan.Timetable {
 	return tt
 }
 
-// sameRun compares what a plan says of a run.
 func sameRun(a, b schedule.Run) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }

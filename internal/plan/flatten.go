@@ -15,9 +15,8 @@ type Member struct {
 	Load     Load
 }
 
-// Flattening is a change that makes the busiest minute less busy: a jitter for all
-// schedules of a burst, or another minute of the hour for some. Its effect was
-// counted with the changed rules, launch by launch.
+// Flattening is a change that lowers the busiest minute: a jitter for all schedules of a burst, or
+// another minute of the hour for some. Its effect was counted by replaying the changed rules.
 type Flattening struct {
 	Jitter  time.Duration // zero: minutes are moved
 	Moves   []Move
@@ -33,16 +32,15 @@ type Move struct {
 	Minutes  int    // shift; negative: earlier
 }
 
-// burst has the schedules that may be changed, and the launches of all others.
+// burst has the schedules that may change, and the launches of all others.
 type burst struct {
 	members     []Member
 	from, until time.Time
 	others      *Minutes
 }
 
-// A change is worth the edits if it saves at least leastSaved launches of the
-// busiest minute, and one in savedOneIn. Moving one of two schedules that share a
-// minute, or seven of a hundred, is not.
+// A change is worth the edits if it saves at least leastSaved launches of the busiest minute and
+// one in savedOneIn. Moving one of two schedules in a minute, or seven of a hundred, is not.
 const (
 	leastSaved = 2
 	savedOneIn = 10
@@ -51,10 +49,9 @@ const (
 // guessSteps is the work of trying a launch at every minute of its hour.
 const guessSteps = 4
 
-// Flatten finds the jitter and the minutes that make the busiest minute least
-// busy. counts has the launches of all schedules in [from, until); members may be
-// changed. The work is about ten times the launches of members. It returns only
-// changes that are worth it, the better one first.
+// Flatten finds the jitter and the minutes that lower the busiest minute most. counts has the
+// launches of all schedules in [from, until); only members may change. The work is about ten times
+// the launches of members. It returns only changes that are worth it, the better one first.
 func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flattening {
 	b := burst{members: slices.Clone(members), from: from, until: until, others: counts.clone()}
 	slices.SortFunc(b.members, func(a, b Member) int {
@@ -131,9 +128,9 @@ func (b *burst) byMinutes() Flattening {
 	return least
 }
 
-// moved moves schedules one by one to the minute of the hour with the fewest other
-// launches at its busiest time. A schedule stays if no minute is better, or if no
-// more than enough others launch there. Of equal minutes the nearest wins.
+// moved moves schedules one by one to the minute of the hour with the fewest other launches at its
+// peak. A schedule stays if no minute is better or if at most enough others launch in its minute.
+// Of equal minutes the nearest wins.
 func (b *burst) moved(enough int) (out Flattening) {
 	guess, exact := guess{Minutes: b.others.clone()}, b.others.clone()
 	span := b.until.Sub(b.from)
@@ -160,14 +157,12 @@ func (b *burst) moved(enough int) (out Flattening) {
 	return out.counted(exact)
 }
 
-// guess is what launches as far as moving counts tells; the changed rules say
-// what it comes to.
+// guess estimates launches by shifting counts; replaying the changed rules gives the real figure.
 type guess struct {
 	*Minutes
-	days int // minutes of a window of whole days, give or take one; 0: it is none
+	days int // minutes of a window of whole days, within one minute; 0: not whole days
 }
 
-// with is the load of a schedule with another expression.
 func (l Load) with(s *schedule.Schedule, expression string) (Load, error) {
 	d := s.Definition
 	d.CronExpr = expression
@@ -176,7 +171,7 @@ func (l Load) with(s *schedule.Schedule, expression string) (Load, error) {
 	return l, err
 }
 
-// of are the minutes at which a load launches, as indices.
+// of are the indices of the minutes at which a load launches.
 func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
 	for fires := range l.Launches(from, until) {
 		at = append(at, m.index(fires))
@@ -184,25 +179,25 @@ func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
 	return at
 }
 
-// settle moves launches from where they are counted to the best minute, unless
-// they are among no more than enough, and says by how many minutes.
+// settle moves launches to the best minute, unless at most enough launches share theirs, and
+// returns by how many minutes.
 func (g *guess) settle(at []int, minute, enough int) (by int) {
 	if !g.Meter.spend(beginSteps + len(at)*guessSteps) {
 		return 0
 	}
-	if n, _ := g.beside(at, 0); n <= enough { // they are counted themselves
+	if n, _ := g.busiest(at, 0); n <= enough { // they are counted themselves
 		return 0
 	}
 	for _, i := range at {
 		g.Count[i]--
 	}
-	best, _ := g.beside(at, 0)
+	best, _ := g.busiest(at, 0)
 	for distance := 1; distance < 60; distance++ {
 		for _, try := range []int{distance, -distance} {
 			if minute+try < 0 || minute+try > 59 {
 				continue
 			}
-			if n, ok := g.beside(at, try); ok && n < best {
+			if n, ok := g.busiest(at, try); ok && n < best {
 				best, by = n, try
 			}
 		}
@@ -214,9 +209,9 @@ func (g *guess) settle(at []int, minute, enough int) (by int) {
 	return by
 }
 
-// beside is how many launches stand at most where these would be; not ok: one of
-// them would be where nothing was counted.
-func (g *guess) beside(at []int, by int) (most int, ok bool) {
+// busiest is the highest count among the minutes that the launches would move to. It is not ok if
+// one of them is outside the counted window.
+func (g *guess) busiest(at []int, by int) (most int, ok bool) {
 	for _, i := range at {
 		if i, ok = g.moved(i, by); !ok {
 			return 0, false
@@ -226,9 +221,8 @@ func (g *guess) beside(at []int, by int) (most int, ok bool) {
 	return most, true
 }
 
-// moved is where a launch would be. What leaves a window of whole days at one end
-// comes in at the other, for there the same rule launches, too; of any other
-// window nobody knows what is beyond it.
+// moved is the index that a launch moves to. In a window of whole days it wraps around, because
+// the same rule launches at the other end too. Other windows have no counts beyond their ends.
 func (g *guess) moved(i, by int) (to int, ok bool) {
 	switch to = i + by; {
 	case to >= len(g.Count):
@@ -239,8 +233,7 @@ func (g *guess) moved(i, by int) (to int, ok bool) {
 	return to, to >= 0 && to < len(g.Count)
 }
 
-// macros are the expressions that some words stand for, where another minute
-// makes sense of them.
+// macros maps cron macros to expressions, if another minute makes sense for them.
 var macros = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -256,14 +249,13 @@ func minuteOf(expression string) (minute int, ok bool) {
 	return minute, err == nil
 }
 
-// withMinute is the expression at another minute.
 func withMinute(expression string, minute int) string {
 	fields, i := fieldsOf(expression)
 	fields[i] = strconv.Itoa(minute)
 	return strings.Join(fields, " ")
 }
 
-// fieldsOf are the fields of an expression, and which of them is the minute.
+// fieldsOf splits an expression; minute is the index of its minute field.
 func fieldsOf(expression string) (fields []string, minute int) {
 	if written, ok := macros[strings.ToLower(strings.TrimSpace(expression))]; ok {
 		expression = written

@@ -5,10 +5,9 @@ import "time"
 // gapSteps bounds one search for a gap: a limit of an hour over a year.
 const gapSteps = 10_000
 
-// Gap finds, between from and until, two neighbouring slots that lie limit or
-// more apart. It leaps from a slot to the last one less than limit behind it, so
-// what fires every second is no longer a search than what fires every hour; it
-// ends early where that takes too many leaps.
+// Gap finds two neighbouring slots in [from, until) that are at least limit apart. It jumps from a
+// slot to the last one less than limit after it, so the search costs the same for every second as
+// for every hour. It stops early after gapSteps jumps.
 func (t *Timetable) Gap(from, until time.Time, limit time.Duration) (before, after time.Time, found bool) {
 	at, ok := t.Next(from)
 	for range gapSteps {
@@ -22,7 +21,7 @@ func (t *Timetable) Gap(from, until time.Time, limit time.Duration) (before, aft
 		}
 		next, more := t.Next(at)
 		if !more {
-			break // it ends: nothing is asked for behind it
+			break // the schedule ends
 		}
 		return at, next, true
 	}

@@ -6,18 +6,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Slot is one nominal instant of a schedule with the instant at which it may
-// be launched.
+// Slot is one nominal instant of a schedule and the instant at which it may be launched.
 type Slot struct {
 	Key    schedule.Key
 	RunAt  time.Time
 	FireAt time.Time
 }
 
-// Slot works out when the slot at runAt fires. The offset is drawn from the
-// slot's key, so that it is the same for every worker, restart and preview,
-// and reaches at most half way to the neighbouring slots, so that order is
-// kept. It is then clamped to the window and to when the revision was made.
+// Slot computes when the slot at runAt fires. The offset comes from the slot's key, so every
+// worker, restart and preview computes the same. It reaches at most half way to the neighbouring
+// slots, which keeps their order, and is clamped to the window and to the revision's creation.
 func (t *Timetable) Slot(runAt time.Time) Slot {
 	key := schedule.SlotKey(t.scheduleID, runAt)
 	return Slot{Key: key, RunAt: runAt, FireAt: t.fireAt(key, runAt)}
@@ -30,7 +28,7 @@ func (t *Timetable) fireAt(key schedule.Key, runAt time.Time) time.Time {
 	return t.moved(key, runAt, t.before(runAt), t.behind(runAt))
 }
 
-// before is the slot before one, as far as jitter may reach; zero: none.
+// before is the previous slot within reach of the jitter; zero: none.
 func (t *Timetable) before(runAt time.Time) time.Time {
 	if prev, ok := t.rule.Prev(runAt, 2*t.jitter); ok {
 		return prev
@@ -38,7 +36,7 @@ func (t *Timetable) before(runAt time.Time) time.Time {
 	return time.Time{}
 }
 
-// behind is the slot behind one; zero: none.
+// behind is the next slot within reach of the jitter; zero: none.
 func (t *Timetable) behind(runAt time.Time) time.Time {
 	if next, ok := t.rule.Next(runAt); ok {
 		return next
@@ -46,8 +44,7 @@ func (t *Timetable) behind(runAt time.Time) time.Time {
 	return time.Time{}
 }
 
-// moved is runAt with its offset, between its neighbours; zero: there is none,
-// or it is too far to matter.
+// moved is runAt with its offset. A zero neighbour does not exist or is too far to matter.
 func (t *Timetable) moved(key schedule.Key, runAt, prev, next time.Time) time.Time {
 	before, after := t.jitter, t.jitter
 	if !prev.IsZero() {
@@ -67,15 +64,15 @@ func (t *Timetable) moved(key schedule.Key, runAt, prev, next time.Time) time.Ti
 	return fireAt
 }
 
-// missed reports whether the slot at runAt, judged for the first time at now,
-// is past the misfire grace. It is late from the later of run_at and fire_at on.
+// missed reports whether the slot at runAt, first decided at now, is past the misfire grace.
+// Lateness counts from the later of run_at and fire_at.
 func (t *Timetable) missed(runAt, now time.Time, grace time.Duration) bool {
 	return now.Sub(runAt) > grace && now.Sub(t.Slot(runAt).FireAt) > grace
 }
 
-// firstOnTime is the first slot at or after from that is not missed. run_at and
-// fire_at both grow from slot to slot, so the missed ones are a prefix, and all
-// that are older than grace and jitter together can be jumped over.
+// firstOnTime is the first slot at or after from that is not missed. run_at and fire_at both grow
+// from slot to slot, so the missed slots are a prefix, and all older than grace plus jitter can be
+// skipped.
 func (t *Timetable) firstOnTime(from, now time.Time, grace time.Duration) (time.Time, bool) {
 	sure := now.Add(-grace - t.jitter - time.Second)
 	at, ok := t.From(latest(from, sure))

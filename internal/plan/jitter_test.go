@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// expectedFireAt is the formula of docs/semantics.md, by big integers and with
-// neighbours that the caller knows: run_at − a + ⌊u·(a+b+1)/2^64⌋ ms, clamped.
+// expectedFireAt is the formula of docs/semantics.md with big integers and given neighbours:
+// run_at − a + ⌊u·(a+b+1)/2^64⌋ ms, clamped.
 func expectedFireAt(s *schedule.Schedule, prev, runAt, next time.Time) time.Time {
 	if s.JitterMS == 0 {
 		return runAt
@@ -42,7 +42,7 @@ func expectedFireAt(s *schedule.Schedule, prev, runAt, next time.Time) time.Time
 	return fireAt
 }
 
-func TestJitterIsTheFormula(t *testing.T) {
+func TestJitterFollowsTheFormula(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		step := time.Duration(rapid.SampledFrom([]int64{1, 2, 7, 60, 600, 3600, 86_400}).Draw(t, "step")) * time.Second
@@ -78,8 +78,8 @@ func TestJitterIsTheFormula(t *testing.T) {
 	})
 }
 
-// TestJitterOfUnevenSlots takes the neighbours of a cron expression whose
-// distances differ: minutes 0, 1 and 30 of every hour.
+// TestJitterOfUnevenSlots uses a cron expression with uneven distances: minutes 0, 1 and 30 of
+// every hour.
 func TestJitterOfUnevenSlots(t *testing.T) {
 	t.Parallel()
 	s := scheduled(func(s *schedule.Schedule) { s.CronExpr = "0,1,30 * * * *" })
@@ -109,8 +109,8 @@ func TestJitterIsClampedToTheWindow(t *testing.T) {
 	cases := []struct {
 		name         string
 		change       func(*schedule.Schedule)
-		never, later string // fire_at is never before the one and never after the other
-		exactly      bool   // some slot stands exactly at the clamp
+		never, later string // fire_at is never before `never`, never after `later`
+		exactly      bool   // some slot is exactly at the clamp
 	}{
 		{
 			name: "never before start_at", never: "12:00:00", exactly: true,
@@ -137,7 +137,7 @@ func TestJitterIsClampedToTheWindow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			atClamp := 0
-			for i := range 200 { // the id is what the offset is drawn from
+			for i := range 200 { // the offset depends on the id
 				tt := timetable(func(s *schedule.Schedule) {
 					s.CronExpr, s.JitterMS, s.ScheduleID = "0 * * * *", 1_800_000, fmt.Sprint("s", i)
 					c.change(s)
@@ -192,10 +192,10 @@ func TestJitterIsUniform(t *testing.T) {
 	}
 }
 
-// TestJitterIsTheSameForEver pins two offsets: a worker of another version must
-// not move a slot. The keys are sha256 of "invoices:1780315200" and
-// "invoices:1780318800", worked out apart from this program.
-func TestJitterIsTheSameForEver(t *testing.T) {
+// TestJitterNeverChangesBetweenVersions pins two offsets: a worker of another version must not
+// move a slot. The keys are sha256 of "invoices:1780315200" and "invoices:1780318800", computed
+// outside this program.
+func TestJitterNeverChangesBetweenVersions(t *testing.T) {
 	t.Parallel()
 	tt := timetable(func(s *schedule.Schedule) { s.ScheduleID, s.CronExpr, s.JitterMS = "invoices", "0 * * * *", 300_000 })
 	for runAt, want := range map[string]string{"12:00:00": "12:03:40.314", "13:00:00": "13:04:05.011"} {

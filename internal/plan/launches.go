@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// What looking ahead spends, in steps of package work.
+// Cost of counting launches, in steps of package work.
 const (
 	countSteps     = 3 * work.PerMicrosecond / 2 // to count the slots of a range
 	beginSteps     = 3 * work.PerMicrosecond / 2 // to find the first launch of a range
@@ -17,7 +17,7 @@ const (
 	launchesAtOnce = 1024
 )
 
-// Meter counts steps, and says whether the work may go on. nil: it may.
+// Meter counts steps and reports whether the work may continue. nil: it may.
 type Meter func(steps int) bool
 
 func (m Meter) spend(steps int) bool { return m == nil || m(steps) }
@@ -25,18 +25,18 @@ func (m Meter) spend(steps int) bool { return m == nil || m(steps) }
 // Load is a timetable that launches, from After on.
 type Load struct {
 	Timetable *Timetable
-	After     time.Time // of a pause that ends by itself: the last second of it
-	Since     time.Time // slots not later are not this load's: an edit plans none before itself
+	After     time.Time // last second of a pause that ends by itself
+	Since     time.Time // only later slots count: an edit plans none before itself
 }
 
-// Group is schedules that launch at the very same instants.
+// Group is schedules that launch at the same instants.
 type Group struct {
 	Load    Load
 	Members []Member
 }
 
-// cadence is what decides the launches of a schedule without jitter in a window.
-// Two with equal cadences launch at the same instants.
+// cadence decides the launches of a schedule without jitter in a window. Schedules with equal
+// cadences launch at the same instants.
 type cadence struct {
 	cron, zone                             string
 	dst                                    schedule.DST
@@ -44,8 +44,8 @@ type cadence struct {
 	anchor, once, start, end, after, since int64 // Unix microseconds
 }
 
-// Groups puts the schedules together that launch at the same instants from from
-// on, so that each rule is walked once. A jitter is a schedule's own.
+// Groups groups schedules that launch at the same instants from from on, so that each rule is
+// walked once. A schedule with jitter is its own group.
 func Groups(members []Member, from time.Time) (groups []Group) {
 	at := make(map[cadence]int)
 	for _, m := range members {
@@ -81,8 +81,9 @@ func (m *Member) cadence(from time.Time) cadence {
 }
 
 // Launches are the instants in [from, until) at which the load launches, in
-// order. Jitter reaches at most half way to the neighbouring slots, so that only
-// the last slot before from and the first one after until may have moved in.
+// Launches are the instants in [from, until) at which the load launches, in order. Jitter reaches
+// at most half way to the neighbouring slots, so only the last slot before from and the first one
+// after until may move in.
 func (l Load) Launches(from, until time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		w := l.begin(from)
@@ -98,13 +99,13 @@ func (l Load) Launches(from, until time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// walk goes from slot to slot, and keeps the neighbours of the one it is at: for
-// jitter they are wanted, and looking for them anew would take twice as long.
+// walk goes from slot to slot and keeps the neighbours, which jitter needs; searching for them
+// again would take twice as long.
 type walk struct {
 	*Timetable
 	at, previous, next time.Time // previous and next zero: there is none, or it is too far to matter
 	ok                 bool
-	notBefore          time.Time // nothing fires before: a pause holds until then
+	notBefore          time.Time // end of a pause; nothing fires before it
 }
 
 func (l Load) begin(from time.Time) (w walk) {
@@ -116,7 +117,7 @@ func (l Load) begin(from time.Time) (w walk) {
 		}
 	}
 	after = latest(after, l.Since)
-	if l.After.After(from) { // what falls into the pause is gone, and nothing fires before its end
+	if l.After.After(from) { // slots in the pause do not exist, and nothing fires before its end
 		after, w.notBefore = latest(after, l.After), l.After.Add(time.Second)
 	}
 	if w.at, w.ok = w.Next(after); w.ok && w.jitter > 0 {
@@ -137,7 +138,7 @@ func (w *walk) step() {
 	}
 }
 
-// fires is Slot(at).FireAt, its neighbours being known.
+// fires is Slot(at).FireAt with known neighbours.
 func (w *walk) fires() time.Time {
 	if w.jitter == 0 {
 		return w.at
@@ -145,27 +146,26 @@ func (w *walk) fires() time.Time {
 	return w.moved(schedule.SlotKey(w.scheduleID, w.at), w.at, w.previous, w.next)
 }
 
-// Minutes counts launches by the minute: Count[i] are those of the i-th minute
-// from From on.
+// Minutes counts launches per minute: Count[i] is the i-th minute from From.
 type Minutes struct {
 	From  time.Time
 	Count []int
-	Meter Meter // of what is added; where it ends the work, the counts mean nothing
+	Meter Meter // meters Add; if it stops the work, the counts are meaningless
 }
 
-// NewMinutes are the minutes that [from, until) touches, with nothing in them.
+// NewMinutes are the minutes that [from, until) touches, all zero.
 func NewMinutes(from, until time.Time) *Minutes {
 	first := from.Truncate(time.Minute)
 	return &Minutes{From: first, Count: make([]int, int((until.Sub(first)+time.Minute-1)/time.Minute))}
 }
 
-// At is the i-th minute's beginning.
+// At is the start of the i-th minute.
 func (m *Minutes) At(i int) time.Time { return m.From.Add(time.Duration(i) * time.Minute) }
 
 func (m *Minutes) index(at time.Time) int { return int(at.Sub(m.From) / time.Minute) }
 
-// Add counts what a load launches in [from, until), which lies inside, n for
-// each, and returns how many launches that were.
+// Add counts the launches of a load in [from, until), n for each, and returns the number of
+// launches. The range must be inside m.
 func (m *Minutes) Add(l Load, from, until time.Time, n int) (launches int) {
 	if !m.Meter.spend(beginSteps) {
 		return 0
@@ -181,7 +181,7 @@ func (m *Minutes) Add(l Load, from, until time.Time, n int) (launches int) {
 	return launches
 }
 
-// steps is what one launch of the load spends.
+// steps is the cost of one launch of the load.
 func (l Load) steps() int {
 	if l.Timetable.jitter > 0 {
 		return jitteredSteps
@@ -189,8 +189,7 @@ func (l Load) steps() int {
 	return launchSteps
 }
 
-// Busiest is the first of the minutes with the most launches; n = 0: there are
-// none.
+// Busiest is the first of the minutes with the most launches; n = 0: no launches.
 func (m *Minutes) Busiest() (i, n int) {
 	for at, count := range m.Count {
 		if count > n {
@@ -200,8 +199,8 @@ func (m *Minutes) Busiest() (i, n int) {
 	return i, n
 }
 
-// Peaks are up to n of the busiest minutes, the busiest first, none within
-// apart minutes of a busier one.
+// Peaks are up to n of the busiest minutes, busiest first, none within apart minutes of a busier
+// one.
 func (m *Minutes) Peaks(n, apart int) (peaks []int) {
 	left := append([]int(nil), m.Count...)
 	rest := Minutes{Count: left}

@@ -22,8 +22,7 @@ func timetableOf(t testing.TB, s *schedule.Schedule) *plan.Timetable {
 	return tt
 }
 
-// What a preview says slot by slot is what launches, of any rule, jitter and
-// window.
+// The oracle is the preview, for any rule, jitter and window.
 func TestLaunchesAreTheFiresOfThePreview(t *testing.T) {
 	rules := []func(*schedule.Schedule){
 		func(s *schedule.Schedule) { s.CronExpr = "*/7 * * * *" },
@@ -72,8 +71,8 @@ func TestAPauseThatEndsLetsNothingFireBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// herdAt are schedules that all fire daily at one minute.
-func herdAt(t testing.TB, n int, expression string) (members []plan.Member) {
+// burstAt are schedules that all fire daily at one minute.
+func burstAt(t testing.TB, n int, expression string) (members []plan.Member) {
 	t.Helper()
 	for i := range n {
 		s := scheduled(func(s *schedule.Schedule) { s.ScheduleID, s.CronExpr = fmt.Sprintf("nightly-%03d", i), expression })
@@ -82,11 +81,11 @@ func herdAt(t testing.TB, n int, expression string) (members []plan.Member) {
 	return members
 }
 
-func TestFlattenSaysWhatItWouldComeTo(t *testing.T) {
+func TestFlattenPredictsThePeak(t *testing.T) {
 	t.Parallel()
 	from := clock("12:00:00")
 	until := from.Add(24 * time.Hour)
-	members := herdAt(t, 120, "0 2 * * *")
+	members := burstAt(t, 120, "0 2 * * *")
 	counts := plan.NewMinutes(from, until)
 	for _, m := range members {
 		counts.Add(m.Load, from, until, 1)
@@ -105,7 +104,7 @@ func TestFlattenSaysWhatItWouldComeTo(t *testing.T) {
 	if f.Jitter < 10*time.Minute || f.Peak >= 15 || len(f.Members) != 120 {
 		t.Errorf("jitter %s of %d makes the peak %d, want ten minutes or more of all", f.Jitter, len(f.Members), f.Peak)
 	}
-	// The oracle: the same schedules, changed, and counted anew by their previews.
+	// The oracle: the same schedules, changed, and counted by their previews.
 	minutes := make(map[time.Time]int)
 	for _, m := range members {
 		s := *m.Schedule
@@ -123,8 +122,7 @@ func TestFlattenSaysWhatItWouldComeTo(t *testing.T) {
 	}
 }
 
-// A day that ends shortly after the burst is as long as any other: what is moved
-// past its end launches at its beginning.
+// A launch that moves past the end of the day launches at its beginning.
 func TestFlattenGoesByTheWholeDayWhereverTheWindowEnds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -136,14 +134,14 @@ func TestFlattenGoesByTheWholeDayWhereverTheWindowEnds(t *testing.T) {
 		{name: "a day that ends at 02:20", from: clock("02:20:00"), span: 24 * time.Hour, moves: 118, peak: 2},
 		{name: "a day that ends at 02:00 and half a minute", from: clock("02:00:30"), span: 24 * time.Hour, moves: 118, peak: 2},
 		{name: "a day that begins at 02:00", from: clock("02:00:00").Add(24 * time.Hour), span: 24 * time.Hour, moves: 118, peak: 2},
-		{name: "a day but for half a second", from: clock("02:20:00"), span: 24*time.Hour - 500*time.Millisecond, moves: 118, peak: 2},
+		{name: "a day less half a second", from: clock("02:20:00"), span: 24*time.Hour - 500*time.Millisecond, moves: 118, peak: 2},
 		{name: "three days", from: clock("02:20:00"), span: 72 * time.Hour, moves: 118, peak: 2},
-		{name: "six hours, of which twenty minutes are left", from: clock("20:20:00"), span: 6 * time.Hour, moves: 114, peak: 6},
+		{name: "six hours, twenty minutes before they end", from: clock("20:20:00"), span: 6 * time.Hour, moves: 114, peak: 6},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			until := test.from.Add(test.span)
-			members := herdAt(t, 120, "0 2 * * *")
+			members := burstAt(t, 120, "0 2 * * *")
 			counts := plan.NewMinutes(test.from, until)
 			for _, m := range members {
 				counts.Add(m.Load, test.from, until, 1)
@@ -178,11 +176,11 @@ func TestFlattenGoesByTheWholeDayWhereverTheWindowEnds(t *testing.T) {
 	}
 }
 
-func TestFlattenLeavesAloneWhatNothingHelps(t *testing.T) {
+func TestFlattenOffersNothingThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
 	from := clock("12:00:00")
 	until := from.Add(time.Hour)
-	members := herdAt(t, 30, "* * * * *")
+	members := burstAt(t, 30, "* * * * *")
 	counts := plan.NewMinutes(from, until)
 	for _, m := range members {
 		counts.Add(m.Load, from, until, 1)
@@ -194,7 +192,6 @@ func TestFlattenLeavesAloneWhatNothingHelps(t *testing.T) {
 	}
 }
 
-// offered are the changes that are offered to some schedules for a day.
 func offered(members []plan.Member) (found []plan.Flattening) {
 	from := clock("12:00:00")
 	until := from.Add(24 * time.Hour)
@@ -208,19 +205,19 @@ func offered(members []plan.Member) (found []plan.Flattening) {
 func TestFlattenOffersNothingThatSavesNextToNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name          string
-		often, herded int // schedules that launch every minute, and at 02:00
-		peak          int // what the best change makes it; 0: none is offered
+		name           string
+		often, inBurst int // schedules that launch every minute, and at 02:00
+		peak           int // peak after the best change; 0: no change is offered
 	}{
-		{name: "two in one minute are no peak", herded: 2},
-		{name: "three in one minute are two more than need be", herded: 3, peak: 1},
-		{name: "seven of a hundred are less than a tenth", often: 92, herded: 8},
-		{name: "eleven of a hundred and four are a tenth", often: 92, herded: 12, peak: 93},
+		{name: "two in one minute are no peak", inBurst: 2},
+		{name: "three in one minute are two more than need be", inBurst: 3, peak: 1},
+		{name: "seven of a hundred are less than a tenth", often: 92, inBurst: 8},
+		{name: "eleven of a hundred and four are a tenth", often: 92, inBurst: 12, peak: 93},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			peak := 0
-			if found := offered(append(herdAt(t, test.often, "* * * * *"), herdAt(t, test.herded, "0 2 * * *")...)); len(found) > 0 {
+			if found := offered(append(burstAt(t, test.often, "* * * * *"), burstAt(t, test.inBurst, "0 2 * * *")...)); len(found) > 0 {
 				peak = found[0].Peak
 			}
 			if peak != test.peak {
@@ -231,10 +228,10 @@ func TestFlattenOffersNothingThatSavesNextToNothing(t *testing.T) {
 }
 
 // Pairs that launch elsewhere are no busier than the burst once it is spread.
-func TestFlattenMovesNobodyWhoIsNotInTheWay(t *testing.T) {
+func TestFlattenMovesOnlySchedulesOfTheBurst(t *testing.T) {
 	t.Parallel()
-	members := herdAt(t, 120, "0 2 * * *")
-	for i, m := range append(append(herdAt(t, 2, "10 5 * * *"), herdAt(t, 2, "10 7 * * *")...), herdAt(t, 2, "10 9 * * *")...) {
+	members := burstAt(t, 120, "0 2 * * *")
+	for i, m := range append(append(burstAt(t, 2, "10 5 * * *"), burstAt(t, 2, "10 7 * * *")...), burstAt(t, 2, "10 9 * * *")...) {
 		m.Schedule.ScheduleID = fmt.Sprint("a-pair-", i)
 		members = append(members, m)
 	}
@@ -249,7 +246,7 @@ func TestFlattenMovesNobodyWhoIsNotInTheWay(t *testing.T) {
 	}
 }
 
-// BenchmarkForecast10000 is the part of a forecast that is not the store's.
+// BenchmarkForecast10000 measures a forecast without the store.
 func BenchmarkForecast10000(b *testing.B) {
 	now := clock("12:00:00")
 	candidates := ordinary(10_000, now)

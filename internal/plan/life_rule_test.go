@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// lifeRule is a timing rule that anybody can check by looking at a second: the
-// oracle of the simulated life. Nothing of it is computed by the planner.
+// lifeRule is a timing rule that can be checked second by second: the oracle of
+// TestNoSlotIsLostOrDoubled. It shares no code with the planner.
 type lifeRule struct {
 	kind string // "interval", "seconds", "minutes" or "once"
 	n    int    // every n seconds or minutes
@@ -67,7 +67,6 @@ func (r lifeRule) rings(at time.Time, d *schedule.Definition, createdAt time.Tim
 	return at.Equal(r.once)
 }
 
-// lifeRevision is a revision as the oracle keeps it.
 type lifeRevision struct {
 	rule       lifeRule
 	definition schedule.Definition
@@ -103,10 +102,10 @@ func (r lifeRevision) slots(from, until, createdAt time.Time) []time.Time {
 	return out
 }
 
-// fireAt looks for the neighbours of a slot second by second, as far as jitter
-// reaches, and applies the formula.
+// fireAt searches for the neighbours of a slot second by second, as far as jitter reaches, and
+// applies the formula.
 func (r lifeRevision) fireAt(at, createdAt time.Time) time.Time {
-	open := r.definition // the neighbours are those of the rule, whatever the window
+	open := r.definition // neighbours outside the window count too
 	open.StartAt, open.EndAt = time.Time{}, time.Time{}
 	near := func(direction time.Duration) time.Time {
 		if r.rule.kind == "interval" {

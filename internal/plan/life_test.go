@@ -11,10 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// TestNoSlotIsLostOrDoubled lives through a schedule's life, with outages,
-// edits, pauses and claims at irregular times, and then asks of every second
-// that the rules of the time rang whether it has exactly one row or lies in
-// exactly one recorded range.
+// TestNoSlotIsLostOrDoubled simulates a schedule with outages, edits, pauses and claims at
+// irregular times. Then every second at which the rules in force had a slot must have exactly one
+// row or lie in exactly one recorded range.
 func TestNoSlotIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,7 +30,6 @@ func TestNoSlotIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// step lets time pass and something happen.
 func (w *world) step() {
 	pass := rapid.SampledFrom([]string{"tick", "tick", "tick", "while", "outage", "long outage"}).Draw(w.T, "time")
 	seconds := map[string]int{"tick": 1, "while": 20, "outage": 100, "long outage": 600}[pass]
@@ -58,7 +56,7 @@ func (w *world) step() {
 	}
 }
 
-// drain works everything off; a life's backlog fits into three hours.
+// drain plans until the backlog is empty; three hours are always enough.
 func (w *world) drain() {
 	for range 2200 {
 		w.now = w.now.Add(5 * time.Second)
@@ -74,7 +72,7 @@ func (w *world) drain() {
 	w.Fatalf("at %s the backlog is still open: %+v", clockText(w.now), w.s.Backlog)
 }
 
-// checkDecision holds one decision to what can be said of it alone.
+// checkDecision checks one decision on its own.
 func (w *world) checkDecision(c *schedule.PlanCandidate, d *schedule.PlanDecision) {
 	caughtUp := 0
 	for i := range d.Rows {
@@ -116,7 +114,7 @@ func (w *world) checkDecision(c *schedule.PlanCandidate, d *schedule.PlanDecisio
 	}
 }
 
-// checkEvent: the count of a range is right, and so is the reason.
+// checkEvent checks the count and the reason of a range.
 func (w *world) checkEvent(e schedule.Event) {
 	if !slices.Contains([]schedule.EventKind{schedule.EventMissed, schedule.EventCoalesced, schedule.EventBacklogClosed}, e.Kind) {
 		return
@@ -139,8 +137,8 @@ func (w *world) checkEvent(e schedule.Event) {
 	}
 }
 
-// checkOnTimeSlotsAreThere: whatever the backlog, a slot that is neither missed
-// nor beyond the horizon has its row, and the cursor stands right behind.
+// checkOnTimeSlotsAreThere: an on-time slot within the horizon has its row despite a backlog, and
+// the cursor is right behind it.
 func (w *world) checkOnTimeSlotsAreThere() {
 	r := w.revision(w.s.Revision)
 	horizon := w.now.Add(w.cfg.Lookahead + r.definition.Jitter())
@@ -157,13 +155,13 @@ func (w *world) checkOnTimeSlotsAreThere() {
 	}
 }
 
-// expected reports whether a second at which the revision rings is a slot: the
-// revision was in force and no pause held.
+// expected reports whether a second of the rule is a slot: the revision was in force and no pause
+// was active.
 func (w *world) expected(at time.Time, revision int64) bool {
 	if !at.After(w.revision(revision).made) || int(revision) < len(w.revisions) && at.After(w.revision(revision+1).made) {
 		return false
 	}
-	return !slices.ContainsFunc(w.paused, func(p stillness) bool {
+	return !slices.ContainsFunc(w.paused, func(p pauseSpan) bool {
 		return at.After(p.from) && (p.until.IsZero() || at.Before(p.until) || p.resumed && at.Equal(p.until))
 	})
 }
@@ -184,11 +182,9 @@ func (w *world) checkLife(end time.Time) {
 	}
 }
 
-// checkSlot: exactly one row, or exactly one recorded range. The planner does
-// not know rows, so in two cases a row may lie inside a range, which then says
-// nothing of it: one planned on time between two outages whose ranges were
-// joined, and one that jitter had brought forward, so that it fired before an
-// edit or pause that came before its run_at.
+// checkSlot: exactly one row, or exactly one recorded range. The planner does not know rows, so in
+// two cases a row may lie inside a range: one planned on time between two outages with joined
+// ranges, and one that jitter brought forward before an edit or pause that came before its run_at.
 func (w *world) checkSlot(at time.Time, revision int64) {
 	key, ranges := schedule.SlotKey("s", at), w.ranges(at, revision)
 	row := w.rows[key]
@@ -200,7 +196,6 @@ func (w *world) checkSlot(at time.Time, revision int64) {
 	}
 }
 
-// ranges counts the recorded ranges that a slot lies in.
 func (w *world) ranges(at time.Time, revision int64) int {
 	n := 0
 	for _, e := range w.events {

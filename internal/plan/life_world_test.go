@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// world is one schedule with the least store and registrar that can keep it: a
-// ledger, an event log, and the changes as docs/semantics.md words them.
+// world is one schedule with a minimal store and registrar: a ledger, an event log, and the
+// changes as in docs/semantics.md.
 type world struct {
 	*rapid.T
 	cfg       plan.Config
@@ -22,12 +22,12 @@ type world struct {
 	between   map[schedule.Key]bool // planned on time while a range was open
 	seen      map[schedule.Key]bool // by a claim, in time: cannot be missed
 	events    []schedule.Event
-	paused    []stillness
+	paused    []pauseSpan
 }
 
-// stillness is a pause: slots with from < run_at and run_at < until do not
-// exist, nor does the one at until if somebody resumed there.
-type stillness struct {
+// pauseSpan is a pause: slots in (from, until) do not exist, nor the one at until if the pause was
+// resumed by a user.
+type pauseSpan struct {
 	from, until time.Time
 	resumed     bool
 }
@@ -42,8 +42,8 @@ func newWorld(t *rapid.T, cfg plan.Config, now time.Time) *world {
 
 func (w *world) revision(n int64) *lifeRevision { return &w.revisions[n-1] }
 
-// next is the first slot after an instant that the oracle knows; zero = none
-// within two hours, which is further than a life goes.
+// next is the first slot after an instant by the oracle; zero: none within two hours, longer than
+// a simulation.
 func (w *world) next(after time.Time) time.Time {
 	r := w.revision(w.s.Revision)
 	for at := after.Truncate(time.Second).Add(time.Second); at.Before(after.Add(2 * time.Hour)); at = at.Add(time.Second) {
@@ -61,7 +61,7 @@ func (w *world) restart() {
 	}
 }
 
-// endExpiredPause is what the registrar does before any change.
+// endExpiredPause does what the registrar does before any change.
 func (w *world) endExpiredPause() {
 	if w.s.Pause.Paused && !w.s.Pause.Active(w.now) {
 		w.s.NextRunAt = w.next(w.s.Pause.Until.Add(-time.Nanosecond))
@@ -69,8 +69,8 @@ func (w *world) endExpiredPause() {
 	}
 }
 
-// edit: rows that lie ahead go, what is due but unplanned moves to the range
-// of the revision that was in force, the cursor is the first slot after now.
+// edit deletes future rows, moves due unplanned slots to the range of the old revision, and sets
+// the cursor to the first slot after now.
 func (w *world) edit(r lifeRevision) {
 	w.endExpiredPause()
 	if b := w.s.Backlog; b.Open() && b.Revision != w.s.Revision {
@@ -90,7 +90,7 @@ func (w *world) edit(r lifeRevision) {
 	w.restart()
 }
 
-// pause: rows that are due end, those ahead go, ranges are recorded and closed.
+// pause ends due rows, deletes future rows, and records and closes ranges.
 func (w *world) pause(until time.Time) {
 	w.endExpiredPause()
 	if w.s.Pause.Paused {
@@ -111,7 +111,7 @@ func (w *world) pause(until time.Time) {
 	}
 	w.s.Pause = schedule.Pause{Paused: true, Until: until}
 	w.s.PlanAt = until
-	w.paused = append(w.paused, stillness{from: w.now, until: until})
+	w.paused = append(w.paused, pauseSpan{from: w.now, until: until})
 }
 
 func (w *world) resume() {
@@ -148,7 +148,7 @@ func (w *world) dropAhead() {
 	}
 }
 
-// late lists what the store would bring along, oldest first.
+// late lists the late rows as the store loads them, oldest first.
 func (w *world) late() []schedule.Run {
 	var out []schedule.Run
 	for _, row := range w.rows {
@@ -160,8 +160,7 @@ func (w *world) late() []schedule.Run {
 	return out
 }
 
-// claim takes due rows, as many as there are free launches; those it leaves
-// behind have been seen in time.
+// claim takes up to free due rows; the rest count as seen in time.
 func (w *world) claim(free int) {
 	var due []*schedule.Run
 	for _, row := range w.rows {
@@ -185,14 +184,14 @@ func (w *world) missed(row *schedule.Run) bool {
 		!w.seen[row.Key] && row.Late(w.now) > w.cfg.Grace
 }
 
-// plan decides if the planner has to look, checks the decision and writes it.
+// plan decides if the planner has work, checks the decision and writes it.
 func (w *world) plan() {
 	late := w.late()
 	if w.s.Pause.Active(w.now) {
 		return
 	}
 	if len(late) == 0 && (w.s.PlanAt.IsZero() || w.s.PlanAt.After(w.now)) {
-		w.checkOnTimeSlotsAreThere() // else it should have been told to look
+		w.checkOnTimeSlotsAreThere() // otherwise NextPlanAt was wrong
 		return
 	}
 	c := &schedule.PlanCandidate{Schedule: w.s, Late: late}

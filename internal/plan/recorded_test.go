@@ -13,12 +13,11 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-var update = flag.Bool("update", false, "write what the planner decides into testdata/plans")
+var update = flag.Bool("update", false, "write the decisions of the planner to testdata/plans")
 
-// recordedPlan is a file of testdata/plans: what the planner was given, and
-// what it decided. A change of behaviour shows as a difference there; after
-// `go test ./internal/plan -run Recorded -update` it is for the reader of the
-// difference to say whether it was meant.
+// recordedPlan is a file of testdata/plans: the planner's input and its decision. A change of
+// behaviour shows as a diff of these files; `go test ./internal/plan -run Recorded -update`
+// rewrites them.
 type recordedPlan struct {
 	Why    string    `json:"why"`
 	Now    time.Time `json:"now"`

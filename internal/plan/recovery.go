@@ -7,21 +7,20 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// recovery applies one revision's catch-up policy to late rows and to a range
-// of slots without rows.
+// recovery applies one revision's catch-up policy to late rows and to a range of slots without
+// rows.
 type recovery struct {
 	*planner
 	d         *schedule.Definition
 	tt        *Timetable // of d
 	revision  int64
 	late      []schedule.Run
-	notBefore time.Time // the portion before this one has its time until then
+	notBefore time.Time // end of the previous portion's period
 	nextAt    time.Time // set: when the next portion is due
 }
 
-// recent takes off both ends of a range what is not to be caught up. The end
-// that is still within the grace (an edit moved it there) is planned like any
-// on-time slot; what is older than the catch-up window is recorded as missed.
+// recent trims a range at both ends. Slots still within the grace (an edit moved them there) are
+// planned like on-time slots; slots older than the catch-up window are recorded as missed.
 func (r *recovery) recent(s span) span {
 	s = r.fireOnTime(s)
 	oldest := r.oldest()
@@ -33,8 +32,7 @@ func (r *recovery) recent(s span) span {
 	return span{cut, s.until}
 }
 
-// oldest is the edge of the catch-up window. Under none there is no catching
-// up, and age makes no difference.
+// oldest is the edge of the catch-up window. The policy none never catches up, so it has no edge.
 func (r *recovery) oldest() time.Time {
 	if r.d.CatchupPolicy == schedule.CatchupNone {
 		return time.Time{}
@@ -56,8 +54,7 @@ func (r *recovery) fireOnTime(s span) span {
 	return span{s.from, first}
 }
 
-// run decides on late rows and a recent range, and returns what is left of the
-// range for later.
+// run decides on late rows and a recent range, and returns the rest of the range.
 func (r *recovery) run(missed span) schedule.Backlog {
 	if !missed.open() && len(r.late) == 0 {
 		return schedule.Backlog{}
@@ -66,8 +63,8 @@ func (r *recovery) run(missed span) schedule.Backlog {
 	left := span{}
 	switch r.d.CatchupPolicy {
 	case schedule.CatchupFireImmediately:
-		// Half a tick early, so that the next tick finds the portion due even if
-		// it comes a little too soon.
+		// Half a tick early, so that the next tick finds the portion due even if it comes a little
+		// too soon.
 		left = r.inPortions(missed, pace{period: r.cfg.Tick, early: r.cfg.Tick / 2})
 	case schedule.CatchupSpread:
 		left = r.inPortions(missed, pace{period: r.cfg.Lookahead, even: true})
@@ -102,8 +99,8 @@ func (r *recovery) none(missed span) {
 	r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")
 }
 
-// latest fires the newest of everything that is late: a slot of the range, else
-// the last late row, unless a range of an older revision has a newer one.
+// latest fires the newest late slot: one of the range, else the last late row, unless a range of
+// an older revision has a newer one.
 func (r *recovery) latest(missed span) {
 	if newest, ok := r.tt.last(missed.from, missed.until); missed.open() && ok {
 		r.record(schedule.EventCoalesced, schedule.ReasonCoalesced, span{missed.from, newest}, "catchup_policy is latest")
@@ -120,16 +117,16 @@ func (r *recovery) latest(missed span) {
 	}
 }
 
-// pace says how portions follow each other.
+// pace is the timing of portions.
 type pace struct {
 	period time.Duration // from the start of one portion to that of the next
 	even   bool          // spread over the period; else all fire at its start
-	early  time.Duration // how much before its time the next portion may be taken
+	early  time.Duration // how early the next portion may be taken
 }
 
-// inPortions fires late rows, then the oldest of the range, MaxCatchup to a
-// portion. Late rows are all decided now and may fill several portions; the
-// range yields at most one at a time, and only when the one before is over.
+// inPortions fires late rows, then the oldest slots of the range, MaxCatchup per portion. Late
+// rows are all decided now and may fill several portions; the range gets at most one portion at a
+// time, after the previous one is over.
 func (r *recovery) inPortions(missed span, p pace) (left span) {
 	limit := max(1, r.cfg.MaxCatchup)
 	room := max(0, limit-len(r.late))
@@ -187,8 +184,8 @@ func (r *recovery) skip(row *schedule.Run, reason schedule.Reason) {
 	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Reason: reason})
 }
 
-// record writes one event for a range of slots that will have no rows; more
-// than one where slots between them have rows.
+// record writes an event for a range of slots without rows, or several where slots between them
+// have rows.
 func (r *recovery) record(kind schedule.EventKind, reason schedule.Reason, s span, note string) {
 	if !s.open() {
 		return

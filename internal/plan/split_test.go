@@ -12,8 +12,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// TestPlanningInStepsIsPlanningAtOnce: plan(a..b) + plan(b..c) = plan(a..c), as
-// long as the steps are short enough that nothing is missed.
+// TestPlanningInStepsIsPlanningAtOnce: plan(a..b) + plan(b..c) = plan(a..c), if the steps are
+// short enough that nothing is missed.
 func TestPlanningInStepsIsPlanningAtOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,8 +45,6 @@ func TestPlanningInStepsIsPlanningAtOnce(t *testing.T) {
 	})
 }
 
-// TestTheSamePlanTwice: whoever plans, and whenever it is repeated, the result
-// is the same.
 func TestTheSamePlanTwice(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,8 +61,7 @@ func TestTheSamePlanTwice(t *testing.T) {
 	})
 }
 
-// TestPreviewsAreWhatThePlannerPlans, with the same instants and keys.
-func TestPreviewsAreWhatThePlannerPlans(t *testing.T) {
+func TestPreviewsAgreeWithThePlanner(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		now := clock("12:00:00")
@@ -96,8 +93,8 @@ func decide(t *rapid.T, s schedule.Schedule, cursor, now time.Time, cfg plan.Con
 	return d
 }
 
-// TestAStrideOnlyPlansEarlier: whatever the stride, at each look every slot
-// inside the lookahead has a row, and in the end the rows are the same.
+// Every slot inside the lookahead has a row after each decision, and the final rows are the same
+// for every stride.
 func TestAStrideOnlyPlansEarlier(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,7 +141,7 @@ func TestADenseScheduleIsLookedAtOnceAStride(t *testing.T) {
 	}
 }
 
-func TestWhatOneLookLeavesOutIsDueForTheNextAtOnce(t *testing.T) {
+func TestSlotsBeyondMaxRowsAreDueAtOnce(t *testing.T) {
 	t.Parallel()
 	now := clock("12:00:00")
 	s := scheduled(func(s *schedule.Schedule) { s.IntervalMS = 1000 })
@@ -167,9 +164,8 @@ func TestWhatOneLookLeavesOutIsDueForTheNextAtOnce(t *testing.T) {
 	}
 }
 
-// Otherwise thousands of schedules that were registered together would always be
-// planned together.
-func TestSchedulesThatWerePlannedTogetherPart(t *testing.T) {
+// Otherwise thousands of schedules registered together would always be planned together.
+func TestSchedulesPlannedTogetherDriftApart(t *testing.T) {
 	t.Parallel()
 	const schedules = 3000
 	now := clock("12:00:00")

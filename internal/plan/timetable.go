@@ -8,8 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// rule is the timing rule of a spec: a fixed, strictly increasing set of
-// instants, unbounded by start_at and end_at.
+// rule is the timing rule of a spec: a fixed, strictly increasing set of instants, without
+// start_at and end_at.
 type rule interface {
 	// Next is the least slot later than after.
 	Next(after time.Time) (time.Time, bool)
@@ -19,19 +19,18 @@ type rule interface {
 	Count(from, until time.Time, limit int) (n int, more bool)
 }
 
-// Timetable is everything that decides the instants of one revision of a
-// schedule.
+// Timetable computes the instants of one revision of a schedule.
 type Timetable struct {
 	rule       rule
 	scheduleID string
 	start, end time.Time // inclusive window; zero = open
 	jitter     time.Duration
-	floor      time.Time // no slot fires before: start_at, creation of schedule and revision
+	floor      time.Time // earliest fire: the latest of start_at and the creation of schedule and revision
 }
 
-// NewTimetable reads a definition. createdAt is the schedule's creation,
-// revisedAt the revision's. The errors are those of cronexpr: a zone that the
-// embedded data no longer has, an expression that it no longer accepts.
+// NewTimetable reads a definition. createdAt is the schedule's creation, revisedAt the revision's.
+// It fails as cronexpr does: on a zone missing from the embedded data or an expression that is no
+// longer accepted.
 func NewTimetable(d *schedule.Definition, createdAt, revisedAt time.Time) (*Timetable, error) {
 	r, err := newRule(d, createdAt)
 	if err != nil {
@@ -63,7 +62,7 @@ func newRule(d *schedule.Definition, createdAt time.Time) (rule, error) {
 	return never{}, nil
 }
 
-// Next is the least slot later than after and inside the window.
+// Next is the first slot later than after and inside the window.
 func (t *Timetable) Next(after time.Time) (time.Time, bool) {
 	if !t.start.IsZero() && after.Before(t.start) {
 		after = t.start.Add(-time.Second) // start_at itself is a slot if the rule says so
@@ -75,7 +74,7 @@ func (t *Timetable) Next(after time.Time) (time.Time, bool) {
 	return next, true
 }
 
-// From is the least slot at or after at.
+// From is the first slot at or after at.
 func (t *Timetable) From(at time.Time) (time.Time, bool) {
 	return t.Next(schedule.CeilSecond(at).Add(-time.Second))
 }
@@ -107,21 +106,19 @@ func (t *Timetable) count(from, until time.Time, limit int) (int, bool) {
 // maxCount is more slots than thirty years of seconds hold.
 const maxCount = 1_000_000_000
 
-// Count is the number of slots in [from, until); more says that it stopped at
-// maxCount. Long ranges are cheap: nothing is counted one by one.
+// Count is the number of slots in [from, until); more: it stopped at maxCount. Long ranges are
+// cheap: slots are not counted one by one.
 func (t *Timetable) Count(from, until time.Time) (n int, more bool) {
 	return t.count(from, until, maxCount)
 }
 
-// Stretch is a part of a range, from From to before Until, and how many slots
-// it holds.
+// Stretch is a range [From, Until) and its number of slots.
 type Stretch struct {
 	From, Until time.Time
 	Count       int
 }
 
-// Without are the stretches of [from, until) that hold slots, and none of
-// planned, which is in order.
+// Without are the stretches of [from, until) that hold slots, minus planned, which must be sorted.
 func (t *Timetable) Without(from, until time.Time, planned []time.Time) []Stretch {
 	var holding []Stretch
 	for _, x := range Between(from, until, planned) {
@@ -132,7 +129,7 @@ func (t *Timetable) Without(from, until time.Time, planned []time.Time) []Stretc
 	return holding
 }
 
-// Between is what planned, which is in order, leaves of [from, until), uncounted.
+// Between are the gaps that planned, which must be sorted, leaves in [from, until), uncounted.
 func Between(from, until time.Time, planned []time.Time) []Stretch {
 	var stretches []Stretch
 	for _, at := range planned {
@@ -177,8 +174,8 @@ func (i interval) Next(after time.Time) (time.Time, bool) {
 	return i.at(n), true
 }
 
-// Prev ignores the anchor's edge on purpose: an interval's neighbours are one
-// step away on either side, so that its first slot is jittered like the others.
+// Prev ignores the anchor on purpose: an interval's neighbours are one step away on both sides, so
+// that its first slot is jittered like the others.
 func (i interval) Prev(before time.Time, limit time.Duration) (time.Time, bool) {
 	n := int64(before.Sub(i.anchor) / i.step)
 	for !i.at(n).Before(before) {
@@ -221,7 +218,7 @@ func (o once) Count(from, until time.Time, limit int) (int, bool) {
 	return min(1, limit), limit < 1
 }
 
-// never is the rule of a schedule that is only started by hand.
+// never is the rule of a schedule that is only started manually.
 type never struct{}
 
 func (never) Next(time.Time) (time.Time, bool)                { return time.Time{}, false }

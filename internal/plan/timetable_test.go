@@ -79,12 +79,12 @@ func TestSlotsOfATimetable(t *testing.T) {
 			after:  "11:00:00", want: "12:00:00",
 		},
 		{
-			name:   "once is over when it is past",
+			name:   "once has no later slot",
 			change: func(s *schedule.Schedule) { s.OnceAt = clock("12:00:00") },
 			after:  "12:00:00",
 		},
 		{
-			name:   "once outside the window never is",
+			name:   "once outside the window has no slot",
 			change: func(s *schedule.Schedule) { s.OnceAt, s.EndAt = clock("12:00:00"), clock("11:59:59") },
 			after:  "11:00:00",
 		},
@@ -147,14 +147,14 @@ func TestCountIsHalfOpenAndInsideTheWindow(t *testing.T) {
 		{name: "a range inside two slots holds none", change: every5s, from: "12:00:01", until: "12:00:05", want: 0},
 		{name: "a slot a moment before the range does not count", change: every5s, from: "12:00:05.001", until: "12:00:11", want: 1},
 		{name: "an empty range holds none", change: every5s, from: "12:00:05", until: "12:00:05", want: 0},
-		{name: "a range upside down holds none", change: every5s, from: "12:00:05", until: "12:00:00", want: 0},
+		{name: "an inverted range holds none", change: every5s, from: "12:00:05", until: "12:00:00", want: 0},
 		{name: "nothing is counted before start_at", change: every5s, from: "11:00:00", until: "12:00:01", want: 1},
 		{
 			name: "nothing is counted after end_at", from: "12:00:00", until: "13:00:00", want: 3,
 			change: func(s *schedule.Schedule) { s.CronExpr, s.EndAt = "*/5 * * * *", clock("12:10:00") },
 		},
 		{name: "once counts once", change: func(s *schedule.Schedule) { s.OnceAt = clock("12:00:00") }, from: "12:00:00", until: "12:00:01", want: 1},
-		{name: "once is not before its range ends", change: func(s *schedule.Schedule) { s.OnceAt = clock("12:00:00") }, from: "11:00:00", until: "12:00:00", want: 0},
+		{name: "once is not in a range that ends at it", change: func(s *schedule.Schedule) { s.OnceAt = clock("12:00:00") }, from: "11:00:00", until: "12:00:00", want: 0},
 		{name: "no rule, no slots", change: func(*schedule.Schedule) {}, from: "11:00:00", until: "12:00:00", want: 0},
 	}
 	for _, c := range cases {
@@ -178,7 +178,7 @@ func TestPreviewEndsAtItsWindow(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableDefinitionsAreErrors(t *testing.T) {
 	t.Parallel()
 	var zone *cronexpr.ZoneError
 	d := schedule.Definition{CronExpr: "* * * * *", Timezone: "Atlantis/Capital"}

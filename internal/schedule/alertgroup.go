@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// AlertNotice is the newest notice of one alert for one target that gets grouped
+// AlertNotice is the newest notice of one alert for one target that gets grouped messages.
 // messages.
 type AlertNotice struct {
 	Target     string
@@ -19,7 +19,7 @@ type AlertNotice struct {
 	Told       bool // it is in a message already
 }
 
-// The types of notices that grouping tells apart.
+// The types of notices that grouping distinguishes.
 const (
 	NoticeOpened    = "alert.opened"
 	NoticeReminder  = "alert.reminder"
@@ -29,7 +29,7 @@ const (
 // Open reports whether the alert is open.
 func (n *AlertNotice) Open() bool { return n.Type != NoticeRecovered }
 
-// AlertGroup is one incident of one target: alerts that it is told of together.
+// AlertGroup is one incident of one target: alerts that share messages.
 type AlertGroup struct {
 	Target   string
 	GroupID  string // the alert that started it
@@ -46,13 +46,13 @@ type AlertGrouping struct {
 	JoinedSince time.Time
 	// StartedSince: a group whose first alert opened before takes no more alerts.
 	StartedSince time.Time
-	// Interval is the least time between two messages of a group. Until then a group
-	// that was told is not decided about: that reads all its notices.
+	// Interval is the least time between two messages of a group. Until then the group is not
+	// decided on, because that reads all its notices.
 	Interval time.Duration
 	Limit    int // of notices and of groups in one pass
 }
 
-// GroupVerdict says what becomes of a group.
+// GroupVerdict is the decision on a group.
 type GroupVerdict struct {
 	Delivery *AlertDelivery // nil: no message now
 	CheckAt  time.Time      // zero: not until an alert of the group changes
@@ -63,11 +63,10 @@ type GroupVerdict struct {
 // alerts.
 type GroupDecision func(g AlertGroup, payload func(alertID string) (string, error)) (GroupVerdict, error)
 
-// PlaceNotices puts notices that are in no group into one: a new alert into the
-// newest group of its key, or into one of its own. Anything else than a new alert
-// gets its own group, since other messages about it were sent before: the id of the
-// incident must not change. It returns the groups that an alert joined, and all
-// groups that changed.
+// PlaceNotices puts notices without a group into one: a new alert into the newest group of its
+// key, or into a new group. Other notices always get a new group: other messages about them were
+// sent before, and the id of an incident must not change. It returns the groups that an alert
+// joined, and all groups that changed.
 func PlaceNotices(notices []AlertNotice, groups []AlertGroup, now time.Time) (joined, changed []AlertGroup) {
 	type place struct{ target, name string }
 	byKey := make(map[place]AlertGroup)

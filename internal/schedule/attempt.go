@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// LaunchResult is what one attempt to launch a run came to.
+// LaunchResult is the result of one attempt to launch a run.
 type LaunchResult string
 
 // The results.
 const (
 	LaunchAccepted LaunchResult = "accepted" // the executor took the run
-	LaunchRefused  LaunchResult = "refused"  // definitely not launched: the executor, or a check before the call, said no
+	LaunchRefused  LaunchResult = "refused"  // definitely not launched: refused by the executor or by a check before the call
 	LaunchNotSent  LaunchResult = "not_sent" // no byte of the call reached a connection
 	LaunchUnknown  LaunchResult = "unknown"  // the executor may have received the call
 )
@@ -21,9 +21,8 @@ const (
 // LaunchResults is the closed set.
 var LaunchResults = []LaunchResult{LaunchAccepted, LaunchRefused, LaunchNotSent, LaunchUnknown}
 
-// LaunchAttempt is one try to launch a run. Only failed attempts are stored:
-// the last one of a run that was launched follows from its row (see
-// Run.LastAttempt).
+// LaunchAttempt is one attempt to launch a run. Only failed attempts are stored: the last attempt
+// of a launched run follows from its row (see Run.LastAttempt).
 type LaunchAttempt struct {
 	At           time.Time // the executor was called, or the attempt failed before
 	Took         time.Duration
@@ -88,8 +87,8 @@ func ReadAttempts(text string) ([]LaunchAttempt, error) {
 	return attempts, nil
 }
 
-// LastAttempt is the attempt that ended the run's launch, for better or worse;
-// false: there was none, or it is among the failed ones.
+// LastAttempt is the attempt that ended the run's launch; false: none, or it is among the failed
+// ones.
 func (r *Run) LastAttempt() (LaunchAttempt, bool) {
 	switch {
 	case !r.LaunchedAt.IsZero():
@@ -102,8 +101,8 @@ func (r *Run) LastAttempt() (LaunchAttempt, bool) {
 	return LaunchAttempt{}, false
 }
 
-// Attempts is how often the launch of the run was tried. A try whose process
-// died before it could say so does not count.
+// Attempts is how often the launch of the run was tried. An attempt is not counted if its process
+// died before recording it.
 func (r *Run) Attempts() int32 {
 	if _, ended := r.LastAttempt(); ended {
 		return r.FailedAttempts + 1
@@ -116,22 +115,22 @@ func (r *Run) Retrying() bool {
 	return r.Status == StatusLaunching && r.FailedAttempts > 0 && r.CancelRequestedAt.IsZero()
 }
 
-// NextAttempt is when a run is tried again whose launch has failed; zero: an
-// attempt is under way, or there will be none. log are its last attempts.
+// NextAttempt is when a failed launch is tried again; zero: an attempt is in progress, or none
+// will follow. log are its last attempts.
 func NextAttempt(r *Run, log []LaunchAttempt) time.Time {
 	if !r.Retrying() || len(log) == 0 {
 		return time.Time{}
 	}
-	// A claim for the next attempt moves claimed_until on; a success of another run
-	// moves it back (see Unanswered.Recovered).
+	// A claim for the next attempt moves claimed_until forward; a success of another run moves it
+	// back (see Unanswered.Recovered).
 	if planned := log[len(log)-1].NextAt; r.ClaimedUntil.After(planned) {
 		return time.Time{}
 	}
 	return r.ClaimedUntil
 }
 
-// GiveUp ends the launch of a run. Its error stays that of the last attempt. sent
-// says whether a call of it may have reached the executor.
+// GiveUp ends the launch of a run with the error of the last attempt. sent: a call of it may have
+// reached the executor.
 func (r *Run) GiveUp(sent bool) {
 	r.Status, r.Reason = StatusFailed, ReasonLaunchUnavailable
 	if sent {
@@ -142,8 +141,7 @@ func (r *Run) GiveUp(sent bool) {
 	}
 }
 
-// LaunchError is an attempt without a definite answer: the same key may be sent
-// again.
+// LaunchError is an attempt without a definite answer: the same key may be sent again.
 type LaunchError struct {
 	Code    ErrorCode
 	Reached bool // the executor may have received the call
@@ -157,8 +155,7 @@ type LaunchError struct {
 func (e *LaunchError) Error() string { return e.Err.Error() }
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// LaunchErrorOf is err as a LaunchError. An error that says nothing of the
-// executor leaves the outcome unknown.
+// LaunchErrorOf is err as a LaunchError. Other errors leave the outcome unknown.
 func LaunchErrorOf(err error) *LaunchError {
 	if e, ok := errors.AsType[*LaunchError](err); ok {
 		// Err keeps what was wrapped around it.

@@ -2,9 +2,8 @@ package schedule
 
 import "time"
 
-// AuditEntry is one row of audit_log: who asked for what, and what became of
-// it. It never holds what the caller showed to prove who it is, nor what it
-// sent.
+// AuditEntry is one row of audit_log: who called what, and the result. It never holds credentials
+// or the body of a call.
 type AuditEntry struct {
 	ID             int64 // given by the store, grows
 	Time           time.Time
@@ -17,8 +16,8 @@ type AuditEntry struct {
 	Code           string // OK, or the code of the refusal
 	RevisionBefore int64  // of a schedule; 0 = there was none
 	RevisionAfter  int64
-	// Count is how many calls the row stands for: equal refusals of one minute
-	// share a row. 0 is written as 1.
+	// Count is how many calls the row covers: equal refusals of one minute share a row. 0 is
+	// written as 1.
 	Count int64
 	// OtherTargets says that some of these calls named another target.
 	OtherTargets bool

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Reprocess says which slots of its range a backfill runs. A slot is judged by
-// all its rows, whatever brought them into being: one that is on its way or has
-// been a SUCCESS is neither missed nor failed.
+// Reprocess says which slots of its range a backfill runs. All rows of a slot count, of any
+// trigger: a slot in flight or with a SUCCESS is neither missed nor failed.
 type Reprocess string
 
-// The words for what is run again.
+// The values of Reprocess.
 const (
 	ReprocessMissed Reprocess = "missed" // no row, or SKIPPED and CANCELLED ones only; the default
 	ReprocessFailed Reprocess = "failed" // those, and slots that FAILED
-	ReprocessAll    Reprocess = "all"    // every slot that is not on its way
+	ReprocessAll    Reprocess = "all"    // every slot that is not planned or in flight
 )
 
 // Reprocesses is the closed set, in the order of the documentation.
@@ -33,15 +32,15 @@ const (
 // BackfillOrders is the closed set.
 var BackfillOrders = []BackfillOrder{OldestFirst, NewestFirst}
 
-// BackfillState is where a backfill stands. The last two are final.
+// BackfillState is the state of a backfill. The last two are final.
 type BackfillState string
 
 // The states.
 const (
 	BackfillRunning   BackfillState = "running"
-	BackfillPaused    BackfillState = "paused"    // puts nothing down until it is resumed
-	BackfillFinished  BackfillState = "finished"  // has been through its range, and all of its runs have ended
-	BackfillCancelled BackfillState = "cancelled" // by somebody, or for its Reason
+	BackfillPaused    BackfillState = "paused"    // inserts nothing until it is resumed
+	BackfillFinished  BackfillState = "finished"  // range done, all runs ended
+	BackfillCancelled BackfillState = "cancelled" // by a user, or for its Reason
 )
 
 // BackfillStates is the closed set.
@@ -54,20 +53,19 @@ func (s BackfillState) Ended() bool { return s == BackfillFinished || s == Backf
 const (
 	MaxBackfillSlots       = 100_000 // in the range of one
 	MaxBackfillConcurrency = 100     // runs of one at the same time
-	MaxBackfillRate        = 60_000  // starts of one per minute
-	MaxScheduleBackfills   = 10      // that have not ended, of one schedule
-	MaxOwnerBackfills      = 100     // that have not ended, of one owner
+	MaxBackfillRate        = 60_000  // starts of one backfill per minute
+	MaxScheduleBackfills   = 10      // open backfills of one schedule
+	MaxOwnerBackfills      = 100     // open backfills of one owner
 )
 
-// Backfill is one row of backfills: a range of past slots that is run, or run
-// again, bit by bit.
+// Backfill is one row of backfills: a range of past slots to run or run again.
 type Backfill struct {
 	BackfillID  string
 	ScheduleID  string
 	RequestID   string
-	RequestHash [32]byte // of all that was asked for
+	RequestHash [32]byte // of the whole request
 	UserID      string   // the schedule's owner
-	Revision    int64    // the one in force when it was asked for: its slots, and what they run
+	Revision    int64    // in force at the request: decides slots and definition
 	OverlapKey  string   // qualified, of that revision
 
 	From          time.Time // the range is [From, To)
@@ -75,24 +73,23 @@ type Backfill struct {
 	Reprocess     Reprocess
 	Order         BackfillOrder
 	OverlapPolicy OverlapPolicy
-	Concurrency   int32 // its runs that are planned or in flight at most
-	RatePerMinute int32 // its starts per minute; 0: as the others come to their end
+	Concurrency   int32 // limit of runs planned or in flight
+	RatePerMinute int32 // limit of starts per minute; 0: none
 	Note          string
 	CreatedBy     string
 
 	State     BackfillState
 	Reason    Reason // CANCELLED: why
-	StateNote string // what was said when it was paused, resumed or cancelled
+	StateNote string // the user's note at the last pause, resume or cancel
 	ChangedBy string
 
-	// Cursor is how far it is: OldestFirst has been through all before it,
-	// NewestFirst through all from it on.
+	// Cursor is the progress: OldestFirst has done all slots before it, NewestFirst all from it
+	// on.
 	Cursor time.Time
-	NextAt time.Time // the next start is not to be before
+	NextAt time.Time // earliest next start
 	BackfillCounts
 
-	// Open says that the leader must look: it is running, or has runs whose end
-	// is not counted yet.
+	// Open says that the leader must feed it: it is running, or has runs with an uncounted end.
 	Open      bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -102,26 +99,25 @@ type Backfill struct {
 // BackfillCounts are numbers of slots.
 type BackfillCounts struct {
 	Slots      int64 // in the range
-	ToRun      int64 // of them were to be run when it was asked for
-	PassedOver int64 // not of the kind that is asked for, or on their way
-	PutDown    int64 // became rows; what follows is part of it
+	ToRun      int64 // of Slots, to be run at the time of the request
+	PassedOver int64 // not of the requested kind, or already in flight
+	PutDown    int64 // inserted as rows; the counts below are part of it
 	Succeeded  int64
 	Failed     int64
 	Skipped    int64
 	Cancelled  int64
-	// Waiting and InFlight are not stored, but read off the runs.
+	// Waiting and InFlight are not stored but counted from the runs.
 	Waiting  int64 // yet to be claimed
 	InFlight int64
 }
 
-// BackfillID is the id of a request's backfill: the same request has the same.
+// BackfillID is derived from the request, so that a repeat has the same id.
 func BackfillID(scheduleID, requestID string) string {
 	sum := sha256.Sum256([]byte(scheduleID + "/b/" + requestID))
 	return hex.EncodeToString(sum[:12])
 }
 
-// Count adds n runs that are not counted yet, by how they stand; an empty
-// status is a slot whose row was taken back.
+// Count adds n uncounted runs by status; an empty status is a slot with a removed row.
 func (c *BackfillCounts) Count(status Status, reason Reason, n int64) {
 	switch {
 	case status == "" || status == StatusPlanned || GaveWay(status, reason):
@@ -162,8 +158,7 @@ func GaveWay(status Status, reason Reason) bool {
 	return status == StatusSkipped && (reason == ReasonOverlap || reason == ReasonQueueFull || reason == ReasonCoalesced)
 }
 
-// Standing is what the rows of one slot come to: those of its own key, of
-// backfills and of retries.
+// Standing summarizes all rows of one slot: of its slot key, of backfills and of retries.
 type Standing struct {
 	Rows    bool // there is one at all
 	OnWay   bool // PLANNED or in flight
@@ -171,10 +166,10 @@ type Standing struct {
 	Failed  bool
 }
 
-// Wants reports whether a slot with this standing is to be run.
+// Wants reports whether a slot with this standing should run.
 func (p Reprocess) Wants(s Standing) bool {
 	switch {
-	case s.OnWay: // it is being run: a second run beside it would be one of the same slot
+	case s.OnWay: // the slot would run twice at once
 		return false
 	case p == ReprocessAll:
 		return true
@@ -187,29 +182,28 @@ func (p Reprocess) Wants(s Standing) bool {
 // BackfillSlot is one row of backfill_runs: a slot with an inserted run.
 type BackfillSlot struct {
 	RunAt   time.Time
-	Key     Key  // of the run that stands for it
+	Key     Key  // of its run
 	Settled bool // its end is counted
-	Run     *Run // nil: the row was taken back; only where it is read
+	Run     *Run // nil: the row was removed; set on read only
 }
 
-// BackfillCandidate is what the leader sees of one backfill, its schedule and
-// itself locked.
+// BackfillCandidate is one backfill as the leader reads it, with its schedule and row locked.
 type BackfillCandidate struct {
 	Backfill   Backfill
 	Schedule   *Schedule      // nil: there is none, not even a tombstone
 	Definition *Definition    // of Backfill.Revision; nil: it cannot be read
 	Unsettled  []BackfillSlot // oldest first
-	// Busy says that something of the overlap key is in flight, waits, or falls
-	// due before Ahead of the request; only for exclusive policies.
+	// Busy says that a run of the overlap key is in flight, waits, or falls due before Ahead of
+	// the request; only for exclusive policies.
 	Busy bool
-	// Slots are those that Window asked for, with the Standings of each.
+	// Slots are those that Window returned, with the Standings of each.
 	Slots     []time.Time
 	Standings []Standing
 }
 
-// BackfillDecision is what the leader makes of one candidate.
+// BackfillDecision is the leader's decision on one candidate.
 type BackfillDecision struct {
-	Backfill Backfill       // as it is to stand
+	Backfill Backfill       // the new row
 	Rows     []Run          // to insert as PLANNED; existing keys are respected
 	Slots    []BackfillSlot // to write: new, under another key, or settled
 	Events   []Event
@@ -226,7 +220,7 @@ type FeedRequest struct {
 
 // BackfillFeeder decides. Both of its functions are pure, and may be called again.
 type BackfillFeeder struct {
-	// Window are the slots that Decide wants to know the standings of.
+	// Window are the slots for which Decide needs the standings.
 	Window func(*BackfillCandidate) []time.Time
 	// Decide decides on all candidates; pending are the runs of the shard's
 	// backfills that are PLANNED or LAUNCHING.
@@ -253,14 +247,14 @@ type BackfillInput struct {
 	OfSchedule, OfOwner int
 }
 
-// BackfillChange is everything one change writes for one backfill.
+// BackfillChange is everything that a change writes for one backfill.
 type BackfillChange struct {
 	Row *Backfill // inserted or replaced; nil: nothing is written
-	// DropPlanned deletes the PLANNED rows of its unsettled slots: they were only
-	// a plan, and are inserted again under their keys.
+	// DropPlanned deletes the PLANNED rows of its unsettled slots. They are inserted again under
+	// their keys.
 	DropPlanned bool
-	EndPlanned  Reason // PLANNED rows of it become CANCELLED so; "" leaves them
-	AskCancel   Reason // of its runs in flight; "" leaves them
+	EndPlanned  Reason // PLANNED rows become CANCELLED with it; "" leaves them
+	AskCancel   Reason // reason to cancel runs in flight; "" leaves them
 	Events      []Event
 	Audit       *AuditEntry
 	Now         time.Time
@@ -277,8 +271,7 @@ type BackfillFilter struct {
 	Limit      int
 }
 
-// ETA is when the backfill may be done if it goes on as it has; zero: that cannot
-// be said.
+// ETA estimates when the backfill is done at its current pace; zero: unknown.
 func (b *Backfill) ETA(now time.Time) time.Time {
 	ended := b.Succeeded + b.Failed + b.Skipped + b.Cancelled
 	left := max(b.ToRun-ended, b.InFlight+b.Waiting)

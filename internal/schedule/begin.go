@@ -10,7 +10,7 @@ type BeginRequest struct {
 	Trigger     Trigger
 	FireAt      time.Time // a refusal is final only from then on
 	Lease       time.Duration
-	Grant       GrantUse // what the run asks of its grant
+	Grant       GrantUse // permission that the run needs
 }
 
 // Permission says what Begin allows.

@@ -23,8 +23,8 @@ type CallCount struct {
 	ErrorMessage string
 }
 
-// CallCountsOf makes CallCounts of a store's rows. The one without a result has
-// the number of runs read, and when the oldest of them was updated.
+// CallCountsOf makes CallCounts of a store's rows. The row without a result has the number of runs
+// read and the update time of the oldest.
 func CallCountsOf(rows []CallCount, since time.Time, limit int) CallCounts {
 	counts := CallCounts{Since: since}
 	for _, row := range rows {

@@ -13,35 +13,33 @@ type ChangeInput struct {
 type ChangeRequest struct {
 	ScheduleIDs   []string // locked in sorted order
 	CountInFlight bool
-	// Managed adds the living schedules of a deployment or file set, those that
-	// ScheduleIDs misses, ordered by id behind it. Changes that name the same
-	// one come one after the other: each sees all that the one before has done.
+	// Managed adds the living schedules of a deployment or file set that are missing in
+	// ScheduleIDs, ordered by id after them. Changes with the same Managed are serialized: each
+	// sees all of the previous one.
 	Managed   Managed
 	Workflows []*WorkflowVersion // stored first, in the same transaction
-	// Grants are stored first, too: one that is there with the same terms is no
-	// write, with others ErrExists.
+	// Grants are stored first, too. An existing grant with the same terms is left as it is; with
+	// other terms it is ErrExists.
 	Grants    []Grant
-	GrantRefs []GrantRef // of each of ScheduleIDs, as far as it goes: the grant to look up; no GrantID: none
-	// Deploy is remembered in the same transaction. One that is known already
-	// writes nothing and is ErrRepeated, or ErrKeyConflict where it was another.
+	GrantRefs []GrantRef // the grant to look up for each of ScheduleIDs, may be shorter; no GrantID: none
+	// Deploy is recorded in the same transaction. A known request writes nothing and
+	// is ErrRepeated, or ErrKeyConflict if its hash differs.
 	Deploy *Deploy
-	// OwnerLimit is how many living schedules an owner may have who gets a new
-	// one by this change; more is ErrExhausted, and nothing is written. 0: any
-	// number. It is counted in the transaction.
+	// OwnerLimit is how many living schedules an owner may have when this change creates one; more
+	// is ErrExhausted and writes nothing. 0: no limit. It is counted in the transaction.
 	OwnerLimit int
 }
 
-// Managed names what a deployment or file set owns.
+// Managed names the schedules of a deployment or file set.
 type Managed struct {
 	By     string // managed_by; empty: nothing
 	UserID string // only this owner's; empty: every owner's
 }
 
-// Deploy is what is remembered of a deploy of ChangeRequest.Managed, so that
-// its repeat does not undo what came after it.
+// Deploy records a deploy of ChangeRequest.Managed, so that a repeat does not undo later changes.
 type Deploy struct {
 	RequestID string
-	Hash      [32]byte // of all that was asked for
+	Hash      [32]byte // of the whole request
 	Now       time.Time
 }
 
@@ -50,25 +48,25 @@ type Change struct {
 	ScheduleID string
 	// Row is the whole row to write, inserted or updated; nil leaves it.
 	Row *Schedule
-	// Created says that Row is a schedule that was not there, or deleted.
+	// Created says that Row is a new schedule, or replaces a tombstone.
 	Created bool
 	// NewRevision also writes Row's definition to schedule_revisions.
 	NewRevision bool
 	ChangedBy   string
 	// GivesWorkflow also gives Row's owner the versions of Row's workflow that are
-	// stored for all owners, unless it has Row's version of its own.
+	// stored for all owners, unless the owner has stored Row's version.
 	GivesWorkflow bool
 	// DropPlannedAfter deletes PLANNED rows of triggers schedule and catchup
-	// with run_at later than this: they were only a plan. Zero deletes none.
+	// with a later run_at. Zero deletes none.
 	DropPlannedAfter time.Time
-	// EndDue ends the remaining PLANNED rows of triggers schedule and catchup
-	// (run_at not later than DropPlannedAfter) so; To "" leaves them.
+	// EndDue ends the remaining PLANNED rows of triggers schedule and catchup (run_at not later
+	// than DropPlannedAfter) with this status and reason; To "" leaves them.
 	EndDue struct {
 		To     Status
 		Reason Reason
 	}
-	// EndRest also ends PLANNED rows of the other triggers, as EndDue says, and
-	// asks for the cancel of nothing: a deletion.
+	// EndRest (a deletion) ends PLANNED rows of the other triggers in the same way. It requests no
+	// cancel.
 	EndRest bool
 	Runs    []Run // to insert as PLANNED; an existing key is left as it is
 	Events  []Event
@@ -83,25 +81,23 @@ type RunChange struct {
 	AskCancel Reason
 	Insert    *Run // a new attempt; an existing key is left as it is
 	Events    []Event
-	// LateReport is the status that a report which moved nothing has brought. Of
-	// each status a run notes one: of the next ones nothing is written, no Events
-	// either. Empty: there is none.
+	// LateReport is the status of a report that moved nothing; empty: none. A run notes
+	// one per status: for later ones nothing is written, no Events either.
 	LateReport Status
-	// Report is written where the change moves the run, or with a late report that
-	// is the first of its status. nil: none.
+	// Report is written if the change moves the run, or with the first late report of its status.
+	// nil: none.
 	Report *RunReport
 	Audit  *AuditEntry // written in the same transaction; nil: none
 	Now    time.Time
 }
 
-// GivesWork reports whether a worker may have something to do once the change is
-// written: more than a sign of life.
+// GivesWork reports whether a worker may have work after the change: false for a heartbeat.
 func (c *RunChange) GivesWork() bool {
 	return c.Insert != nil || c.AskCancel != "" || c.Settle != nil && c.Settle.To.Terminal()
 }
 
-// LateReportBit is the bit of a status in schedule_runs.late_reports; 0 for what
-// is not reported.
+// LateReportBit is the bit of a status in schedule_runs.late_reports; 0 for statuses that are not
+// reported.
 func LateReportBit(reported Status) int {
 	return map[Status]int{StatusStarted: 1, StatusSuccess: 2, StatusFailed: 4}[reported]
 }
@@ -112,13 +108,12 @@ type RunInput struct {
 	Definition *Definition // of its revision
 	Schedule   *Schedule
 	InFlight   int // runs of its overlap key in flight, itself included
-	// Attempt is the run that RunChange.Insert would collide with, i.e. the row
-	// under the key that ChangeRun was told to look up; nil = none.
+	// Existing is the row under the key of RunChange.Insert, which ChangeRun was told to look up;
+	// nil: none.
 	Existing *Run
 }
 
-// RepeatedDeploy is the error of a deploy whose request id is known: there is
-// nothing to do, unless it was used for something else.
+// RepeatedDeploy is the error of a deploy with a known request id.
 func RepeatedDeploy(d *Deploy, known []byte) error {
 	if string(known) == string(d.Hash[:]) {
 		return ErrRepeated

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Definition is what a user says of a schedule, with every default resolved.
-// It is immutable once stored: a change makes a new revision. The JSON form is
-// what schedule_revisions keeps.
+// Definition is the specification of a schedule with every default resolved. It is immutable once
+// stored: a change makes a new revision. The JSON form is stored in schedule_revisions.
 type Definition struct {
 	ScheduleID string `json:"schedule_id"`
 	WorkflowID string `json:"workflow_id"`
 	Version    int32  `json:"version"`
 	UserID     string `json:"user_id"` // the owner
 
-	// At most one of the three; none means started by hand only.
+	// At most one of the three; none means manual only.
 	CronExpr   string    `json:"cron_expr,omitempty"`
 	IntervalMS uint32    `json:"interval_ms,omitempty"` // a multiple of 1000
 	OnceAt     time.Time `json:"once_at,omitzero"`      // whole seconds
@@ -40,11 +39,10 @@ type Definition struct {
 	ExecutionGrantID string            `json:"execution_grant_id,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
 	ManagedBy        string            `json:"managed_by,omitempty"` // the deployment or file set that owns it
-	Expect           Expect            `json:"expect,omitzero"`      // what is alerted about when it does not happen
+	Expect           Expect            `json:"expect,omitzero"`      // expectations; an alert opens when one is not met
 }
 
-// Equal reports whether two definitions say the same, so that deploying one
-// again writes nothing.
+// Equal reports whether two definitions are the same, so that deploying one again writes nothing.
 func (d *Definition) Equal(o *Definition) bool {
 	return d.ScheduleID == o.ScheduleID && d.WorkflowID == o.WorkflowID && d.Version == o.Version && d.UserID == o.UserID &&
 		d.CronExpr == o.CronExpr && d.IntervalMS == o.IntervalMS && d.OnceAt.Equal(o.OnceAt) &&
@@ -60,7 +58,7 @@ func (d *Definition) Equal(o *Definition) bool {
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.
 func (d *Definition) Jitter() time.Duration { return millis(d.JitterMS) }
 
-// RunTimeout is how long a run may show no sign of life.
+// RunTimeout is how long a run may go without a heartbeat or report.
 func (d *Definition) RunTimeout() time.Duration { return millis(d.RunTimeoutMS) }
 
 // LaunchTimeout is how long after its fire time a run may take to be accepted;

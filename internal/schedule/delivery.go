@@ -2,13 +2,13 @@ package schedule
 
 import "time"
 
-// DeliveryState is a message's place in its life.
+// DeliveryState is the state of a message.
 type DeliveryState string
 
 // The states of a delivery.
 const (
 	DeliveryPending   DeliveryState = "PENDING"   // to be sent, or sent again
-	DeliveryDelivered DeliveryState = "DELIVERED" // the receiver has answered 2xx
+	DeliveryDelivered DeliveryState = "DELIVERED" // the receiver answered 2xx
 	DeliveryDead      DeliveryState = "DEAD"      // given up; it can be sent again by hand
 )
 
@@ -25,40 +25,40 @@ type AlertDelivery struct {
 	Payload    string
 	State      DeliveryState
 	Attempts   int32
-	Round      int32     // 1, and one more with every time that it is sent again by hand
-	RoundAt    time.Time // when that was: retries are bounded from here
-	NextAt     time.Time // PENDING: not sent before; it is also the lease of an attempt under way
+	Round      int32     // starts at 1; each manual redelivery adds 1
+	RoundAt    time.Time // start of the round: retries are bounded from here
+	NextAt     time.Time // PENDING: not sent before; also the lease of an attempt in progress
 	LastStatus int32     // the answer's; 0: there was none
 	LastError  string
 	CreatedAt  time.Time
 	EndedAt    time.Time
-	Disabled   bool // the target has said that it is gone; read with a claim only
-	// GroupKey is set for messages to people: it is not sent by itself, but with
-	// others of the same target and key (AlertGroup). It is not kept in the outbox.
+	Disabled   bool // the target answered that it is gone; set by a claim only
+	// GroupKey is set for messages to people: they are sent together with others of the same
+	// target and key (AlertGroup). It is not stored in the outbox.
 	GroupKey string
 }
 
 // DeliveryClaim asks for messages to send.
 type DeliveryClaim struct {
 	Now   time.Time
-	Lease time.Duration // nobody else is given them before
+	Lease time.Duration // no other claim returns them before it ends
 	Limit int
-	// Target narrows it to one; empty: all but those of Except.
+	// Target limits the claim to one target; empty: all except Except.
 	Target string
 	Except []string
 }
 
-// Redelivery has a message sent again.
+// Redelivery sends a message again.
 type Redelivery struct {
 	DeliveryID string
 	Now        time.Time
-	// Lease is that of a claim: what is to be sent later than that is under way
-	// with nobody, and waits for its next attempt.
+	// Lease is that of a claim. A message with a later NextAt is not in progress: it
+	// waits for its next attempt.
 	Lease time.Duration
 }
 
-// DeliverySettlement is what became of an attempt. It counts only while it is
-// the newest one: Attempts and Round are as claimed.
+// DeliverySettlement is the result of an attempt. It counts only for the newest attempt: Attempts
+// and Round are as claimed.
 type DeliverySettlement struct {
 	DeliveryID string
 	Attempts   int32
@@ -67,8 +67,7 @@ type DeliverySettlement struct {
 	NextAt     time.Time // PENDING: when again
 	Status     int32
 	Error      string
-	// Gone disables the target until a message sent by hand arrives there; Arrived
-	// enables it.
+	// Gone disables the target until a manually sent message arrives there; Arrived enables it.
 	Gone, Arrived bool
 	Now           time.Time
 }
@@ -76,7 +75,7 @@ type DeliverySettlement struct {
 // DeliveryFilter narrows a list of deliveries, newest first. Zero fields do not
 // filter.
 type DeliveryFilter struct {
-	AlertID      string // also messages that tell of this alert together with others
+	AlertID      string // includes grouped messages with this alert
 	ScheduleID   string // likewise
 	State        DeliveryState
 	AfterCreated time.Time

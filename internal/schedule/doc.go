@@ -1,8 +1,7 @@
-// Package schedule holds the words of Carillon: schedule, slot, run, status,
-// policy, reason, key. Every other package speaks them and this one imports
-// nothing but the standard library.
+// Package schedule defines the domain: schedule, slot, run, status, policy, reason, key. It
+// imports only the standard library; every other package uses it.
 //
-// The life of a slot, in the order in which the tree is read:
+// The life of a slot, in reading order:
 //
 //  1. upsert   registrar        a Definition becomes a Schedule and a Revision
 //  2. plan     internal/plan    due slots become PLANNED Runs, the cursor moves

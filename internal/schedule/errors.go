@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// The sentinels that interfaces translate; see registrar/api for the gRPC and
-// HTTP codes.
+// The sentinels; see registrar/api for their gRPC and HTTP codes.
 var (
-	ErrNotFound      = errors.New("not found")           // also: somebody else's
+	ErrNotFound      = errors.New("not found")           // also: another owner's
 	ErrExists        = errors.New("already exists")      // the name is taken by another owner
 	ErrPrecondition  = errors.New("precondition failed") // e.g. trigger under skip with a run in flight
 	ErrUnpayable     = errors.New("payment required")    // the billing account cannot pay for the schedule's model
@@ -22,14 +21,14 @@ var (
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrStale         = errors.New("the schedule was changed in the meantime")
-	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: ask again in a moment
+	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: retry shortly
 	ErrWithheld      = errors.New("not to be sent now")                  // of the launcher: a check failed, not for good
 	ErrExhausted     = errors.New("quota exhausted")                     // of an owner
 	ErrQueueAway     = errors.New("the launch queue is unavailable")
-	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with what stands
+	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with the current state
 )
 
-// Violation is one thing wrong with one field.
+// Violation is one invalid field.
 type Violation struct {
 	Field   string // as in the API, e.g. "cron_expr"
 	Problem string // which value and what is wrong with it
@@ -44,7 +43,7 @@ func (v Violation) String() string {
 	return v.Field + ": " + v.Problem + "; " + v.Hint
 }
 
-// InvalidError lists every field that was refused. Nothing was written.
+// InvalidError lists every invalid field. Nothing was written.
 type InvalidError struct{ Violations []Violation }
 
 func (e *InvalidError) Error() string {
@@ -70,8 +69,7 @@ func Invalid(field string, value any, problem, hint string) *InvalidError {
 	return &InvalidError{Violations: []Violation{{Field: field, Problem: shown + " " + problem, Hint: hint}}}
 }
 
-// Quote shows a refused value safely: control characters escaped, at most 80
-// bytes of it.
+// Quote shows a refused value safely: control characters escaped, at most 80 bytes.
 func Quote(value any) string {
 	s := fmt.Sprint(value)
 	const limit = 80
@@ -84,7 +82,7 @@ func Quote(value any) string {
 	return s
 }
 
-// Collect gathers violations field by field and ends as one error.
+// Collect gathers violations into one error.
 type Collect struct{ violations []Violation }
 
 // Add records that field's value is refused.
@@ -97,7 +95,6 @@ func (c *Collect) Note(field, problem, hint string) {
 	c.violations = append(c.violations, Violation{Field: field, Problem: problem, Hint: hint})
 }
 
-// Err is nil, or an *InvalidError with everything added.
 func (c *Collect) Err() error {
 	if len(c.violations) == 0 {
 		return nil
@@ -105,8 +102,8 @@ func (c *Collect) Err() error {
 	return &InvalidError{Violations: c.violations}
 }
 
-// Explain wraps a sentinel with what a caller can do about it. The text of an
-// ErrPrecondition stands alone: "cannot retry: the run succeeded".
+// Explain wraps a sentinel with what a caller can do about it. The text of an ErrPrecondition
+// appears without a prefix: "cannot retry: the run succeeded".
 func Explain(sentinel error, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if errors.Is(sentinel, ErrPrecondition) {
@@ -121,8 +118,8 @@ type preconditionError string
 func (e preconditionError) Error() string { return string(e) }
 func (e preconditionError) Unwrap() error { return ErrPrecondition }
 
-// ErrUnauthenticated says that a token was shown and is not the right one.
+// ErrUnauthenticated is the error of an invalid token.
 var ErrUnauthenticated = errors.New("not authenticated")
 
-// ErrForbidden is what a caller who is known may not do.
+// ErrForbidden is the error of an authenticated caller without permission.
 var ErrForbidden = errors.New("not allowed")

@@ -22,7 +22,7 @@ const (
 	EventExhausted      EventKind = "exhausted"      // no slot is left
 	EventPlanFailed     EventKind = "plan_failed"    // quarantined, tried again with backoff
 	EventPlanRecovered  EventKind = "plan_recovered"
-	EventReportIgnored  EventKind = "report_ignored" // a report that moved nothing
+	EventReportIgnored  EventKind = "report_ignored" // a report that changed nothing
 	EventCancelAsked    EventKind = "cancel_asked"
 	EventCancelTimedOut EventKind = "cancel_timed_out" // an overlap is possible
 	EventClockStepped   EventKind = "clock_stepped"
@@ -30,7 +30,7 @@ const (
 	EventBackfillAsked     EventKind = "backfill_asked"
 	EventBackfillPaused    EventKind = "backfill_paused"
 	EventBackfillResumed   EventKind = "backfill_resumed"
-	EventBackfillCancelled EventKind = "backfill_cancelled" // by somebody, or for the reason
+	EventBackfillCancelled EventKind = "backfill_cancelled" // by a user, or for the reason
 	EventBackfillFinished  EventKind = "backfill_finished"
 )
 

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// ExpectationKind names one promise of a schedule; a closed set.
+// ExpectationKind names one expectation of a schedule; a closed set.
 type ExpectationKind string
 
 // The kinds of expectations; docs/alerts.md.
 const (
-	ExpectStart   ExpectationKind = "start"   // each slot starts within so long of its run_at
-	ExpectFinish  ExpectationKind = "finish"  // each slot has succeeded within so long of its run_at
-	ExpectSuccess ExpectationKind = "success" // some run has succeeded within every so long
+	ExpectStart   ExpectationKind = "start"   // each slot starts within the limit after its run_at
+	ExpectFinish  ExpectationKind = "finish"  // each slot succeeds within the limit after its run_at
+	ExpectSuccess ExpectationKind = "success" // some run succeeds within every limit
 	// ExpectNoFailure has no limit: an alert while the schedule fails. DEFAULT_EXPECT
 	// gives it to every schedule.
 	ExpectNoFailure ExpectationKind = "failure"
@@ -25,30 +25,29 @@ const (
 // ExpectationKinds is the closed set, in the order of the documentation.
 var ExpectationKinds = []ExpectationKind{ExpectStart, ExpectFinish, ExpectSuccess, ExpectNoFailure}
 
-// OfSlots reports whether each slot is judged by itself.
+// OfSlots reports whether each slot is checked separately.
 func (k ExpectationKind) OfSlots() bool { return k == ExpectStart || k == ExpectFinish }
 
-// OnFailure says whether a failing schedule opens an alert; empty: as DEFAULT_EXPECT
-// says.
+// OnFailure says whether a failing schedule opens an alert; empty: as DEFAULT_EXPECT.
 type OnFailure string
 
-// The words of OnFailure.
+// The values of OnFailure.
 const (
 	OnFailureAlert  OnFailure = "alert"
 	OnFailureIgnore OnFailure = "ignore"
 )
 
-// Expect is what a schedule promises. A zero limit is no promise.
+// Expect holds the expectations of a schedule. A zero limit is none.
 type Expect struct {
 	StartWithinMS  uint32    `json:"start_within_ms,omitempty"`
 	FinishWithinMS uint32    `json:"finish_within_ms,omitempty"`
 	SuccessEveryMS uint32    `json:"success_every_ms,omitempty"`
-	AlertAfter     uint32    `json:"alert_after,omitempty"`     // in a row; 1 at least once anything is promised
+	AlertAfter     uint32    `json:"alert_after,omitempty"`     // in a row; at least 1 if anything is expected
 	RemindEveryMS  uint32    `json:"remind_every_ms,omitempty"` // while an alert is open; 0: never
 	OnFailure      OnFailure `json:"on_failure,omitempty"`
 }
 
-// Text is how a schedule's row keeps it: JSON, or nothing.
+// Text is the stored form: JSON, or empty.
 func (e Expect) Text() string {
 	if e == (Expect{}) {
 		return ""
@@ -60,7 +59,6 @@ func (e Expect) Text() string {
 	return string(raw)
 }
 
-// ParseExpect reads what Text wrote.
 func ParseExpect(text string) (e Expect, err error) {
 	if text == "" {
 		return e, nil
@@ -69,7 +67,7 @@ func ParseExpect(text string) (e Expect, err error) {
 	return e, err
 }
 
-// Limit is the promise of a kind, zero for none.
+// Limit is the limit of a kind, zero for none.
 func (e Expect) Limit(kind ExpectationKind) time.Duration {
 	switch kind {
 	case ExpectStart:
@@ -82,7 +80,7 @@ func (e Expect) Limit(kind ExpectationKind) time.Duration {
 	return 0
 }
 
-// Kinds are those that something is promised of.
+// Kinds are the expected kinds.
 func (e Expect) Kinds() []ExpectationKind {
 	var kinds []ExpectationKind
 	for _, kind := range ExpectationKinds {
@@ -93,16 +91,15 @@ func (e Expect) Kinds() []ExpectationKind {
 	return kinds
 }
 
-// judges reports whether a change of the schedule may change the verdict of a kind.
-// Of a schedule that says nothing of failures a success alone does.
+// judges reports whether a change of the schedule may change the verdict of a kind. Without an
+// explicit OnFailure only a success can.
 func (e Expect) judges(kind ExpectationKind) bool {
 	return e.Limit(kind) > 0 || kind == ExpectNoFailure && e.OnFailure != ""
 }
 
-// RemindEvery is how often an open alert is told again; zero: never.
+// RemindEvery is how often an open alert is sent again; zero: never.
 func (e Expect) RemindEvery() time.Duration { return millis(e.RemindEveryMS) }
 
-// ExpectationStatus says how a promise stands.
 type ExpectationStatus string
 
 // The statuses of an expectation.
@@ -117,14 +114,14 @@ type ExpectationState struct {
 	ScheduleID   string
 	Kind         ExpectationKind
 	Status       ExpectationStatus
-	LimitMS      uint32 // under which it was judged last
-	Late         int64  // broken so often in a row
+	LimitMS      uint32 // limit of the last check
+	Late         int64  // times missed in a row
 	LateSince    time.Time
 	WatchedSince time.Time
 	JudgedUntil  time.Time // slots up to here have their verdict
-	MetAt        time.Time // the last slot in time; of success, when the last one ended
+	MetAt        time.Time // the last slot that met it; of success, when the last one ended
 	AlertID      string    // the open one
-	JudgeAt      time.Time // zero: nothing to judge until the schedule changes
+	JudgeAt      time.Time // zero: no check until the schedule changes
 	JudgedAt     time.Time
 }
 
@@ -134,19 +131,19 @@ type ExpectationID struct {
 	Kind       ExpectationKind
 }
 
-// Cause says what became of the slot that an alert is about: a word of its own,
-// or the reason of the run that ended.
+// Cause says what happened to the slot of an alert: one of the words below, or the reason of the
+// ended run.
 type Cause string
 
 // The causes besides reasons.
 const (
-	CauseNotPlanned   Cause = "not_planned"   // there is no run of it
-	CauseNotClaimed   Cause = "not_claimed"   // planned, and not begun
-	CauseNotAccepted  Cause = "not_accepted"  // no executor has said yes
-	CauseStillRunning Cause = "still_running" // accepted, and not ended
-	CauseTooLate      Cause = "too_late"      // it happened, behind the limit
+	CauseNotPlanned   Cause = "not_planned"   // it has no run
+	CauseNotClaimed   Cause = "not_claimed"   // planned, not claimed
+	CauseNotAccepted  Cause = "not_accepted"  // no executor accepted it
+	CauseStillRunning Cause = "still_running" // accepted, not ended
+	CauseTooLate      Cause = "too_late"      // it happened after the limit
 	CauseNoLeader     Cause = "no_leader"     // no worker led the shard
-	CauseNoReport     Cause = "no_report"     // accepted, or blocked by a run that was, and nothing was reported since
+	CauseNoReport     Cause = "no_report"     // accepted (or blocked by an accepted run) without a report since
 	CauseNoSuccess    Cause = "no_success"    // no run succeeded or failed since
 )
 
@@ -155,13 +152,13 @@ type Resolution string
 
 // The resolutions.
 const (
-	ResolutionRecovered Resolution = "recovered" // a slot in time, or a success
+	ResolutionRecovered Resolution = "recovered" // a slot on time, or a success
 	ResolutionHappened  Resolution = "happened"  // late, with no slot due since
-	ResolutionRemoved   Resolution = "removed"   // the schedule promises it no more
+	ResolutionRemoved   Resolution = "removed"   // the expectation was removed
 	ResolutionDeleted   Resolution = "deleted"   // the schedule is gone
 )
 
-// Alert is one row of alerts: a promise that was broken alert_after times in a row.
+// Alert is one row of alerts: an expectation that was missed alert_after times in a row.
 type Alert struct {
 	AlertID    string
 	ScheduleID string
@@ -172,26 +169,26 @@ type Alert struct {
 	LimitMS    uint32
 	Cause      Cause     // of the newest late slot
 	Late       int64     // in a row, so far
-	FirstSlot  time.Time // the first late slot; of success, since when there was none
+	FirstSlot  time.Time // the first late slot; of success: time of the last success
 	LastSlot   time.Time // the newest late slot; of success as FirstSlot
 	Deadline   time.Time // of LastSlot
 	OpenedAt   time.Time
 	ClosedAt   time.Time // zero: it is open
 	Resolution Resolution
-	NotifiedAt time.Time // when it was last told
-	Targets    string    // who was told of it, and is told of its end: ids between commas
+	NotifiedAt time.Time // when it was last sent
+	Targets    string    // notified at open and close: ids separated by commas
 	AckedAt    time.Time
 	AckedBy    string
 	AckNote    string
 	RunKey     Key    // of kind failure: the newest failed run
-	Detail     string // of kind failure: its error; of the others: the cause in a sentence, if known; at most MaxAlertDetail bytes
+	Detail     string // of kind failure: its error; of the other kinds: the cause as a sentence, if known; at most MaxAlertDetail bytes
 }
 
 // MaxAlertDetail bounds Alert.Detail, in bytes.
 const MaxAlertDetail = 500
 
-// AlertID names an alert by what it is about, the slot that opened it, so that
-// whoever judges it first and whoever judges it again name the same.
+// AlertID derives an alert's id from the slot that opened it, so that a repeated check names the
+// same alert.
 func AlertID(scheduleID string, kind ExpectationKind, slot time.Time) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", scheduleID, kind, slot.UnixMicro()))
 	return "al-" + hex.EncodeToString(sum[:12])
@@ -209,7 +206,7 @@ type AlertFilter struct {
 	Limit       int
 }
 
-// AlertAck says that somebody has seen to an alert: it is not told again.
+// AlertAck acknowledges an alert: it is not sent again.
 type AlertAck struct {
 	AlertID string
 	By      string
@@ -217,7 +214,7 @@ type AlertAck struct {
 	Now     time.Time
 }
 
-// SlotRun is what an expectation is judged on of one run.
+// SlotRun is the part of a run that an expectation is checked against.
 type SlotRun struct {
 	RunAt       time.Time
 	Status      Status
@@ -228,45 +225,42 @@ type SlotRun struct {
 	CompletedAt time.Time
 }
 
-// ExpectationCase is all that one expectation is judged on, its row locked.
+// ExpectationCase is the input of one check, its row locked.
 type ExpectationCase struct {
 	State      ExpectationState
 	Schedule   *Schedule // tombstones included; nil: pruned
 	Unreadable error     // why the schedule's row or its revisions could not be read
-	// Revisions are the newest of this schedule, newest first, where the one in
-	// force is younger than State.JudgedUntil; else none.
+	// Revisions are the newest of this schedule, newest first, if the one in force is younger than
+	// State.JudgedUntil; else none.
 	Revisions []Revision
-	Pauses    []Event // of the kinds paused, resumed and pause_ended, oldest first; the newest ones
-	// Runs are those of the slots behind State.JudgedUntil and of Alert.LastSlot,
-	// ordered by run_at; none by hand. Kind success has none.
+	Pauses    []Event // the newest paused, resumed and pause_ended, oldest first
+	// Runs are those of the slots after State.JudgedUntil and of Alert.LastSlot, ordered by
+	// run_at, without manual runs. Kind success has none.
 	Runs []SlotRun
-	// RunsUntil, unless zero, says that there are more runs than Runs, from this
-	// instant on.
+	// RunsUntil, unless zero, says that runs from this instant on are not in Runs.
 	RunsUntil time.Time
 	// LastSuccess is when the last run succeeded from SuccessFrom on; only
 	// for kind success; zero: none later than State.MetAt.
 	LastSuccess time.Time
-	// OnFailure is DEFAULT_EXPECT's word; the judge sets it.
+	// OnFailure is the value of DEFAULT_EXPECT; the caller sets it.
 	OnFailure OnFailure
-	// Failure is how the schedule fails; only for the kinds failure and success;
-	// nil: it does not.
+	// Failure is set if the schedule is failing; only for kinds failure and success.
 	Failure *Failure
 	Alert   *Alert // the open one
 }
 
-// Judgeable says whether there is a schedule to judge, and it can be read.
+// Judgeable reports whether the schedule exists and can be read.
 func (c *ExpectationCase) Judgeable() bool {
 	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
 }
 
-// NeedsFailure says whether Failure is read for the case. A schedule without a
-// success is told apart by what its runs end with.
+// NeedsFailure reports whether Failure is read for the case. A schedule without a success is
+// distinguished by how its runs end.
 func (c *ExpectationCase) NeedsFailure() bool {
 	return c.State.Kind == ExpectNoFailure || c.State.Kind == ExpectSuccess
 }
 
-// CasesBySchedule are where the wanted cases of each schedule stand, and the
-// schedules' ids in order.
+// CasesBySchedule are the indices of the wanted cases by schedule, and the schedule ids in order.
 func CasesBySchedule(cases []ExpectationCase, wanted func(*ExpectationCase) bool) (at map[string][]int, ids []string) {
 	at = make(map[string][]int)
 	for i := range cases {
@@ -281,8 +275,8 @@ func CasesBySchedule(cases []ExpectationCase, wanted func(*ExpectationCase) bool
 	return at, ids
 }
 
-// ReadCaseFailures adds how the schedules fail that have a case for which
-// NeedsFailure holds. It does not call read if there is no such case.
+// ReadCaseFailures sets Failure of the cases for which NeedsFailure holds. It does not call read
+// if there are none.
 func ReadCaseFailures(cases []ExpectationCase, read func(scheduleIDs []string) (map[string]*Failure, error)) error {
 	at, ids := CasesBySchedule(cases, (*ExpectationCase).NeedsFailure)
 	if len(ids) == 0 {
@@ -300,9 +294,9 @@ func ReadCaseFailures(cases []ExpectationCase, read func(scheduleIDs []string) (
 	return nil
 }
 
-// SuccessFrom is the earliest run_at of a run that may count as a success: one
-// whose slot was older than the limit and the run timeout together when the last
-// success ended says nothing of now, as a backfill of last month does.
+// SuccessFrom is the earliest run_at of a run that may count as a success. A slot older than the
+// limit plus the run timeout when the last success ended, as in a backfill of last month, does not
+// show that the schedule works now.
 func (c *ExpectationCase) SuccessFrom() time.Time {
 	from := c.State.WatchedSince
 	if c.State.MetAt.After(from) {
@@ -314,15 +308,15 @@ func (c *ExpectationCase) SuccessFrom() time.Time {
 	return from
 }
 
-// ExpectationVerdict is what a judge makes of a case.
+// ExpectationVerdict is the result of a check.
 type ExpectationVerdict struct {
 	State      ExpectationState
-	Drop       bool    // the row goes: there is nothing promised any more
-	Alerts     []Alert // to write, whole but for the acknowledgement
+	Drop       bool    // delete the row: the expectation was removed
+	Alerts     []Alert // to write; all fields except the acknowledgement
 	Deliveries []AlertDelivery
 }
 
-// JudgeRequest asks for expectations whose judge_at has come.
+// JudgeRequest selects expectations with a due judge_at.
 type JudgeRequest struct {
 	Now   time.Time
 	Limit int
@@ -332,9 +326,8 @@ type JudgeRequest struct {
 	MaxHistory int
 }
 
-// Decide asks decide for its changes, and says which expectations they touch:
-// those of each schedule as it was, and as it will be. Most schedules have none,
-// and cost nothing.
+// Decide calls decide and returns the expectations that its changes touch: those of each schedule
+// before and after the change.
 func Decide(inputs []ChangeInput, decide func([]ChangeInput) ([]Change, error)) (changes []Change, touched []ExpectationID, err error) {
 	var was map[string]Expect
 	for _, in := range inputs { // before decide, which may write into them

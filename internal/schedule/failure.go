@@ -19,8 +19,8 @@ type EndedRun struct {
 	ErrorCode string
 }
 
-// Decided reports whether the run says how its schedule is doing. A skipped or
-// cancelled run says nothing about the work.
+// Decided reports whether the run shows how its schedule is doing: skipped and cancelled runs do
+// not.
 func (r *EndedRun) Decided() bool { return r.Status == StatusSuccess || r.Status == StatusFailed }
 
 // Failure describes a failing schedule.
@@ -37,12 +37,11 @@ type Failure struct {
 	ErrorMessage string // empty once the run is pruned
 }
 
-// FailureOf defines what a failing schedule is: its newest decided run is FAILED.
-// The newest run is the one with the latest run_at; of several runs of one slot
-// it is the one that ended last. So a retry or backfill of a slot replaces that
-// slot's outcome, and an old slot says nothing about now.
-// nil: the schedule is not failing. The stores keep this in schedule_failures, one
-// ended run at a time; package storetest compares both.
+// FailureOf defines a failing schedule: its newest decided run is FAILED. The newest run has the
+// latest run_at; of several runs of one slot it is the one that ended last. So a retry or backfill
+// replaces its slot's outcome, and an old slot does not count.
+// nil: not failing. The stores keep this in schedule_failures, one ended run at a time; package
+// storetest compares both.
 func FailureOf(scheduleID string, runs []EndedRun) *Failure {
 	decided := slices.DeleteFunc(slices.Clone(runs), func(o EndedRun) bool { return !o.Decided() })
 	slices.SortStableFunc(decided, func(a, b EndedRun) int {
@@ -63,9 +62,9 @@ func FailureOf(scheduleID string, runs []EndedRun) *Failure {
 	return f
 }
 
-// Recent is what lists show of a schedule's runs.
+// Recent is the part of a schedule's runs that lists show.
 type Recent struct {
-	Outcomes []EndedRun // newest run_at first, at most as many as asked for
+	Outcomes []EndedRun // newest run_at first, at most the requested number
 	Failure  *Failure   // nil: it is not failing
 }
 

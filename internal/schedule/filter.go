@@ -22,8 +22,8 @@ type ScheduleFilter struct {
 	WorkflowID string
 	ManagedBy  string
 	GrantID    string // execution_grant_id
-	// Text is looked for in id, workflow, owner, rule, zone, managed_by and
-	// NAME=VALUE of each label; upper and lower case of ASCII letters are the same.
+	// Text is searched in id, workflow, owner, rule, zone, managed_by and NAME=VALUE of each
+	// label, ignoring the case of ASCII letters.
 	Text       string
 	State      ScheduleState
 	Failing    bool // only failing schedules
@@ -33,17 +33,15 @@ type ScheduleFilter struct {
 	After      string // schedule_id of the last row of the page before
 	Limit      int
 
-	// Lean leaves out input, labels and last_run_at, which cost more to read than
-	// the rest.
+	// Lean leaves out input, labels and last_run_at, the most expensive columns.
 	Lean bool
 
-	// Of ListUpcoming alone: the next slot is before NextBefore (zero: whenever it
-	// is) and, with After, behind the place (AfterNext, After).
+	// For ListUpcoming only: the next slot is before NextBefore (zero: any) and, with After,
+	// behind (AfterNext, After).
 	NextBefore, AfterNext time.Time
 }
 
-// FoldText is text with its ASCII letters in lower case: what both databases can
-// compare alike.
+// FoldText lowers ASCII letters only: both databases can compare that alike.
 func FoldText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -53,7 +51,7 @@ func FoldText(s string) string {
 	}, s)
 }
 
-// HasText reports whether the schedule has ScheduleFilter.Text in what is searched.
+// HasText reports whether the schedule matches ScheduleFilter.Text.
 func (s *Schedule) HasText(text string) bool {
 	fields := []string{s.ScheduleID, s.WorkflowID, s.UserID, s.CronExpr, s.Timezone, s.ManagedBy}
 	for name, value := range s.Labels {
@@ -65,8 +63,8 @@ func (s *Schedule) HasText(text string) bool {
 // Upcoming is an active schedule with its next slot.
 type Upcoming struct {
 	Schedule Schedule
-	// NextAt is the first planned slot later than now, else the first slot that is
-	// not planned yet. It is now where the planner has not reached now.
+	// NextAt is the first planned slot later than now, else the first unplanned slot. It is now if
+	// planning is behind.
 	NextAt time.Time
 }
 
@@ -79,7 +77,7 @@ type FleetQuery struct {
 	FailedSince time.Time // of FleetCounts.Failed
 }
 
-// FleetCounts is what an operator looks at first.
+// FleetCounts are the counts of an overview.
 type FleetCounts struct {
 	Active   int // schedules: neither paused nor exhausted
 	Upcoming int // active schedules with a slot later than now and before NextBefore
@@ -104,25 +102,24 @@ type RunFilter struct {
 	TraceID    string
 	From       time.Time // run_at not before
 	To         time.Time // run_at before
-	// DueBefore finds what is late: PLANNED or LAUNCHING with fire_at before it,
-	// without what waits for its overlap key.
+	// DueBefore finds late runs: PLANNED or LAUNCHING with an earlier fire_at, without those that
+	// wait for their overlap key.
 	DueBefore time.Time
 	Keys      KeyRange
 	Now       time.Time
-	// UpdatedAfter, with UpdatedKey, orders by (updated_at, key) ascending
-	// instead: the feed that a watch follows.
+	// UpdatedAfter, with UpdatedKey, orders by (updated_at, key) ascending instead, as a watch
+	// needs it.
 	UpdatedAfter time.Time
 	UpdatedKey   Key
 	AfterRunAt   time.Time // of the last row of the page before
 	AfterKey     Key
-	// Ascending is oldest run_at first, ties by key: the order of an export, in
-	// which what is added later mostly comes last.
+	// Ascending is oldest run_at first, ties by key: the order of an export, where rows added
+	// later mostly come last.
 	Ascending bool
 	Limit     int
 }
 
-// RunSource is a part of the ledger, by an index of its own, that has all runs
-// that a filter can match.
+// RunSource is an indexed part of the ledger that has all runs that a filter can match.
 type RunSource int
 
 // The sources, the narrowest first.
@@ -139,7 +136,7 @@ const (
 	SourceAll
 )
 
-// Source is the narrowest source with everything that the filter matches.
+// Source is the narrowest source that has all runs of the filter.
 func (f *RunFilter) Source() RunSource {
 	switch {
 	case !f.Keys.IsZero():
@@ -164,7 +161,7 @@ func (f *RunFilter) Source() RunSource {
 	return SourceAll
 }
 
-// only reports whether the filter names statuses, and none but these.
+// only reports whether the filter names statuses, all of them among these.
 func (f *RunFilter) only(statuses ...Status) bool {
 	for _, s := range f.Statuses {
 		if !slices.Contains(statuses, s) {
@@ -174,15 +171,13 @@ func (f *RunFilter) only(statuses ...Status) bool {
 	return len(f.Statuses) > 0
 }
 
-// RecentRuns is how many of the newest runs of a source are looked through for
-// those of an owner or a workflow, before the history of each of its schedules
-// is. An owner with one run in a hundred fills a page by that; one with fewer
-// has a short history.
+// RecentRuns is how many of the newest runs of a source are searched for those of an owner or a
+// workflow before the history of each of its schedules is. An owner with one run in a hundred
+// fills a page this way; one with fewer has a short history.
 const RecentRuns = 5000
 
-// Scattered reports whether the filter's runs may lie far apart in its source:
-// an owner's or a workflow's have no index of their own, which each claim and
-// each settlement would have to enter.
+// Scattered reports whether the filter's runs may lie far apart in its source. Owners and
+// workflows have no index, because each claim and settlement would have to update it.
 func (f *RunFilter) Scattered() bool {
 	s := f.Source()
 	return (f.UserID != "" || f.WorkflowID != "") && f.UpdatedAfter.IsZero() &&

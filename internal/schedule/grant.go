@@ -5,13 +5,11 @@ import (
 	"time"
 )
 
-// GrantRef names a grant. A grant_id belongs to its owner: another owner may use
-// the same one.
+// GrantRef names a grant. Grant ids are unique per owner.
 type GrantRef struct{ UserID, GrantID string }
 
-// Grant is one row of execution_grants: a durable, scoped, revocable permission
-// to run workflows at the cost of an account. It holds no credential. What its
-// scopes say only package grant knows.
+// Grant is one row of execution_grants: a durable, scoped, revocable permission to run workflows
+// at the cost of an account. It holds no credential. Only package grant interprets its scopes.
 type Grant struct {
 	GrantID          string
 	UserID           string // owner of the schedules that may name it
@@ -67,33 +65,32 @@ type GrantFilter struct {
 	Limit            int
 }
 
-// GrantUse is what a run asks of its grant.
+// GrantUse is the permission that a run needs.
 type GrantUse struct {
 	GrantID    string // empty: the schedule names none
 	UserID     string // the schedule's owner
 	WorkflowID string
-	Required   bool // REQUIRE_GRANT: without a grant nothing runs
+	Required   bool // REQUIRE_GRANT: runs need a grant
 }
 
-// Ref names the grant; its GrantID is empty where the schedule names none.
+// Ref names the grant; its GrantID is empty if the schedule names none.
 func (u GrantUse) Ref() GrantRef { return GrantRef{u.UserID, u.GrantID} }
 
-// GrantRef names the grant of a definition; its GrantID is empty where there is
-// none.
+// GrantRef names the grant of a definition; its GrantID is empty if there is none.
 func (d *Definition) GrantRef() GrantRef { return GrantRef{d.UserID, d.ExecutionGrantID} }
 
-// GrantUse is what the runs of a definition ask of its grant.
+// GrantUse is the permission that the runs of a definition need.
 func (d *Definition) GrantUse(required bool) GrantUse {
 	return GrantUse{GrantID: d.ExecutionGrantID, UserID: d.UserID, WorkflowID: d.WorkflowID, Required: required}
 }
 
-// GrantUse is what a request to start a run asks of its grant.
+// GrantUse is the permission that the run of a start request needs.
 func (r *StartRequest) GrantUse(required bool) GrantUse {
 	return GrantUse{GrantID: r.ExecutionGrantID, UserID: r.UserID, WorkflowID: r.WorkflowID, Required: required}
 }
 
-// GrantJudgedAt is the instant at which the grant of a run must be valid. An armed
-// run is called at fire_at, so its grant must be valid then.
+// GrantJudgedAt is the instant at which the grant of a run must be valid. An armed run is called
+// at fire_at, so its grant must be valid then.
 func GrantJudgedAt(now, fireAt time.Time) time.Time {
 	if fireAt.After(now) {
 		return fireAt
@@ -109,8 +106,8 @@ type GrantRevocation struct {
 	Note  string
 }
 
-// AttachGrants gives the inputs of a change the grants that it asks for: those
-// that were found, else those that it brings along.
+// AttachGrants sets the grants of a change's inputs: those found, else those that the change
+// brings.
 func (req *ChangeRequest) AttachGrants(inputs []ChangeInput, found map[GrantRef]*Grant) {
 	for i, ref := range req.GrantRefs {
 		if inputs[i].Grant = found[ref]; inputs[i].Grant != nil || ref.GrantID == "" {

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Key is a run's idempotency key. A slot's is sha256 of
-// "schedule_id:epoch_seconds(run_at)"; other triggers have id spaces of their
-// own so that nothing collides. It prints as 64 lower-case hex digits.
+// Key is a run's idempotency key. A slot's is sha256 of "schedule_id:epoch_seconds(run_at)"; other
+// triggers use other id spaces so that keys never collide. It prints as 64 lower-case hex digits.
 type Key [sha256.Size]byte
 
 // SlotKey is the key of the slot of a schedule at runAt (whole seconds).
@@ -27,7 +26,7 @@ func SlotKey(scheduleID string, runAt time.Time) Key {
 	return sha256.Sum256(b)
 }
 
-// ManualKey is the key of a run that was asked for by hand.
+// ManualKey is the key of a manual run.
 func ManualKey(scheduleID, requestID string) Key {
 	return sha256.Sum256([]byte(scheduleID + "/m/" + requestID))
 }
@@ -54,7 +53,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// MinKeyPrefix is how many hex digits name a run at the least.
+// MinKeyPrefix is the least number of hex digits that name a run.
 const MinKeyPrefix = 4
 
 // KeyRange is every key from First to Last, both included: those that begin
@@ -74,8 +73,7 @@ func ParseKeyPrefix(s string) (r KeyRange, err error) {
 	return r, err
 }
 
-// TraceKeys are the keys of the runs with a trace id that Key.TraceID makes;
-// none where the id is not of that form.
+// TraceKeys are the keys that Key.TraceID maps to a trace id; empty if the id has another form.
 func TraceKeys(traceID string) KeyRange {
 	if len(traceID) != len(Key{}) { // 32 hex digits, half a key
 		return KeyRange{}
@@ -87,8 +85,8 @@ func TraceKeys(traceID string) KeyRange {
 	return r
 }
 
-// IsZero reports whether there is no range. One that ends with the zero key
-// holds nothing else.
+// IsZero reports whether the range is empty. A range that ends with the zero key holds nothing
+// else.
 func (r KeyRange) IsZero() bool { return r.Last.IsZero() }
 
 // Contains reports whether a key is in the range.
@@ -99,8 +97,8 @@ func (r KeyRange) Contains(k Key) bool {
 // String is the key as lower-case hex.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// TraceID is the W3C trace id of the run with key k: the first half of the key,
-// so that every delivery of one run, by whichever process, lies in one trace.
+// TraceID is the W3C trace id of the run: the first half of the key, so that all deliveries of a
+// run share one trace.
 func (k Key) TraceID() string { return hex.EncodeToString(k[:16]) }
 
 // IsZero reports whether k is no key at all.

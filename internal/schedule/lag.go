@@ -2,7 +2,7 @@ package schedule
 
 import "time"
 
-// Lag is what should have been done by now, over all shards.
+// Lag is the overdue work over all shards.
 type Lag struct {
 	Due        int // runs whose fire_at has come, not claimed and not waiting
 	OldestDue  time.Time

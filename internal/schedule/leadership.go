@@ -13,8 +13,8 @@ type TakeoverRequest struct {
 	Host     string // host:pid, for people
 	TTL      time.Duration
 	LockHeld bool
-	// LockKind names the kind of lock that Holder waits for. That of a leader says
-	// nothing to a worker of another kind; an empty one counts as the same.
+	// LockKind names the kind of lock that Holder waits for. A leader's lock proves nothing to a
+	// worker of another kind; an empty kind counts as the same.
 	LockKind string
 	Now      time.Time
 }
@@ -22,36 +22,32 @@ type TakeoverRequest struct {
 // RenewRequest extends a term.
 type RenewRequest struct {
 	TTL time.Duration
-	// LockHeld says whether the leader has the lock as well. One that took over
-	// an expired row may lead without it: then a lock that comes free says
-	// nothing about the leader.
+	// LockHeld says whether the leader holds the lock too. One that took over an expired row may
+	// lead without it: then a freed lock proves nothing about the leader.
 	LockHeld bool
 	Now      time.Time
-	// Stall is a time before this renewal in which none was answered; nil: there
-	// was none.
+	// Stall is a time before this renewal in which none was answered; nil: none.
 	Stall *Stall
 }
 
-// Leadership is the leaders row of one shard, for people and for the balance
-// between workers.
+// Leadership is the leaders row of one shard, for display and for balancing.
 type Leadership struct {
 	Term
 	ExpiresAt time.Time
 	Expired   bool // by the clock that judges takeovers
 	LockHeld  bool
-	LockKind  string // of the leader; empty: it did not say
+	LockKind  string // of the leader; empty: unknown
 	AskedTo   bool   // its leader was asked to resign and has not yet
 }
 
-// SameLock tells whether the lock of one kind proves anything about a leader
-// that uses another.
+// SameLock reports whether a lock of one kind proves anything about a leader that uses the other.
 func SameLock(kind, other string) bool { return kind == "" || other == "" || kind == other }
 
 // WorkerSeen is one row of workers.
 type WorkerSeen struct {
 	WorkerID  string // the Holder of its terms
 	Host      string // which process it is: host:pid
-	Unfit     string // why its launches would not arrive; empty: they would
+	Unfit     string // why its launches would fail; empty: healthy
 	StartedAt time.Time
 	SeenAt    time.Time // the store notes it
 }
@@ -59,11 +55,11 @@ type WorkerSeen struct {
 // LeaseExtension keeps an open call's key for longer.
 type LeaseExtension struct {
 	Key   Key
-	Held  time.Time // LeaseUntil as it was granted or extended last: whose call it is
+	Held  time.Time // LeaseUntil as last granted or extended: identifies the call
 	Lease time.Duration
 }
 
-// Gauges are the ledger's own counts for one shard.
+// Gauges are the ledger's counts for one shard.
 type Gauges struct {
 	InFlight int
 	Waiting  int

@@ -31,8 +31,8 @@ const (
 	DefaultRunTimeout  = time.Hour
 )
 
-// MaxLookahead is the most that LOOKAHEAD_MS can be: no worker plans a slot that
-// is further ahead than that, and its jitter.
+// MaxLookahead is the maximum of LOOKAHEAD_MS: no worker plans a slot further ahead than that plus
+// its jitter.
 const MaxLookahead = 10 * time.Minute
 
 // MinTime and MaxTime bound every instant that a definition may name.

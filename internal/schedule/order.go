@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// ByFireAt is the order in which rows wait, and in which a plan puts them down:
-// what is due together stands together.
+// ByFireAt is the order of waiting rows and of inserts: rows due together are stored together.
 func ByFireAt(a, b *Run) int {
 	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), bytes.Compare(a.Key[:], b.Key[:]))
 }
 
-// SortRuns sorts runs by compare. It moves each of them once: a run is half a
-// kilobyte, and sorted where they stand a thousand are copied twenty times over.
+// SortRuns sorts runs by compare, moving each run once. A run is half a kilobyte; sorting in place
+// would copy each about twenty times.
 func SortRuns(runs []Run, compare func(a, b *Run) int) {
 	order := make([]*Run, len(runs))
 	for i := range runs {
@@ -30,7 +29,7 @@ func SortRuns(runs []Run, compare func(a, b *Run) int) {
 	copy(runs, sorted)
 }
 
-// Last has what is so come after what is not.
+// Last orders false before true.
 func Last(a, b bool) int {
 	switch {
 	case a == b:

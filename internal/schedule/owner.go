@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// OwnerHint says what an owner id may be.
 const OwnerHint = "use 1 to 128 printable characters, without a space at the beginning or end"
 
 // ValidOwner reports whether s can be a user_id: 1 to 128 printable characters

@@ -54,7 +54,7 @@ func TestAnOwnerComesOutOfItsOverlapKeys(t *testing.T) {
 	}
 }
 
-func TestTheFolderOfAnOwnerIsOneSegmentOfItsOwn(t *testing.T) {
+func TestTheFolderOfAnOwnerIsOneUniqueSegment(t *testing.T) {
 	draw := rapid.StringOfN(rapid.Rune(), 1, 128, -1).Filter(schedule.ValidOwner)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")

@@ -9,11 +9,10 @@ import (
 // maxPathSegment keeps an owner's folder below the 255 bytes of file systems.
 const maxPathSegment = 200
 
-// OwnerPath is where an owner's own files are kept below a folder: "" for what
-// is everybody's, else owners/SEGMENT. The segment is the user id escaped as in a
-// URL, or %sha256- and the hash of the id if that is too long for a file name. No
-// escape begins with %s, so the two never meet. ok is false for an id that would
-// lead elsewhere.
+// OwnerPath is where an owner's files are kept below a folder: "" for files of all owners, else
+// owners/SEGMENT. The segment is the user id escaped as in a URL, or %sha256- and its hash if that
+// is too long for a file name. No escape begins with %s, so the two never collide. ok is false for
+// an id that would lead elsewhere.
 func OwnerPath(userID string) (path string, ok bool) {
 	switch userID {
 	case "":
@@ -29,6 +28,5 @@ func OwnerPath(userID string) (path string, ok bool) {
 	return OwnersFolder + "/" + segment, true
 }
 
-// OwnersFolder holds the folders of owners. No workflow kept beside it may have
-// this id.
+// OwnersFolder holds the folders of owners, so no workflow in the same folder may have this id.
 const OwnersFolder = "owners"

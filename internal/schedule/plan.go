@@ -13,8 +13,8 @@ type Term struct {
 	Epoch  int64  // grows with every term of any shard, and never goes back
 }
 
-// Buckets are the first and the last of the hash buckets (see Bucket) that the
-// term's shard consists of: all of them where nothing is sharded.
+// Buckets are the first and last hash bucket (see Bucket) of the term's shard; without shards, all
+// of them.
 func (t Term) Buckets() (first, last int) {
 	if t.Shards <= 1 {
 		return 0, Buckets - 1
@@ -31,7 +31,7 @@ type PlanRequest struct {
 	Limit   int
 }
 
-// PlanCandidate is what the planner sees of one schedule, its row locked.
+// PlanCandidate is one schedule as the planner reads it, its row locked.
 type PlanCandidate struct {
 	Schedule Schedule
 	// BacklogDefinition is the definition of Schedule.Backlog.Revision; nil when
@@ -40,12 +40,12 @@ type PlanCandidate struct {
 	// Late are the slots of this schedule past the grace that no leader has seen in
 	// time, oldest first. The revision in force decides on them, not their own.
 	Late []Run
-	// Unreadable says why the row could not be decoded; only ScheduleID and
-	// PlanFailures of Schedule are then to be trusted.
+	// Unreadable says why the row could not be decoded; then only ScheduleID and PlanFailures of
+	// Schedule are valid.
 	Unreadable error
 }
 
-// PlanDecision is what the planner makes of one candidate.
+// PlanDecision is the planner's decision on one candidate.
 type PlanDecision struct {
 	ScheduleID string
 	Rows       []Run       // to insert as PLANNED; existing keys are respected
@@ -53,15 +53,15 @@ type PlanDecision struct {
 	NextRunAt  time.Time
 	PlanAt     time.Time
 	Backlog    Backlog
-	// Failures > 0: it could not be planned. Only plan_failures, plan_at and the
-	// events are then written.
+	// Failures > 0: it could not be planned. Only plan_failures, plan_at and the events are
+	// written.
 	Failures int
 	EndPause bool // paused_until has come
 	Events   []Event
 }
 
-// Judgement is the verdict on one late planned row: it still fires, or it ends
-// SKIPPED with the reason.
+// Judgement is the verdict on one late planned row: it still fires, or ends SKIPPED with the
+// reason.
 type Judgement struct {
 	Key     Key
 	Fire    bool
@@ -74,25 +74,13 @@ type Judgement struct {
 type PlanResult struct {
 	Candidates int      // schedules looked at; less than Limit = nothing more is due
 	Inserted   int      // rows that were new
-	Rows       []Run    // the rows that were offered, new or not
+	Rows       []Run    // the rows of the plan, new or not
 	Skipped    []Skip   // late rows that ended
 	Failed     []string // schedules that could not be planned
 }
 
-// ReclaimRequest says which runs may be sent again.
-type ReclaimRequest struct {
-	Term  Term
-	Now   time.Time
-	Limit int           // free launches
-	Lease time.Duration // claimed_until = Now + Lease
-	// Room says how many more runs of an owner (see Owner) may be launched; nil =
-	// any number. With it owners alternate if not all that is due can be launched.
-	// It is pure, and may be asked again.
-	Room func(owner string) int
-}
-
-// OverlapGroup is all that overlap is judged on for one overlap key, read
-// after its lock was taken.
+// OverlapGroup is the input of the overlap verdict for one overlap key, read after its lock was
+// taken.
 type OverlapGroup struct {
 	OverlapKey string
 	Now        time.Time // rows of Due with a later fire_at may be armed, but not skipped and not made to wait
@@ -101,18 +89,16 @@ type OverlapGroup struct {
 	Due        []Run     // PLANNED and due by Now + Ahead, in claim order
 }
 
-// Verdict is the decision on one PLANNED run of a group, or, with Cancel, on a
-// run in flight.
+// Verdict is the decision on one PLANNED run of a group or, with Cancel, on a run in flight.
 type Verdict struct {
 	Key    Key
 	Action VerdictAction
 	Reason Reason // Skip: why; Cancel: what it will end with
 }
 
-// VerdictAction says what to do with a run.
 type VerdictAction int
 
-// The verdicts.
+// The actions.
 const (
 	VerdictClaim  VerdictAction = iota + 1 // PLANNED → LAUNCHING
 	VerdictWait                            // PLANNED, waiting_since = now
@@ -131,7 +117,7 @@ type SweepRequest struct {
 	Term       Term
 	Now        time.Time
 	CancelWait time.Duration // a cancel not confirmed within it ends the run anyway
-	// RetryFor after timeout_at a LAUNCHING row ends whatever is known of it.
+	// RetryFor after timeout_at a LAUNCHING row ends, whatever its outcome.
 	RetryFor time.Duration
 	Limit    int
 }

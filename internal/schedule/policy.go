@@ -1,7 +1,7 @@
 package schedule
 
-// OverlapPolicy says what happens to a due slot while an earlier run of the
-// same overlap key is in flight. It is judged when the slot is claimed.
+// OverlapPolicy decides on a due slot while an earlier run of the same overlap key is in flight.
+// It applies when the slot is claimed.
 type OverlapPolicy string
 
 // The overlap policies.
@@ -19,14 +19,13 @@ var OverlapPolicies = []OverlapPolicy{OverlapAllow, OverlapSkip, OverlapQueue, O
 // per overlap key. The stores back it with a partial unique index.
 func (p OverlapPolicy) Exclusive() bool { return p != OverlapAllow }
 
-// CatchupPolicy says what becomes of slots that were missed: first judged
-// later than the misfire grace.
+// CatchupPolicy decides on missed slots: first seen later than the misfire grace.
 type CatchupPolicy string
 
 // The catch-up policies.
 const (
 	CatchupNone            CatchupPolicy = "none"             // not fired, but recorded; the default
-	CatchupFireImmediately CatchupPolicy = "fire_immediately" // all of them, oldest first, so many per tick
+	CatchupFireImmediately CatchupPolicy = "fire_immediately" // all of them, oldest first, a portion per tick
 	CatchupSpread          CatchupPolicy = "spread"           // all of them, evenly over lookahead windows
 	CatchupLatest          CatchupPolicy = "latest"           // only the newest
 )
@@ -34,26 +33,26 @@ const (
 // CatchupPolicies is the closed set, in the order of the documentation.
 var CatchupPolicies = []CatchupPolicy{CatchupNone, CatchupFireImmediately, CatchupSpread, CatchupLatest}
 
-// Trigger says what brought a run into being.
+// Trigger says why a run exists.
 type Trigger string
 
 // The triggers.
 const (
 	TriggerSchedule Trigger = "schedule" // a slot, planned in time
 	TriggerCatchup  Trigger = "catchup"  // a missed slot that is caught up
-	TriggerManual   Trigger = "manual"   // an operator or program asked for it
-	TriggerBackfill Trigger = "backfill" // a past range is run again
+	TriggerManual   Trigger = "manual"   // requested by a user or program
+	TriggerBackfill Trigger = "backfill" // a slot of a past range
 	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run
 )
 
 // Triggers is the closed set.
 var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry}
 
-// FromSpec reports whether the run is a slot of its schedule's own rule. Only
-// such runs obey pause, and only they can be missed.
+// FromSpec reports whether the run is a slot of its schedule's rule. Only such runs obey pauses
+// and can be missed.
 func (t Trigger) FromSpec() bool { return t == TriggerSchedule || t == TriggerCatchup }
 
-// AfterOthers reports whether its runs give way to what is on time.
+// AfterOthers reports whether its runs give way to runs on time.
 func (t Trigger) AfterOthers() bool { return t == TriggerCatchup || t == TriggerBackfill }
 
 // DST names how local times are read across changes of the clock.

@@ -2,8 +2,8 @@ package schedule
 
 import "slices"
 
-// Creators are the owners of what the changes make anew, once each and sorted:
-// those whose number of living schedules may have grown.
+// Creators are the owners with new schedules in changes, sorted and unique: those with a count
+// that may have grown.
 func Creators(changes []Change) []string {
 	var owners []string
 	for i := range changes {

@@ -1,8 +1,7 @@
 package schedule
 
-// Reason says why a run is SKIPPED, FAILED or CANCELLED, or how a SUCCESS is
-// to be read. It is one closed list: the same word stands in row, log, metric,
-// API and docs.
+// Reason says why a run is SKIPPED, FAILED or CANCELLED, or how to read a SUCCESS. It is a closed
+// list: row, log, metric, API and docs use the same word.
 type Reason string
 
 // WithCode is the reason and the error code of a failed run for people. A code
@@ -36,7 +35,7 @@ const (
 	ReasonTimeout           Reason = "timeout"            // FAILED: no sign of life within the run timeout
 	ReasonLost              Reason = "lost"               // FAILED: the outcome of the launch never became known
 	ReasonReplaced          Reason = "replaced"           // CANCELLED: a newer slot replaced it
-	ReasonCancelled         Reason = "cancelled"          // CANCELLED: somebody asked for it
+	ReasonCancelled         Reason = "cancelled"          // CANCELLED: requested by a user
 	ReasonKeyConflict       Reason = "key_conflict"       // FAILED: the key was used before for another request
 	ReasonAccepted          Reason = "accepted"           // SUCCESS without feedback: accepted is all that is known
 )

@@ -20,12 +20,12 @@ const (
 	refusedRate = 200
 )
 
-// lastAttempt is how long before the end of its launch time a run is tried once
-// more. If the executor can be asked by key, it is asked then.
+// lastAttempt is how long before the end of its launch time a run is tried once more, or its
+// executor asked by key if it supports that.
 const lastAttempt = 2 * time.Second
 
-// backoff is the pause after a number of failed attempts in a row of one key, while
-// a number of keys wait. It doubles from one second.
+// backoff is the pause of a key after failed attempts in a row while waiting keys wait. It doubles
+// from one second.
 func backoff(failed, waiting int, cause error) time.Duration {
 	most := mostPause
 	if errors.Is(cause, ErrBusy) {

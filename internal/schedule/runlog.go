@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of what is kept of a run's output, in bytes.
+// Limits of a run's stored output, in bytes.
 const (
 	MaxReportedOutput = 64 << 10  // of a report
 	MaxStepOutput     = 256 << 10 // of a step of the local executor
@@ -14,23 +14,22 @@ const (
 	MaxLogURL         = 2048
 )
 
-// ExecutorReport is what an executor in this process says of a run.
+// ExecutorReport is what an in-process executor reports about a run.
 type ExecutorReport struct {
 	Key          Key
 	Status       Status // STARTED, SUCCESS or FAILED
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
-	ExitCode     *int32 // of the process that the run is, or failed by
+	ExitCode     *int32 // of the run's process
 }
 
-// LogPart is a piece of what a run wrote: whole lines of plain text, with secrets
-// masked.
+// LogPart is a piece of a run's output: whole lines of plain text, secrets masked.
 type LogPart struct {
 	Seq       int64  // place among the parts of its run, from 1
 	Step      string // of the local executor; "": the output that was reported
 	WrittenAt time.Time
-	From, To  int64 // bytes of the step's raw output that it stands for
+	From, To  int64 // range of the step's raw output, in bytes
 	Text      string
 	// Skipped is how many bytes of the step are missing directly before this part.
 	// A store computes it; it is not written.
@@ -77,8 +76,7 @@ func LastLines(parts []LogPart, n int) []LogPart {
 	return parts
 }
 
-// RunReport is what a report says besides the outcome. Empty members leave what
-// is recorded.
+// RunReport is the rest of a report besides the outcome. Empty members leave the recorded values.
 type RunReport struct {
 	ExitCode  *int32
 	LogURL    string

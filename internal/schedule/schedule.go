@@ -2,8 +2,7 @@ package schedule
 
 import "time"
 
-// Schedule is one row of schedules: the definition in force and the planner's
-// place in it.
+// Schedule is one row of schedules: the definition in force and the planner's position.
 type Schedule struct {
 	Definition
 
@@ -13,9 +12,9 @@ type Schedule struct {
 	NextRunAt time.Time // the cursor: first slot not yet planned; zero = exhausted
 	PlanAt    time.Time // when the planner must look next; zero = nothing to do
 	Backlog   Backlog   // missed slots not yet dealt with
-	// Planned are the slots since an open backlog began that have a row, oldest
-	// first: they may lie inside a backlog that two outages made. Filled in where
-	// the row is read to be changed or planned.
+	// Planned are the slots with rows since an open backlog began, oldest first: they may lie
+	// inside a backlog that two outages made. Set only when the row is read to be changed or
+	// planned.
 	Planned []time.Time
 
 	PlanFailures int // consecutive failures to plan; 0 = healthy
@@ -28,9 +27,8 @@ type Schedule struct {
 	DeletedAt time.Time // zero = alive; a tombstone until retention
 }
 
-// Backlog is the half-open range [From, Until) of nominal instants that were
-// due but not planned. On-time slots never wait for it: the cursor already
-// stands past it.
+// Backlog is the half-open range [From, Until) of nominal instants that were due but not planned.
+// On-time slots never wait for it: the cursor is already past it.
 type Backlog struct {
 	From     time.Time
 	Until    time.Time
@@ -49,8 +47,7 @@ type Pause struct {
 	Until  time.Time // ends by itself then; zero = until resumed
 }
 
-// Active reports whether the schedule stands still at now: paused holds
-// exactly while now < until.
+// Active reports whether the schedule is paused at now: exactly while now < until.
 func (p Pause) Active(now time.Time) bool {
 	return p.Paused && (p.Until.IsZero() || now.Before(p.Until))
 }

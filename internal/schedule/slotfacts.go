@@ -2,14 +2,14 @@ package schedule
 
 import "time"
 
-// SlotQuery asks for all that the ledger knows of one instant of a schedule.
+// SlotQuery asks for the ledger's facts about one instant of a schedule.
 type SlotQuery struct {
 	ScheduleID string
 	At         time.Time // the second that it lies in
 	Now        time.Time
 }
 
-// SlotFacts are read in one transaction, so that they fit together.
+// SlotFacts are read in one transaction, so that they are consistent.
 type SlotFacts struct {
 	Schedule *Schedule // tombstones included
 	// Revisions, newest first: the last two made before At, the first one made
@@ -18,13 +18,12 @@ type SlotFacts struct {
 	// Runs have their run_at in the second of At: the slot's own first, then by
 	// key.
 	Runs []Run
-	// Events, oldest first: the last few deeds (LifeEvents, PauseEvents) before
-	// At and the first few since, the last trouble of the planner (TroubleEvents),
-	// and the ranges (RangeEvents) that hold At.
+	// Events, oldest first: the last few changes (LifeEvents, PauseEvents) before At and the first
+	// few since, the last failure of the planner (TroubleEvents), and the ranges (RangeEvents)
+	// that contain At.
 	Events []Event
-	// Blocking are runs of the overlap key that was asked for: what was in flight
-	// when the slot was judged, or when it began to wait; of one that is near, what
-	// is in flight now. See AskBlocking.
+	// Blocking are other runs of the overlap key: those in flight when the slot was claimed or
+	// began to wait; for a slot that is near, those in flight now. See AskBlocking.
 	Blocking []Run
 }
 
@@ -36,32 +35,31 @@ var (
 	RangeEvents   = []EventKind{EventMissed, EventCoalesced, EventBacklogClosed}
 )
 
-// How many of each SlotFacts holds at most.
+// Limits of SlotFacts.
 const (
 	SlotRuns     = 20
-	SlotDeeds    = 3 // of each kind of deed, on each side
+	SlotDeeds    = 3 // changes of each kind, on each side
 	SlotRanges   = 10
 	SlotBlocking = 5
 )
 
-// Blocking is a question for what is, or was, in flight under an overlap key.
+// Blocking selects the runs that are or were in flight under an overlap key.
 type Blocking struct {
 	OverlapKey string
 	ScheduleID string    // that may have left the key since
-	Not        Key       // the run that was in its way does not stand in its own
+	Not        Key       // the blocked run itself, excluded
 	At         time.Time // zero: now
 }
 
-// BlockingSlack is how far the clocks may be apart that wrote a run's end and
-// the verdict on the one behind it.
+// BlockingSlack is the assumed difference between the clocks that wrote a run's end and the
+// verdict on the next.
 const BlockingSlack = 2 * time.Second
 
-// BlockingAhead is how far ahead what is in flight now is worth a word: as far as
-// slots are ever planned (LOOKAHEAD_MS). It says nothing of next month's slot.
+// BlockingAhead is how far ahead runs in flight now are shown: the maximum of LOOKAHEAD_MS. They
+// say nothing about next month's slot.
 const BlockingAhead = 10 * time.Minute
 
-// AskBlocking is what SlotFacts.Blocking answers for what was found so far; the
-// zero question where nothing can have been in the slot's way.
+// AskBlocking is the query for SlotFacts.Blocking; zero if nothing can have blocked the slot.
 func (f *SlotFacts) AskBlocking(q SlotQuery) Blocking {
 	b := Blocking{OverlapKey: f.Schedule.QualifiedOverlapKey(), ScheduleID: f.Schedule.ScheduleID}
 	slot, due := SlotKey(q.ScheduleID, q.At), q.At
@@ -87,11 +85,9 @@ func (f *SlotFacts) AskBlocking(q SlotQuery) Blocking {
 	return b
 }
 
-// Asks reports whether there is a question.
 func (b *Blocking) Asks() bool { return b.OverlapKey != "" }
 
-// Ready is when the run could be claimed at the earliest: it was planned, and its
-// fire time had come.
+// Ready is the earliest instant of a claim: planned, and its fire time reached.
 func (r *Run) Ready() time.Time {
 	if r.CreatedAt.After(r.FireAt) {
 		return r.CreatedAt
@@ -106,8 +102,7 @@ func (r *Run) WaitedForTurn() bool {
 	return waits && !r.ClaimedAt.IsZero() && r.ClaimedAt.Sub(r.Ready()) >= time.Second
 }
 
-// BlockedBy reports whether the reason says that other runs of the overlap key
-// stood in a run's way.
+// BlockedBy reports whether the reason says that other runs of the overlap key blocked a run.
 func BlockedBy(r Reason) bool { return r == ReasonOverlap || r == ReasonQueueFull }
 
 // InFlightAt reports whether the run was in flight at an instant, give or take

@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// Status is a run's place in its life. It only ever moves forward:
+// Status is a run's state. It only moves forward:
 //
 //	PLANNED → LAUNCHING → ENQUEUED → STARTED → SUCCESS | FAILED
 //	PLANNED | LAUNCHING → SKIPPED
@@ -29,7 +29,7 @@ var Statuses = []Status{
 	StatusSuccess, StatusFailed, StatusSkipped, StatusCancelled,
 }
 
-// InFlight are the statuses that overlap is judged against.
+// InFlight are the statuses that block an overlap key.
 var InFlight = []Status{StatusLaunching, StatusEnqueued, StatusStarted}
 
 // Terminal reports whether nothing can follow s.
@@ -41,7 +41,7 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Clause says s of a run: "the run " + Clause().
+// Clause completes "the run ".
 func (s Status) Clause() string {
 	switch s {
 	case StatusPlanned:
@@ -67,9 +67,8 @@ func (s Status) Clause() string {
 // InFlight reports whether a run with this status blocks others of its overlap key.
 func (s Status) InFlight() bool { return slices.Contains(InFlight, s) }
 
-// Predecessors are the statuses from which a run may become s. Every UPDATE of
-// a run's status names them in its WHERE clause: two writers then cannot move
-// a run backwards, whatever they believed when they began.
+// Predecessors are the statuses from which a run may become s. Every UPDATE of a run's status
+// names them in its WHERE clause, so that two writers cannot move a run backwards.
 func (s Status) Predecessors() []Status {
 	switch s {
 	case StatusLaunching:
@@ -87,7 +86,7 @@ func (s Status) Predecessors() []Status {
 	case StatusCancelled:
 		return []Status{StatusPlanned, StatusLaunching, StatusEnqueued, StatusStarted}
 	}
-	return nil // nothing becomes PLANNED: rows are born so
+	return nil // rows start as PLANNED
 }
 
 // CanBecome reports whether a run may move from s to next.

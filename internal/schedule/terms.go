@@ -5,18 +5,18 @@ import "time"
 // EndReason says why a leadership term ended; a closed set.
 type EndReason string
 
-// The reasons. A leader that still runs writes its own. The last three are what
-// the next leader can prove about one that wrote nothing.
+// The reasons. A running leader writes its own. The last three are inferred by the next leader
+// about one that wrote none.
 const (
-	EndResigned      EndReason = "resigned"             // asked to, by hand
+	EndResigned      EndReason = "resigned"             // requested by an operator
 	EndBalanced      EndReason = "balanced"             // gave the shard to a worker with fewer
-	EndUnfit         EndReason = "unfit"                // its launches would not arrive, those of another would
+	EndUnfit         EndReason = "unfit"                // its launches would fail, those of another worker would not
 	EndStopped       EndReason = "stopped"              // its process was told to end
 	EndDatabase      EndReason = "database_unreachable" // no renewal was answered in time
 	EndLock          EndReason = "lock_lost"            // the shard's lock was gone, and the database answered
 	EndClock         EndReason = "clock"                // its clock is too far off
 	EndSuspended     EndReason = "process_suspended"    // the process did not run: stopped, frozen or starved
-	EndReplaced      EndReason = "replaced"             // another worker took over, and it does not know why
+	EndReplaced      EndReason = "replaced"             // another worker took over; the leader does not know why
 	EndShardsChanged EndReason = "shards_changed"       // another number of shards was recorded
 	EndExpired       EndReason = "expired"              // no renewal before its TTL was over
 	EndLockFreed     EndReason = "lock_freed"           // its lock came free: it died, or lost its connection
@@ -29,8 +29,8 @@ var EndReasons = []EndReason{
 	EndShardsChanged, EndExpired, EndLockFreed, EndUnknown,
 }
 
-// Lost reports whether the leader ended involuntarily, so that its last proof of
-// life is its last renewal.
+// Lost reports whether the leader ended involuntarily: its last renewal is then its last proof of
+// life.
 func (r EndReason) Lost() bool {
 	switch r {
 	case EndDatabase, EndLock, EndClock, EndSuspended, EndReplaced, EndExpired, EndLockFreed:
@@ -39,8 +39,7 @@ func (r EndReason) Lost() bool {
 	return false
 }
 
-// Inferred reports whether the reason is another worker's inference, which the
-// leader itself may replace with what it knows.
+// Inferred reports whether another worker inferred the reason. The leader itself may replace it.
 func (r EndReason) Inferred() bool {
 	return r == EndExpired || r == EndLockFreed || r == EndUnknown
 }
@@ -64,7 +63,7 @@ var endWords = map[EndReason]string{
 	EndUnknown:       "reason not recorded",
 }
 
-// Words is the reason as people read it.
+// Words is the reason for display.
 func (r EndReason) Words() string {
 	if words, ok := endWords[r]; ok {
 		return words
@@ -94,8 +93,8 @@ type Stall struct {
 	End               TermEnd
 }
 
-// LeaderTerm is one row of leader_terms: a time in which a worker proved that it
-// led a shard. A term with stalls has several rows of one epoch.
+// LeaderTerm is one row of leader_terms: a time in which a worker provably led a shard. A term
+// with stalls has several rows of one epoch.
 type LeaderTerm struct {
 	Shard     int
 	Epoch     int64

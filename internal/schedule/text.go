@@ -5,15 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what is kept of an error that somebody else worded.
+// Limits of stored error texts from elsewhere.
 const (
 	MaxErrorCode    = 128
 	MaxErrorMessage = 4096
 )
 
-// Storable is text as every store and every API takes it: UTF-8 without NUL,
-// at most limit bytes of it, cut between characters. What an executor says must
-// not make the write fail that records it.
+// Storable is text as every store and API accepts it: UTF-8 without NUL, at most limit bytes, cut
+// between characters. An executor's text must not make the write that records it fail.
 func Storable(s string, limit int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) <= limit {

@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// ReportToken is what an executor shows to report on the run with this key:
-// an HMAC-SHA256 of the key, so that nothing need be stored. It is good for
-// this one run.
+// ReportToken authorizes an executor to report on the run with this key only: an HMAC-SHA256 of
+// the key, so that nothing is stored.
 func ReportToken(secret []byte, key Key) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("report:"))

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Unanswered counts, for each key that this process tried to launch without an
-// answer, the failed attempts in a row and when it is tried again. Attempts of other
-// processes do not count: a run that had many leaders says nothing about its
-// executor. The zero value is ready.
+// Unanswered counts, for each key that this process tried to launch without an answer, the failed
+// attempts in a row and the time of the next one. Attempts of other processes do not count: a
+// change of leaders says nothing about the executor. The zero value is ready.
 type Unanswered struct {
 	mu    sync.Mutex
 	keys  map[Key]unanswered

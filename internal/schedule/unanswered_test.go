@@ -15,7 +15,7 @@ func failure(code schedule.ErrorCode) error {
 	return &schedule.LaunchError{Code: code, Err: errors.New("it failed")}
 }
 
-func TestAKeyRestsTwiceAsLongWithEachSendThatStaysWithoutAnAnswer(t *testing.T) {
+func TestThePauseDoublesWithEachUnansweredAttempt(t *testing.T) {
 	now := noon
 	key, other := schedule.Key{1}, schedule.Key{2}
 	cut := errors.New("connection reset")
@@ -43,7 +43,7 @@ func TestAKeyRestsTwiceAsLongWithEachSendThatStaysWithoutAnAnswer(t *testing.T) 
 	rests(key, cut, time.Second, "long after")
 }
 
-func TestACrowdThatNothingTakesIsTriedNoMoreThanTwoHundredTimesASecond(t *testing.T) {
+func TestRefusedKeysAreTriedAtMostTwoHundredTimesASecond(t *testing.T) {
 	var u schedule.Unanswered
 	refused := failure(schedule.CodeExecutorUnreachable)
 	for round := range 8 {
@@ -84,14 +84,14 @@ func TestALaunchIsTriedOnceMoreShortlyBeforeItIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAFailedAttemptIsRecordedAndWhatWasNotTriedIsNot(t *testing.T) {
+func TestOnlyAttemptsThatWereMadeAreRecorded(t *testing.T) {
 	var u schedule.Unanswered
 	req := schedule.StartRequest{Key: schedule.Key{1}}
 	called := noon.Add(-3 * time.Second)
 	for _, tt := range []struct {
 		name  string
 		cause error
-		want  *schedule.LaunchAttempt // but for NextAt and message
+		want  *schedule.LaunchAttempt // without NextAt and message
 		sent  int32
 	}{
 		{"a call that was sent", &schedule.LaunchError{
@@ -123,7 +123,7 @@ func TestAFailedAttemptIsRecordedAndWhatWasNotTriedIsNot(t *testing.T) {
 	}
 }
 
-func TestASuccessWakesWhatWaits(t *testing.T) {
+func TestASuccessWakesWaitingKeys(t *testing.T) {
 	var u schedule.Unanswered
 	fails := func(key byte, at time.Time) {
 		s := u.Settlement(&schedule.StartRequest{Key: schedule.Key{key}}, failure(schedule.CodeExecutorError), at)
@@ -151,7 +151,7 @@ func TestASuccessWakesWhatWaits(t *testing.T) {
 	fails(1, noon.Add(3*time.Second))
 	wakes(noon.Add(4*time.Second), 0, "one that fails while others succeed keeps its pause")
 	fails(1, noon.Add(40*time.Second))
-	wakes(noon.Add(41*time.Second), 1, "but for once in a pause")
+	wakes(noon.Add(41*time.Second), 1, "once per pause")
 	u.Settlement(&schedule.StartRequest{Key: schedule.Key{4}}, failure(schedule.CodeExecutorError), noon.Add(41*time.Second))
 	wakes(noon.Add(41500*time.Millisecond), 0, "a failure that is not written yet")
 	fails(3, noon.Add(42*time.Second))

@@ -24,13 +24,13 @@ func CompareVersions(a, b *WorkflowVersion) int {
 	return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Version, b.Version))
 }
 
-// WorkflowFilter narrows a list of versions, which is newest version first; of
-// one version, the one stored for all owners comes last.
+// WorkflowFilter narrows a list of versions, newest version first; of one version, the one stored
+// for all owners comes last.
 type WorkflowFilter struct {
 	WorkflowID string
 	Version    int32    // 0: every version
-	UserIDs    []string // those stored for these owners, "" for all owners; nil: everybody's
-	// Before names the last row of the page before; version 0 begins at the newest.
+	UserIDs    []string // those stored for these owners, "" for all owners; nil: any
+	// Before names the last row of the page before; version 0 starts at the newest.
 	Before struct {
 		Version int32
 		UserID  string
@@ -38,11 +38,10 @@ type WorkflowFilter struct {
 	Limit int
 }
 
-// AllOwners is the UserID of a share with every owner. No owner has this id.
 const AllOwners = "*"
 
-// WorkflowShare gives an owner the versions of a workflow that are stored for
-// all owners, present and future: it may run and read them.
+// WorkflowShare gives an owner the versions of a workflow that are stored for all owners, present
+// and future, to run and read.
 type WorkflowShare struct {
 	WorkflowID string
 	UserID     string // AllOwners: every owner
@@ -50,23 +49,23 @@ type WorkflowShare struct {
 	GivenAt    time.Time
 }
 
-// WorkflowUse names the version that a run of an owner is to execute.
+// WorkflowUse names the version that a run of an owner executes.
 type WorkflowUse struct {
-	UserID     string // empty: of a run that no owner has
+	UserID     string // empty: a run without an owner
 	WorkflowID string
 	Version    int32
 }
 
-// WorkflowStanding is what is stored of a WorkflowUse.
+// WorkflowStanding says which versions exist for a WorkflowUse.
 type WorkflowStanding struct {
 	Own   bool // the owner has stored this version itself
-	Given bool // the owner was given what is stored of the workflow for all owners
+	Given bool // the owner was given the versions stored for all owners
 }
 
-// LoadsFrom is the rule of whose code a run executes: the UserID of the version
-// that it loads. An owner's own version comes first, so that nothing stored
-// later replaces it. A version stored for all owners is for those it was given
-// to. Another owner's version is never loaded: ok is false, as if there were none.
+// LoadsFrom decides which version a run executes: it returns the UserID that the version is stored
+// for. The owner's version comes first, so that nothing stored later replaces it. A version stored
+// for all owners counts if it was given to this owner. Another owner's version is never loaded: ok
+// is false.
 func (u WorkflowUse) LoadsFrom(s WorkflowStanding) (userID string, ok bool) {
 	switch {
 	case s.Own:
@@ -77,8 +76,7 @@ func (u WorkflowUse) LoadsFrom(s WorkflowStanding) (userID string, ok bool) {
 	return "", false
 }
 
-// CanonicalJSON is the form that hashes are taken over: object members sorted
-// by key, no white space, numbers as written.
+// CanonicalJSON is the form for hashes: members sorted by key, no white space, numbers as written.
 func CanonicalJSON(raw []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // numbers stay as they are written
@@ -98,7 +96,7 @@ func CanonicalJSON(raw []byte) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
-// SameJSON reports whether two JSON texts say the same, in whatever layout.
+// SameJSON reports whether two JSON texts are equal apart from layout.
 func SameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

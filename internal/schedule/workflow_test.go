@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-func TestWhoseVersionARunLoads(t *testing.T) {
+func TestWhichVersionARunLoads(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
@@ -17,9 +17,9 @@ func TestWhoseVersionARunLoads(t *testing.T) {
 	}{
 		{name: "an owner's own", user: "ada", standing: schedule.WorkflowStanding{Own: true}, from: "ada", ok: true},
 		{name: "an owner's own before what it was given", user: "ada", standing: schedule.WorkflowStanding{Own: true, Given: true}, from: "ada", ok: true},
-		{name: "what the owner was given", user: "ada", standing: schedule.WorkflowStanding{Given: true}, ok: true},
-		{name: "what the owner was not given", user: "ada"},
-		{name: "a run that no owner has loads what is stored for all owners", ok: true},
+		{name: "a version the owner was given", user: "ada", standing: schedule.WorkflowStanding{Given: true}, ok: true},
+		{name: "a version the owner was not given", user: "ada"},
+		{name: "a run without an owner loads the version stored for all owners", ok: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, ok := schedule.WorkflowUse{UserID: c.user, WorkflowID: "w", Version: 1}.LoadsFrom(c.standing)

@@ -144,7 +144,7 @@ func (r *rig) again(n int) []schedule.Launch {
 	r.Helper()
 	var launches []schedule.Launch
 	r.eventually("runs are sent again", func() error {
-		some, err := r.store.Reclaim(r.Context(), schedule.ReclaimRequest{Term: r.term, Now: r.store.Now(), Limit: 1000, Lease: claimLease})
+		some, err := storetest.ReclaimOnce(r.Context(), r.store, r.term, r.store.Now(), claimLease)
 		if launches = append(launches, some...); err != nil || len(launches) >= n {
 			return err
 		}

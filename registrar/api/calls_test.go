@@ -302,3 +302,14 @@ func TestWhatIsNoCallIsSaidPlainly(t *testing.T) {
 		})
 	}
 }
+
+func TestThePathWinsOverABodyThatNamesAnotherSchedule(t *testing.T) {
+	r := newRig(t)
+	r.must(http.MethodPut, "/v1/schedules/s2", upsert("schedule_id", `"s1"`))
+	if text := r.must(http.MethodGet, "/v1/schedules/s2", ""); !strings.Contains(text, `"schedule_id":"s2"`) {
+		t.Errorf("s2 is %s", text)
+	}
+	if code, text := rest(t, r.base, http.MethodGet, "/v1/schedules/s1", ""); code != http.StatusNotFound {
+		t.Errorf("s1 was registered: %d %s", code, text)
+	}
+}

@@ -26,17 +26,15 @@ import (
 // sentKey finds what a client sent in its request's context.
 type sentKey struct{}
 
-// sent is a REST request as the client wrote it. The gateway passes on no more
-// of a body's error than its text, silently lets the path overwrite the body,
-// and ignores unknown query parameters; so it is kept here and compared.
+// sent is a REST request as the client wrote it. The gateway passes on only the text
+// of a body's error, and ignores unknown query parameters; so both are kept here.
 type sent struct {
 	io.ReadCloser // the body
 	method        string
 	query         url.Values
-	refused       error                                   // why the body was refused
-	anyBytes      bool                                    // bytes that are no UTF-8 count as U+FFFD
-	members       []string                                // of the body of a patch, by name
-	named         map[protoreflect.FieldDescriptor]string // what the body set, as text
+	refused       error    // why the body was refused
+	anyBytes      bool     // bytes that are no UTF-8 count as U+FFFD
+	members       []string // of the body of a patch, by name
 }
 
 // marshaler is the gateway's JSON: rawjson, whatever the content type.
@@ -123,9 +121,6 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 			if s.method == http.MethodPatch && err == nil {
 				s.members = membersOf(text)
 			}
-			if msg, ok := v.(proto.Message); ok && err == nil {
-				s.remember(msg.ProtoReflect())
-			}
 		}
 		return err
 	})
@@ -154,27 +149,12 @@ func anyText(text []byte) []byte {
 	return text
 }
 
-// remember keeps the ids and numbers that a path might overwrite.
-func (s *sent) remember(m protoreflect.Message) {
-	s.named = make(map[protoreflect.FieldDescriptor]string)
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if inPaths(fd) {
-			s.named[fd] = v.String()
-		}
-		return true
-	})
-}
-
-func inPaths(fd protoreflect.FieldDescriptor) bool {
-	return !fd.IsList() && (fd.Kind() == protoreflect.StringKind || fd.Kind() == protoreflect.Int32Kind)
-}
-
-// checkedConn refuses a call in which path, query and body contradict each
-// other, or whose query names what the call does not know.
+// checkedConn refuses a call with query parameters that it does not have. Where path
+// and body name the same field, the path wins, as the gateway has it.
 type checkedConn struct{ grpc.ClientConnInterface }
 
 func (c checkedConn) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
-	if err := contradiction(ctx, req); err != nil {
+	if err := unknownParameters(ctx, req); err != nil {
 		return err
 	}
 	if patch, ok := req.(*carillonv1.PatchScheduleRequest); ok {
@@ -194,7 +174,7 @@ type checkedStream struct {
 }
 
 func (s checkedStream) SendMsg(req any) error {
-	if err := contradiction(s.ctx, req); err != nil {
+	if err := unknownParameters(s.ctx, req); err != nil {
 		return err
 	}
 	return s.ClientStream.SendMsg(req)
@@ -222,8 +202,9 @@ func checkUTF8(c *schedule.Collect, m protoreflect.Message) {
 	})
 }
 
-// contradiction is what the client said twice, and not the same.
-func contradiction(ctx context.Context, req any) error {
+// unknownParameters refuses text that is no UTF-8, and query parameters that the call
+// does not have or that belong into its body.
+func unknownParameters(ctx context.Context, req any) error {
 	s, ok := ctx.Value(sentKey{}).(*sent)
 	msg, isMessage := req.(proto.Message)
 	if !ok || !isMessage {
@@ -232,24 +213,13 @@ func contradiction(ctx context.Context, req any) error {
 	var c schedule.Collect
 	m := msg.ProtoReflect()
 	checkUTF8(&c, m)
-	for fd, value := range s.named {
-		if fd.ContainingMessage() != m.Descriptor() {
-			continue // the body is one field of the request, and no path overwrites it
-		}
-		if now := m.Get(fd).String(); now != value {
-			c.Add(string(fd.Name()), value, "in the body is not "+schedule.Quote(now)+" of the path", "leave it out of the body")
-		}
-	}
 	hasBody := s.method == http.MethodPost || s.method == http.MethodPut
-	for name, values := range s.query {
-		fd := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	for name := range s.query {
 		switch {
-		case fd == nil:
+		case m.Descriptor().Fields().ByName(protoreflect.Name(name)) == nil:
 			c.Note(name, "is not a parameter of this call", "")
 		case hasBody:
 			c.Note(name, "is in the query", "put it in the body")
-		case inPaths(fd) && m.Get(fd).String() != values[len(values)-1]:
-			c.Add(name, values[len(values)-1], "in the query is not "+schedule.Quote(m.Get(fd).String())+" of the path", "leave it out of the query")
 		}
 	}
 	if err := c.Err(); err != nil {

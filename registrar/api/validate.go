@@ -91,9 +91,9 @@ func validate(m proto.Message, prefix string) error {
 func described(v *protovalidate.Violation) (problem, hint string) {
 	rule := v.Proto.GetRuleId()
 	switch {
-	case rule == "required" && v.FieldDescriptor.Kind() != protoreflect.StringKind:
+	case rule == "required", rule == "string.pattern" && v.FieldValue.String() == "":
 		return "is required", ""
-	case rule == "required" || rule == "string.pattern":
+	case rule == "string.pattern":
 		if fd := v.FieldDescriptor; fd != nil && fd.Name() == "user_id" {
 			return quoted(v) + " is not a valid owner id", schedule.OwnerHint
 		}

@@ -120,7 +120,8 @@ func (t *tx) noteMove(before, after *schedule.Run) {
 		t.noteRun(runEnded, after)
 	case before.CancelRequestedAt.IsZero() && !after.CancelRequestedAt.IsZero():
 		t.noteRun(cancelRequested, after)
-	case after.Status == schedule.StatusPlanned && ledger.RunOf(before) != ledger.RunOf(after):
+	case after.Status == schedule.StatusPlanned && ledger.RunOf(before) != ledger.RunOf(after),
+		after.Status == schedule.StatusLaunching && !after.ClaimedUntil.Equal(before.ClaimedUntil):
 		t.noteRun(runInserted, after)
 	}
 }

@@ -196,11 +196,11 @@ func due(r *schedule.Run, before time.Time) bool {
 	return open && r.FireAt.Before(before)
 }
 
-// CancelsDue are runs in flight whose cancel was asked for, oldest first.
-func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
+// CancelRequests reads runs whose cancel is requested; see worker.FireStore.
+func (s *Store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
-		for _, r := range s.live.cancelling.rows {
-			if s.inShard(term, r.OverlapKey) {
+		for _, key := range keys {
+			if r := s.runs[key]; r != nil && r.Status.InFlight() && !r.CancelRequestedAt.IsZero() {
 				runs = append(runs, *r)
 			}
 		}
@@ -209,5 +209,5 @@ func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (
 	slices.SortFunc(runs, func(a, b schedule.Run) int {
 		return cmp.Or(a.CancelRequestedAt.Compare(b.CancelRequestedAt), slices.Compare(a.Key[:], b.Key[:]))
 	})
-	return runs[:min(len(runs), limitOf(limit))], err
+	return runs, err
 }

@@ -11,53 +11,50 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
-// once, of this one after claimed_until.
-func (s *Store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
-	var launches []schedule.Launch
+// Reclaim sends runs again; see worker.FireStore.
+func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error) {
+	var out ledger.Reclaimed
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		t.silent = true
 		now := at(req.Now)
-		var runs []*schedule.Run
-		for _, r := range t.live.launching.rows {
-			asked := !r.CancelRequestedAt.IsZero() && !t.answered(r.Key)
-			if !asked && (r.Epoch != req.Term.Epoch || !r.ClaimedUntil.After(now)) && t.inShard(req.Term, r.OverlapKey) {
-				runs = append(runs, r)
+		var again []schedule.Run
+		for _, key := range req.Keys {
+			if r := t.runs[key]; r != nil && t.reclaimable(r, req.Term, now) {
+				t.change(r, func(r *schedule.Run) {
+					r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
+				})
+				again = append(again, *t.runs[key])
 			}
 		}
-		for _, r := range roundRobin(runs, max(req.Limit, 0), req.Room) {
-			t.change(r, func(r *schedule.Run) {
-				r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
-			})
-			if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil { // else its timeout ends it
-				definition := v.Definition
-				launches = append(launches, schedule.Launch{Run: *r, Definition: &definition, Again: true})
+		missing := out.Add(&req, again, func(r *schedule.Run) *schedule.Definition {
+			v := t.revisions[revisionID{r.ScheduleID, r.Revision}]
+			if v == nil {
+				return nil
+			}
+			definition := v.Definition
+			return &definition
+		})
+		for _, key := range missing {
+			if r := t.runs[key]; r == nil || r.Status.Terminal() {
+				out.Read.Ended = append(out.Read.Ended, key)
+			} else {
+				out.Read.Runs = append(out.Read.Runs, ledger.RunOf(r))
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reclaim runs: %w", err)
+		return ledger.Reclaimed{}, fmt.Errorf("reclaim runs: %w", err)
 	}
-	return launches, nil
+	return out, nil
 }
 
-// roundRobin chooses up to limit runs as far as their owners have room, the
-// first of each before the second of any, and returns them in their order.
-func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []*schedule.Run {
-	slices.SortFunc(runs, schedule.ByFireAt)
-	place, of := make(map[*schedule.Run]int), make(map[string]int)
-	for _, r := range runs {
-		owner := schedule.Owner(r.OverlapKey)
-		of[owner]++
-		place[r] = of[owner]
-	}
-	if room != nil {
-		runs = slices.DeleteFunc(runs, func(r *schedule.Run) bool { return place[r] > room(schedule.Owner(r.OverlapKey)) })
-	}
-	slices.SortStableFunc(runs, func(a, b *schedule.Run) int { return cmp.Compare(place[a], place[b]) })
-	runs = runs[:min(len(runs), limit)]
-	slices.SortFunc(runs, schedule.ByFireAt)
-	return runs
+// reclaimable reports whether a run is still to be sent again: it has no answer,
+// it is of another term or its claimed_until has passed, and no cancel of it is
+// requested, unless its outcome is recorded.
+func (s *Store) reclaimable(r *schedule.Run, term schedule.Term, now time.Time) bool {
+	due := r.Status == schedule.StatusLaunching && (r.Epoch != term.Epoch || !r.ClaimedUntil.After(now))
+	return due && (r.CancelRequestedAt.IsZero() || s.answered(r.Key))
 }
 
 // answered says that a key has an outcome in the launcher's memory: the next

@@ -27,6 +27,7 @@ var shardSteps = map[string]func(*shardWorld){
 	"report 2": (*shardWorld).report,
 	"report 3": (*shardWorld).report,
 	"cancel":   (*shardWorld).cancel,
+	"backoff":  (*shardWorld).backoff,
 	"retry":    (*shardWorld).retry,
 	"revoke": func(w *shardWorld) {
 		_, err := w.store.RevokeGrant(w.ctx, schedule.GrantRevocation{
@@ -220,5 +221,16 @@ func (w *shardWorld) retry() {
 
 func (w *shardWorld) changeRun(key schedule.Key, c schedule.RunChange) {
 	_, _, err := w.store.ChangeRun(w.ctx, key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) { return c, nil })
+	w.must(err)
+}
+
+// backoff moves the next send of a launch that has no answer, later or earlier.
+func (w *shardWorld) backoff() {
+	r, ok := w.pick(func(s schedule.Status) bool { return s == schedule.StatusLaunching })
+	if !ok {
+		return
+	}
+	until := w.now.Add(draw(w, "backoff", 0, 300*time.Millisecond, time.Second, 30*time.Second))
+	_, err := w.store.SettleLaunched(w.ctx, w.now, []schedule.Settlement{{Key: r.Key, To: schedule.StatusLaunching, ClaimedUntil: until}})
 	w.must(err)
 }

@@ -46,6 +46,7 @@ func TestShardStateAgreesWithTheStore(t *testing.T) {
 // having seen anything.
 type shardCoverage struct {
 	passes, claims, early, waits, cancels, left, late, takeovers, again, failed, unknown int
+	resent, resentLeft, cancelsSent                                                      int
 	ends, explained                                                                      map[string]int
 }
 
@@ -53,6 +54,7 @@ func (c *shardCoverage) missing() (missing []string) {
 	for name, n := range map[string]int{
 		"a claim": c.claims, "an early claim": c.early, "a wait": c.waits, "a cancel": c.cancels, "scarce capacity": c.left,
 		"a missed slot": c.late, "a second reading": c.again, "a failed commit": c.failed, "an unknown commit": c.unknown,
+		"a launch that is sent again": c.resent, "a launch that must wait for capacity": c.resentLeft, "a cancel to send": c.cancelsSent,
 	} {
 		if n == 0 {
 			missing = append(missing, name)
@@ -176,6 +178,7 @@ func (w *shardWorld) pass() {
 		w.state = w.rebuild()
 	}
 	w.moveWindow()
+	w.sendAgain()
 	w.settleDifferences()
 	p := w.drawPass()
 	w.readings, w.foundGone = 0, false
@@ -215,7 +218,7 @@ func (w *shardWorld) pass() {
 	default:
 		w.compare(p, v)
 		w.sawUntil(v.SeenUntil)
-		w.state.Commit(v)
+		w.state.Commit(v, shardLease)
 	}
 	if w.passes++; w.passes%10 == 0 && !w.state.Stale() {
 		w.compareRebuilt()
@@ -321,7 +324,7 @@ func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
 	w.claiming = &o
 	result, err := w.store.OracleClaim(w.ctx, memory.OracleRequest{
 		Term: w.term, Now: p.Now, Ahead: p.Ahead, Grace: p.Grace, Limit: p.Limit, Room: p.Room, RequireGrant: p.RequireGrant,
-		Lease: 10 * time.Second, RetryFor: 30 * time.Second, Seen: w.judged,
+		Lease: shardLease, RetryFor: 30 * time.Second, Seen: w.judged,
 	}, ledger.JudgeOverlap)
 	w.claiming = nil
 	w.must(err)

@@ -16,6 +16,7 @@ import (
 
 const (
 	shardGrace  = time.Minute
+	shardLease  = 10 * time.Second
 	shardWindow = 10 * time.Second // how far ahead planned runs are loaded
 	shardNames  = 5                // schedules of one world
 )
@@ -42,13 +43,14 @@ type shardWorld struct {
 	made        int                   // for request ids
 	passes      int
 
-	claiming  *oracleVerdicts // set while the store claims
-	planning  bool
-	loaded    time.Time // the end of the window
-	between   func()    // runs once, between two readings of a pass
-	readings  int       // in this pass
-	foundGone bool      // a look-up of this pass has found a run gone
-	seen      *shardCoverage
+	claiming   *oracleVerdicts // set while the store claims
+	reclaiming bool
+	planning   bool
+	loaded     time.Time // the end of the window
+	between    func()    // runs once, between two readings of a pass
+	readings   int       // in this pass
+	foundGone  bool      // a look-up of this pass has found a run gone
+	seen       *shardCoverage
 }
 
 // shardChange is a row of the log: it names a schedule or a run.
@@ -107,6 +109,7 @@ func (w *shardWorld) sawRun(_ *schedule.Term, before, after *schedule.Run) {
 	switch {
 	case w.claiming != nil:
 		w.claiming.saw(before, after)
+	case w.reclaiming: // the leader knows
 	case after == nil:
 		w.log = append(w.log, shardChange{scheduleID: before.ScheduleID})
 	case w.planning && before == nil:

@@ -161,6 +161,42 @@ func TestAClaimLeavesOutWhatItCannotWrite(t *testing.T) {
 	}
 }
 
+// Whoever holds the lock of a run is about to move it, so it is not sent again now.
+func TestARunThatAnotherTransactionHasLockedIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	store, url, k, runs := due(t, "a", "b")
+	if claimed, err := k.claimLoaded(t.Context(), noon); err != nil || len(claimed.Launches) != 2 {
+		t.Fatalf("claimed %d runs: %v", len(claimed.Launches), err)
+	}
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM schedule_runs WHERE schedule_id = 'a' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	later := noon.Add(time.Minute) // the keeper's lease
+	sendAgain := func(now time.Time) []schedule.Key {
+		keys := k.state.SendAgain(now, 10, nil)
+		sent, err := store.Reclaim(t.Context(), ledger.ReclaimRequest{Term: k.term, Now: now, Lease: time.Minute, Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.state.SentAgain(now, keys, sent.Read)
+		var launched []schedule.Key
+		for i := range sent.Launches {
+			launched = append(launched, sent.Launches[i].Run.Key)
+		}
+		return launched
+	}
+	if got := sendAgain(later); !slices.Equal(got, []schedule.Key{runs[1].Key}) {
+		t.Errorf("sent again: %v, want only the run that nobody has locked", got)
+	}
+	if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	if got := sendAgain(later.Add(time.Second)); !slices.Equal(got, []schedule.Key{runs[0].Key}) {
+		t.Errorf("sent again a second later: %v, want the other one", got)
+	}
+}
+
 // The edit comes after the changes were read and before the verdicts are written:
 // the capacity of an owner is asked for in between.
 func TestARunThatAnEditReplacedMeanwhileIsJudgedAgain(t *testing.T) {

@@ -75,7 +75,7 @@ type shardRow struct {
 	status, trigger, policy             wordOrCode
 	revision, maxQueued, epoch          int64
 	priority                            int32
-	runAt, fireAt                       pgtype.Timestamptz
+	runAt, fireAt, claimedUntil         pgtype.Timestamptz
 	waiting, exclusive, cancelRequested bool
 	bucket                              int
 }
@@ -83,7 +83,7 @@ type shardRow struct {
 func (w *shardRow) targets() []any {
 	return []any{
 		&w.key, &w.scheduleID, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
-		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.cancelRequested, &w.bucket,
+		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
 	}
 }
 
@@ -97,6 +97,6 @@ func (w *shardRow) run() ledger.Run {
 		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Waiting: w.waiting,
 		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
 		Policy:  decodeWord(&d, "policy", w.policy, schedule.OverlapPolicyOf), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
-		Priority: w.priority, Epoch: w.epoch, CancelRequested: w.cancelRequested,
+		Priority: w.priority, Epoch: w.epoch, NextSend: d.time("send_after", w.claimedUntil), CancelRequested: w.cancelRequested,
 	}
 }

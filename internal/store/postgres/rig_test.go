@@ -117,7 +117,7 @@ func (k *keeper) claimLoaded(ctx context.Context, now time.Time) (ledger.Claimed
 		k.state.Discard()
 		return claimed, err
 	}
-	k.state.Commit(claimed.Verdicts)
+	k.state.Commit(claimed.Verdicts, time.Minute)
 	k.position = claimed.Position
 	if len(claimed.Missing)+len(claimed.Refused) > 0 {
 		k.state.Discard()

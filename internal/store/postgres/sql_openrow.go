@@ -29,8 +29,10 @@ FROM unnest($1::bytea[], $2::timestamptz[]) AS u(key, due_at)
 WHERE o.idempotency_key = u.key AND o.state = 3`
 
 // sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
-// stays, and no index changes.
+// stays, and no index changes. The leader reads again when a LAUNCHING run is to be sent
+// next.
 const sqlWriteOpen = `
+WITH changed AS (
 UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at), send_after = u.send_after,
 	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message,
 	launched_at = u.launched_at, started_at = u.started_at, timeout_at = u.timeout_at,
@@ -39,7 +41,10 @@ FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[],
 	$5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
 	$10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::integer[], $15::text[])
 	AS u(key, due_at, send_after, ` + outcomeColumns + `)
-WHERE o.idempotency_key = u.key AND o.state = 3`
+WHERE o.idempotency_key = u.key AND o.state = 3
+RETURNING o.idempotency_key, o.bucket, o.status
+), noted AS (` + noteRuns + `2 FROM changed WHERE status = 2 HAVING count(*) > 0)
+SELECT FROM changed`
 
 // outcomeColumns are as outcomeArgs binds them.
 const outcomeColumns = `status, run_id, trace_id, error_code, error_message,

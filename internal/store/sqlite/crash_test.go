@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 )
@@ -150,11 +151,13 @@ func liveUntilKilled(path string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		again, err := s.Reclaim(ctx, schedule.ReclaimRequest{Term: term, Now: now, Limit: 100, Lease: 30 * time.Second})
+		keys := l.state.SendAgain(now, 100, nil)
+		again, err := s.Reclaim(ctx, ledger.ReclaimRequest{Term: term, Now: now, Lease: 30 * time.Second, Keys: keys})
 		if err != nil {
 			return err
 		}
-		for _, l := range append(claimed.Launches, again...) {
+		l.state.SentAgain(now, keys, again.Read)
+		for _, l := range append(claimed.Launches, again.Launches...) {
 			say(schedule.StatusLaunching, l.Run.Key)
 			_, err := s.Settle(ctx, term, now, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess, LaunchedAt: now}})
 			if err != nil {

@@ -72,12 +72,12 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 		trigger                                     trigger
 		policy                                      policy
 		revision, maxQueued, priority, epoch        number
-		runAt, fireAt                               instant
+		runAt, fireAt, claimedUntil                 instant
 		waiting, exclusive, cancelRequested, halted flag
 	)
 	columns := []any{
 		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waiting, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
-		&cancelRequested, &halted,
+		&claimedUntil, &cancelRequested, &halted,
 	}
 	return o.q.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
@@ -86,7 +86,7 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 		o.runs = append(o.runs, ledger.Run{
 			Key: schedule.Key(k), ScheduleID: string(id), Revision: int64(revision), OverlapKey: string(overlapKey), RunAt: runAt.Time, FireAt: fireAt.Time,
 			Status: schedule.Status(status), Waiting: bool(waiting), Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
-			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), CancelRequested: bool(cancelRequested),
+			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), NextSend: claimedUntil.Time, CancelRequested: bool(cancelRequested),
 		})
 		if halted {
 			o.stopped = append(o.stopped, string(id))

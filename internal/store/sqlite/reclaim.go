@@ -2,85 +2,81 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
-// once, of this one after claimed_until, as far as their owners have room.
-func (s *Store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) ([]schedule.Launch, error) {
-	var launches []schedule.Launch
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		launches = nil
+// Reclaim sends runs again; see worker.FireStore.
+func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error) {
+	var out ledger.Reclaimed
+	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		runs, err := readReclaimable(ctx, t, &req)
-		if err != nil || len(runs) == 0 {
-			return err
-		}
-		ids := make([]revision.ID, len(runs))
-		for i := range runs {
-			ids[i] = revision.Of(&runs[i])
-		}
-		definitions, err := s.definitionsOf(ctx, t, ids)
-		if err != nil {
-			return err
-		}
-		for i := range runs {
-			r, definition := runs[i], definitions[ids[i]]
-			r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
-			_, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key))
-			if err != nil {
-				return fmt.Errorf("run %s: %w", r.Key, err)
-			}
-			if definition == nil { // was readable when it was claimed; its timeout ends it
-				s.log.Error("definition unreadable", "schedule_id", r.ScheduleID, "revision", r.Revision, "key", r.Key)
-				continue
-			}
-			launches = append(launches, schedule.Launch{Run: r, Definition: definition, Again: true})
-		}
-		return nil
+		out, err = s.reclaim(ctx, t, &req)
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reclaim runs: %w", err)
+		return ledger.Reclaimed{}, fmt.Errorf("reclaim runs: %w", err)
 	}
-	return launches, nil
+	return out, nil
 }
 
-func readReclaimable(ctx context.Context, t tx, req *schedule.ReclaimRequest) ([]schedule.Run, error) {
-	first, last := req.Term.Buckets()
-	window, limit := []any{req.Term.Epoch, req.Now.UnixMicro(), first, last}, max(req.Limit, 0)
-	var rooms [][2]any
-	err := t.query(ctx, sqlReclaimOwners, func(scan scan) error {
-		var owner string
-		err := scan(&owner)
-		room := limit
-		if req.Room != nil {
-			room = min(max(req.Room(owner), 0), room)
+func (s *Store) reclaim(ctx context.Context, t tx, req *ledger.ReclaimRequest) (out ledger.Reclaimed, err error) {
+	runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), keyList(req.Keys))
+	if err != nil {
+		return out, err
+	}
+	ids := make([]revision.ID, len(runs))
+	for i := range runs {
+		r := &runs[i]
+		ids[i] = revision.Of(r)
+		r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
+		if _, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key)); err != nil {
+			return out, fmt.Errorf("run %s: %w", r.Key, err)
 		}
-		rooms = append(rooms, [2]any{owner, room})
-		return err
-	}, window...)
-	if err != nil || len(rooms) == 0 {
-		return nil, err
 	}
-	arg, err := json.Marshal(rooms)
+	definitions, err := s.definitionsOf(ctx, t, ids)
 	if err != nil {
-		return nil, fmt.Errorf("write the rooms of owners: %w", err)
+		return out, err
 	}
-	return readRuns(ctx, t, sqlReclaimable, append(window, limit, string(arg))...)
+	missing := out.Add(req, runs, func(r *schedule.Run) *schedule.Definition {
+		d := definitions[revision.Of(r)]
+		if d == nil {
+			s.log.Error("definition unreadable", "schedule_id", r.ScheduleID, "revision", r.Revision, "key", r.Key)
+		}
+		return d
+	})
+	if len(missing) == 0 {
+		return out, nil
+	}
+	o := openReader{q: t}
+	o.first, o.last = req.Term.Buckets()
+	if err := o.read(ctx, sqlOpenOfKeys, keyList(missing), o.first, o.last); err != nil {
+		return out, fmt.Errorf("read runs that were not sent again: %w", err)
+	}
+	ended := make(map[schedule.Key]bool, len(missing))
+	for _, k := range missing {
+		ended[k] = true
+	}
+	for i := range o.runs {
+		delete(ended, o.runs[i].Key)
+	}
+	out.Read.Runs = append(out.Read.Runs, o.runs...)
+	for k := range ended {
+		out.Read.Ended = append(out.Read.Ended, k)
+	}
+	return out, nil
 }
 
-// CancelsDue are runs in flight whose cancel was asked for, oldest first.
-func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error) {
-	first, last := term.Buckets()
-	runs, err := readRuns(ctx, s.readers, sqlCancelsDue, limitOf(limit), first, last)
+// CancelRequests reads runs whose cancel is requested; see worker.FireStore.
+func (s *Store) CancelRequests(ctx context.Context, keys []schedule.Key) ([]schedule.Run, error) {
+	runs, err := readRuns(ctx, s.readers, sqlCancelRequests, keyList(keys))
 	if err != nil {
-		return nil, fmt.Errorf("read cancels: %w", err)
+		return nil, fmt.Errorf("read requested cancels: %w", err)
 	}
 	return runs, nil
 }

@@ -81,8 +81,13 @@ func writeMoved(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	for _, r := range rows {
 		if r.Status.Terminal() {
 			ended = append(ended, r)
-		} else if err := r.update(ctx, t); err != nil {
+			continue
+		}
+		if err := r.update(ctx, t); err != nil {
 			return err
+		}
+		if r.Status == schedule.StatusLaunching { // the leader reads again when to send it next
+			t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
 		}
 	}
 	return endRuns(ctx, t, ended, now)

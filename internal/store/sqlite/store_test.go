@@ -249,7 +249,7 @@ func (l *shard) pass(ctx context.Context, now time.Time) (ledger.Claimed, error)
 	if err != nil {
 		return claimed, err
 	}
-	l.state.Commit(claimed.Verdicts)
+	l.state.Commit(claimed.Verdicts, 30*time.Second)
 	l.position = claimed.Position
 	return claimed, nil
 }

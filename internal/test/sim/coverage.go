@@ -41,7 +41,7 @@ const (
 	siteSettle
 	siteSweep
 	siteLoadOpen
-	siteCancelsDue
+	siteCancelRequests
 	siteTakeover
 	siteRenew
 	siteResign
@@ -75,7 +75,7 @@ const (
 )
 
 var siteNames = [sites]string{
-	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancels due",
+	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancel requests",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
@@ -87,10 +87,10 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests} {
 		times[s] = 25
 	}
-	times[siteChangeRun] = 4
+	times[siteChangeRun], times[siteReclaim] = 4, 4
 	return times
 }()
 

@@ -141,6 +141,9 @@ var mutants = []struct {
 	{"rows are pruned as soon as they have ended", []edit{{
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
 	}}},
+	{"what has no answer is not sent again", []edit{{
+		"worker/fire.go", `keys := state.SendAgain(now, r.n, r.room)`, `keys := []schedule.Key(nil)`,
+	}}},
 	{"a run is sent again under another key", []edit{{
 		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
 	}}},

@@ -19,7 +19,7 @@ var shardMutants = []struct {
 	edits []edit
 }{
 	{"verdicts are entered before the commit", []edit{{
-		"internal/ledger/judge.go", "	j.claim()\n	return j.out, nil\n", "	j.claim()\n	s.Commit(j.out)\n	return j.out, nil\n",
+		"internal/ledger/judge.go", "	j.claim()\n	return j.out, nil\n", "	j.claim()\n	s.Commit(j.out, 10*time.Second)\n	return j.out, nil\n",
 	}}},
 	{"a commit with unknown result is taken as failed", []edit{{
 		"internal/ledger/state.go", `func (s *ShardState) Discard() { s.stale = true }`, `func (s *ShardState) Discard() {}`,
@@ -64,6 +64,27 @@ var shardMutants = []struct {
 	}}},
 	{"a run that is read again stays as it was", []edit{{
 		"internal/ledger/changes.go", `if r.outside() != *in {`, `if false {`,
+	}}},
+	{"a launch of an older epoch is not sent again at once", []edit{{
+		"internal/ledger/resend.go", `if f.epoch != s.epoch {`, `if false {`,
+	}}},
+	{"a launch is sent again before its claimed_until", []edit{{
+		"internal/ledger/resend.go", `if r.flight.tryAt > now {`, `if r.flight.tryAt > now+500_000 {`,
+	}}},
+	{"a claim is not sent again when its lease is over", []edit{{
+		"internal/ledger/state.go", `nextSend: v.now + lease.Microseconds(), `, `nextSend: math.MaxInt64, `,
+	}}},
+	{"owners do not alternate when launches are sent again", []edit{{
+		"internal/ledger/resend.go", `return cmp.Compare(a.turn, b.turn) })`, `return 0 })`,
+	}}},
+	{"an owner's room is ignored when launches are sent again", []edit{{
+		"internal/ledger/resend.go", `room == nil || turns[o] <= room(o.id)`, `true`,
+	}}},
+	{"a launch that was sent again is due at once", []edit{{
+		"internal/ledger/resend.go", "	s.Apply(read)\n", "",
+	}}},
+	{"a cancel that is read as a change is not known", []edit{{
+		"internal/ledger/place.go", `if r.cancelRequested {`, `if false {`,
 	}}},
 }
 

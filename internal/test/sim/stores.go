@@ -87,13 +87,13 @@ func (s store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger
 	return out, nil
 }
 
-func (s store) Reclaim(ctx context.Context, req schedule.ReclaimRequest) (out []schedule.Launch, err error) {
+func (s store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (out ledger.Reclaimed, err error) {
 	err = s.lead(ctx, siteReclaim, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Reclaim(context.WithoutCancel(ctx), req)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return ledger.Reclaimed{}, err
 	}
 	return out, nil
 }
@@ -118,9 +118,13 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []sche
 	return out, err
 }
 
-func (s store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
-	err = s.tell(ctx, siteCancelsDue, shard(term), func() (err error) {
-		runs, err = s.ledger.CancelsDue(context.WithoutCancel(ctx), term, limit)
+func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {
+	id := uint64(0)
+	for _, key := range keys {
+		id ^= idOf(key)
+	}
+	err = s.tell(ctx, siteCancelRequests, id, func() (err error) {
+		runs, err = s.ledger.CancelRequests(context.WithoutCancel(ctx), keys)
 		return err
 	})
 	if err != nil {

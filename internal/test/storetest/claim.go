@@ -25,7 +25,7 @@ var claims = []check{
 	{"a run whose definition is gone ends and holds up no other", claimWithoutDefinition},
 	{"only PLANNED rows are claimed", claimOnlyPlanned},
 	{"with nothing due nothing happens", claimNothing},
-	{"CancelsDue lists runs in flight whose cancel was asked for, oldest first", cancelsDue},
+	{"the cancels of runs in flight are known to the leader, and read oldest first", cancelsDue},
 }
 
 func claimDue(r *rig) {

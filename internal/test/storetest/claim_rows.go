@@ -111,7 +111,7 @@ func claimNothing(r *rig) {
 	req := r.claimRequest()
 	again, err := r.Reclaim(r.ctx, req.reclaim())
 	r.ok(err, "reclaim")
-	r.hold(len(again) == 0, "nothing is to be sent again, got %d", len(again))
+	r.hold(len(again.Launches) == 0, "nothing is to be sent again, got %d", len(again.Launches))
 }
 
 func cancelsDue(r *rig) {
@@ -121,17 +121,25 @@ func cancelsDue(r *rig) {
 	for i, status := range []schedule.Status{schedule.StatusStarted, schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted} {
 		rows = append(rows, r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status))
 	}
-	due := func(limit int) []schedule.Key {
-		runs, err := r.CancelsDue(r.ctx, r.term, limit)
-		r.ok(err, "list cancels due")
+	due := func() []schedule.Key {
+		runs, err := r.CancelRequests(r.ctx, append(keysOf(rows), schedule.ManualKey("no", "run")))
+		r.ok(err, "read requested cancels")
 		return keysOf(runs)
 	}
-	equal(r, "cancels before any was asked for", due(10), nil)
+	m := r.load()
+	chosen := func() []schedule.Key {
+		return m.state.CancelsDue(r.now, 10, func(schedule.Key) time.Time { return time.Time{} })
+	}
+	equal(r, "cancels before any was asked for", due(), nil)
+	equal(r, "cancels that the state chooses before any was asked for", chosen(), []schedule.Key{})
 	for i, at := range []int{3, 1, 2} { // the fourth is not asked for
 		r.askCancel(rows[i].Key, schedule.ReasonCancelled, r.at(time.Duration(at)*time.Second))
 	}
-	equal(r, "cancels", due(10), []schedule.Key{rows[1].Key, rows[2].Key, rows[0].Key})
-	equal(r, "the oldest two", due(2), []schedule.Key{rows[1].Key, rows[2].Key})
+	equal(r, "cancels", due(), []schedule.Key{rows[1].Key, rows[2].Key, rows[0].Key})
+	m.read()
+	equal(r, "cancels that the state chooses", chosen(), []schedule.Key{rows[2].Key, rows[1].Key, rows[0].Key})
 	r.settle(schedule.Settlement{Key: rows[1].Key, To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled})
-	equal(r, "cancels once one has ended", due(10), []schedule.Key{rows[2].Key, rows[0].Key})
+	equal(r, "cancels once one has ended", due(), []schedule.Key{rows[2].Key, rows[0].Key})
+	m.read()
+	equal(r, "cancels that the state chooses once one has ended", chosen(), []schedule.Key{rows[2].Key, rows[0].Key})
 }

@@ -78,9 +78,10 @@
 // A row whose revision is gone ends FAILED. (claim.go, turns.go, arm.go, overlap.go,
 // grants_claim.go)
 //
-// Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
-// of its own after claimed_until. A row whose cancel was asked for is left out,
-// unless its key is DONE: then only the settlement is missing.
+// Reclaim sends the LAUNCHING runs again that a leader names, if they are still due:
+// those of older epochs at once, those of its own after claimed_until. A run whose
+// cancel is requested is left out, unless its key is DONE: then only the settlement is
+// missing. What is left out is read again. (reclaim.go)
 //
 // Settle and ChangeRun move runs forward and say whether anything moved. A
 // STARTED run may be settled to STARTED again: a heartbeat, which does not move

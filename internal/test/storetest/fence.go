@@ -44,7 +44,7 @@ var fenced = []struct {
 	{"Reclaim", func(r *rig, term schedule.Term) error {
 		req := r.claimRequest()
 		req.Term = term
-		_, err := r.Reclaim(r.ctx, req.reclaim())
+		_, err := r.Reclaim(r.ctx, req.reclaim(schedule.ManualKey(r.id("fenced"), "launching")))
 		return err
 	}},
 	{"Settle", func(r *rig, term schedule.Term) error {

@@ -137,8 +137,9 @@ func (h *history) retryOne() {
 
 func (h *history) look() {
 	gauges, next := h.counts()
-	cancels, err := h.CancelsDue(h.ctx, h.term, 100)
-	h.ok(err, "cancels due")
+	m := h.load()
+	cancels, err := h.CancelRequests(h.ctx, m.state.CancelsDue(h.now, 100, func(schedule.Key) time.Time { return time.Time{} }))
+	h.ok(err, "read requested cancels")
 	keys := keysOf(cancels)
 	h.say("look: %+v, next at %s, cancels [%s]", gauges, h.clock(next), h.nameAll(keys))
 }

@@ -24,8 +24,8 @@ type claimRequest struct {
 	RequireGrant bool
 }
 
-func (q *claimRequest) reclaim() schedule.ReclaimRequest {
-	return schedule.ReclaimRequest{Term: q.Term, Now: q.Now, Limit: q.Limit, Lease: q.Lease, Room: q.Room}
+func (q *claimRequest) reclaim(keys ...schedule.Key) ledger.ReclaimRequest {
+	return ledger.ReclaimRequest{Term: q.Term, Now: q.Now, Lease: q.Lease, Keys: keys}
 }
 
 func (q *claimRequest) pass() ledger.Pass {
@@ -110,7 +110,7 @@ func (m *memory) claim(req claimRequest) (claimResult, error) {
 	if err != nil {
 		return claimResult{}, err
 	}
-	m.state.Commit(claimed.Verdicts)
+	m.state.Commit(claimed.Verdicts, req.Lease)
 	m.position = claimed.Position
 	if len(claim.Strays) > 0 {
 		m.r.Errorf("runs are gone and no change has said so: %v", claim.Strays)

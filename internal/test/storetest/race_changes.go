@@ -94,11 +94,11 @@ func raceReclaims(r *rig) {
 		for range 5 {
 			req := r.claimRequest()
 			req.Limit = 3
-			launches, err := r.Reclaim(r.ctx, req.reclaim())
+			sentAgain, err := r.tryReclaim(req)
 			if err != nil {
 				r.Errorf("reclaim: %v", err)
 			}
-			sent.Add(int64(len(launches)))
+			sent.Add(int64(len(sentAgain.Launches)))
 		}
 	})
 	sent.Add(int64(len(r.reclaim())))

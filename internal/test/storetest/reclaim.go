@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -17,6 +18,8 @@ var reclaims = []check{
 	{"only LAUNCHING rows are sent again", reclaimOnlyLaunching},
 	{"at most Limit rows are handed out, each once", reclaimLimit},
 	{"owners get no more than their room, the first of each before the second of any", reclaimTurns},
+	{"what was moved since it was chosen is not sent again, and is read again", reclaimMoved},
+	{"a settlement to LAUNCHING reaches the leader as a change", reclaimChange},
 }
 
 func reclaimTurns(r *rig) {
@@ -38,9 +41,18 @@ func (r *rig) reclaim(edits ...func(*claimRequest)) []schedule.Launch {
 	for _, edit := range edits {
 		edit(&req)
 	}
-	launches, err := r.Reclaim(r.ctx, req.reclaim())
+	sent, err := r.tryReclaim(req)
 	r.ok(err, "reclaim")
-	return launches
+	return sent.Launches
+}
+
+// tryReclaim sends again what a leader that has just taken over would choose.
+func (r *rig) tryReclaim(req claimRequest) (ledger.Reclaimed, error) {
+	m, err := r.loadFor(req.Term, req.Now)
+	if err != nil {
+		return ledger.Reclaimed{}, err
+	}
+	return r.Reclaim(r.ctx, req.reclaim(m.state.SendAgain(req.Now, req.Limit, req.Room)...))
 }
 
 func keysOfLaunches(launches []schedule.Launch) []schedule.Key {
@@ -162,3 +174,90 @@ func reclaimLimit(r *rig) {
 }
 
 func compareKeys(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }
+
+// reclaimMoved has runs that a leader chose by what it knew, and that moved then.
+func reclaimMoved(r *rig) {
+	r.lead()
+	s := r.create("moved-since")
+	n := 0
+	launching := func() schedule.Run {
+		n++
+		return r.bring(r.slot(s, r.at(-time.Duration(n)*time.Second)), schedule.StatusLaunching)
+	}
+	due, renewed, accepted, ended, cancelled := launching(), launching(), launching(), launching(), launching()
+	r.lead()
+	m := r.load()
+	keys := m.state.SendAgain(r.now, 10, nil)
+	equal(r, "chosen", slices.Sorted(hexOf(keys)), slices.Sorted(hexOf(keysOf([]schedule.Run{due, renewed, accepted, ended, cancelled}))))
+
+	req := r.claimRequest()
+	_, err := r.Reclaim(r.ctx, req.reclaim(renewed.Key)) // a pass of this term whose answer was lost
+	r.ok(err, "reclaim")
+	r.settle(schedule.Settlement{Key: accepted.Key, To: schedule.StatusEnqueued, LaunchedAt: r.now, TimeoutAt: r.at(time.Hour)})
+	r.settle(schedule.Settlement{Key: ended.Key, To: schedule.StatusSuccess, LaunchedAt: r.now})
+	r.askCancel(cancelled.Key, schedule.ReasonCancelled, r.now)
+	nobody := schedule.ManualKey("no", "run")
+	before := r.runsOf(s)
+
+	sent, err := r.Reclaim(r.ctx, req.reclaim(append(keys, nobody)...))
+	r.ok(err, "reclaim")
+	equal(r, "sent again", keysOfLaunches(sent.Launches), []schedule.Key{due.Key})
+	equal(r, "ended", slices.Sorted(hexOf(sent.Read.Ended)), slices.Sorted(hexOf([]schedule.Key{ended.Key, nobody})))
+	read := make(map[schedule.Key]ledger.Run)
+	for _, run := range sent.Read.Runs {
+		read[run.Key] = run
+	}
+	r.hold(len(read) == 4, "four runs are read again, got %d", len(read))
+	for _, key := range []schedule.Key{due.Key, renewed.Key, accepted.Key, cancelled.Key} {
+		row := r.ledger(key)
+		equal(r, "read again", read[key], ledger.RunOf(&row))
+	}
+	for _, run := range before {
+		if run.Key != due.Key {
+			equal(r, "a run that was moved", r.ledger(run.Key), run)
+		}
+	}
+	m.state.SentAgain(r.now, keys, sent.Read)
+	equal(r, "chosen at once once more", m.state.SendAgain(r.now, 10, nil), []schedule.Key{})
+	r.now = r.at(time.Second)
+	equal(r, "chosen a second later: its outcome may be recorded by then", m.state.SendAgain(r.now, 10, nil), []schedule.Key{cancelled.Key})
+	r.now = r.at(lease)
+	chosen := m.state.SendAgain(r.now, 10, nil)
+	equal(r, "chosen when the lease is over", slices.Sorted(hexOf(chosen)), slices.Sorted(hexOf([]schedule.Key{due.Key, renewed.Key, cancelled.Key})))
+}
+
+func hexOf(keys []schedule.Key) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, key := range keys {
+			if !yield(key.String()) {
+				return
+			}
+		}
+	}
+}
+
+// reclaimChange has a backoff that another process writes: later than the lease, and
+// then earlier, because the executor is back.
+func reclaimChange(r *rig) {
+	r.lead()
+	s := r.create("backoff")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	m := r.load()
+	for _, until := range []time.Time{r.at(2 * lease), r.at(time.Second)} {
+		moved, err := r.SettleLaunched(r.ctx, r.now, []schedule.Settlement{{Key: run.Key, To: schedule.StatusLaunching, ClaimedUntil: until}})
+		r.ok(err, "settle")
+		r.hold(moved[0], "claimed_until is moved")
+		m.read()
+		known, _ := m.state.Run(run.Key)
+		equal(r, "next send that the leader knows", known.NextSend, until)
+		equal(r, "next send of one that takes over", r.nextSend(run.Key), until)
+		equal(r, "chosen just before", m.state.SendAgain(until.Add(-time.Microsecond), 10, nil), []schedule.Key{})
+		equal(r, "chosen then", m.state.SendAgain(until, 10, nil), []schedule.Key{run.Key})
+	}
+}
+
+func (r *rig) nextSend(key schedule.Key) time.Time {
+	r.Helper()
+	run, _ := r.load().state.Run(key)
+	return run.NextSend
+}

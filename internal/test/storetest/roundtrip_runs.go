@@ -88,10 +88,10 @@ func livedRunSurvives(r *rig) {
 	want.ClaimedAt, want.LaunchedAt, want.StartedAt, want.TimeoutAt = r.now, launched, started, odd(31)
 	want.RunID, want.TraceID = "run-ü-1", "trace-2"
 	want.CancelRequestedAt, want.CancelReason, want.UpdatedAt = asked, schedule.ReasonReplaced, asked
-	due, err := r.CancelsDue(r.ctx, r.term, 10)
-	r.ok(err, "list cancels due")
-	r.hold(len(due) == 1, "its cancel is due")
-	equal(r, "CancelsDue: runs", bodily(due[0]), bodily(stored(want)))
+	due, err := r.CancelRequests(r.ctx, []schedule.Key{want.Key})
+	r.ok(err, "read requested cancels")
+	r.hold(len(due) == 1, "its cancel is requested")
+	equal(r, "CancelRequests: runs", bodily(due[0]), bodily(stored(want)))
 
 	r.now = r.at(time.Minute)
 	_, moved := r.changeRun(want.Key, func(schedule.RunInput) schedule.RunChange {
@@ -139,9 +139,7 @@ func launchIsTheLedgersRun(r *rig) {
 	}
 
 	r.now = r.at(lease + time.Second)
-	req := r.claimRequest()
-	again, err := r.Reclaim(r.ctx, req.reclaim())
-	r.ok(err, "reclaim")
+	again := r.reclaim()
 	r.hold(len(again) == 2, "both are handed out again, got %d", len(again))
 	for _, l := range again {
 		equal(r, "launches handed out again", l.Run, r.ledger(l.Run.Key))

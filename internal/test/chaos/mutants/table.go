@@ -52,7 +52,7 @@ var mutants = []mutant{
 		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
 	}},
 	{"what has no answer is not sent again", "mutant-kills", 3, []change{
-		{"worker/fire.go", "launches, err := t.Fires.Reclaim(storeCtx, schedule.ReclaimRequest{Term: t.Term, Now: t.now(), Limit: r.n, Lease: t.cfg.ClaimLease, Room: r.room})", "launches, err := []schedule.Launch(nil), storeCtx.Err()"},
+		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.room)", "keys := []schedule.Key(nil)"},
 	}},
 	{"a status may be left for any other", "mutant-calm", 1, []change{
 		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key,", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key,"},
