@@ -15,6 +15,7 @@ var lists = []check{
 	{"runs are listed newest run_at first, in pages, with ties by key", listRuns},
 	{"runs are filtered by schedule, owner, workflow, status, reason, trigger and time", listRunsFiltered},
 	{"runs are listed oldest run_at first for who asks for that, in pages, with ties by key", listRunsAscending},
+	{"the pages of a list have every run that its filter meets, once, in order", listAnyPages},
 	{"rows that are only a plan are shown only to who asks for PLANNED", listRunsFuture},
 	{"the feed shows runs as they change, each change after the one before", feedRuns},
 }
