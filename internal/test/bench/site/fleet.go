@@ -91,14 +91,14 @@ func fleetRule(i int) string {
 // one statement: a million through the API would take an hour.
 const (
 	fleetPostgres = `
-INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger, overlap_key, overlap_policy,
-	exclusive, max_queued, attempt, deliveries, priority, run_id, trace_id, epoch, claimed_at, launched_at, started_at, completed_at,
-	error_code, error_message, created_at, updated_at, shard)
-SELECT sha256(convert_to(schedule_id || '/past/' || g, 'UTF8')), schedule_id, revision, at, at,
-	CASE WHEN w < 2 THEN 'FAILED' WHEN w = 2 THEN 'SKIPPED' ELSE 'SUCCESS' END,
+INSERT INTO ended_runs (idempotency_key, sid, nth, revision, run_at, fire_at, status, reason, trigger, overlap_key, policy,
+	max_queued, attempt, deliveries, failed_attempts, priority, run_id, trace_id, epoch, claimed_at, launched_at, started_at, completed_at,
+	error_code, error_message, created_at, recorded_at, bucket)
+SELECT sha256(convert_to(schedule_id || '/past/' || g, 'UTF8')), sid, g, revision, at, at,
+	CASE WHEN w < 2 THEN 6 WHEN w = 2 THEN 7 ELSE 5 END,
 	CASE WHEN w < 2 THEN 'workflow_failed' WHEN w = 2 THEN 'overlap' END,
-	CASE WHEN (i + g) % 1000 = 7 THEN 'manual' ELSE 'schedule' END,
-	user_id || '/' || overlap_key, overlap_policy, true, max_queued, 1, 1, 0,
+	CASE WHEN (i + g) % 1000 = 7 THEN 3 ELSE 1 END,
+	user_id || '/' || overlap_key, array_position(ARRAY['allow','skip','queue','replace'], overlap_policy), max_queued, 1, 1, 0, 0,
 	CASE WHEN w <> 2 THEN 'run-' || i || '-' || g END, CASE WHEN w <> 2 THEN md5(schedule_id || g) END, 1, CASE WHEN w <> 2 THEN at END,
 	CASE WHEN w <> 2 THEN at END, CASE WHEN w <> 2 THEN at END, at + interval '2 seconds',
 	CASE WHEN w < 2 THEN 'exit_1' END, CASE WHEN w < 2 THEN 'the step failed' END, at, at, shard
@@ -111,17 +111,17 @@ ON CONFLICT DO NOTHING`
 WITH RECURSIVE c(g) AS (SELECT 1 UNION ALL SELECT g + 1 FROM c WHERE g < ?1),
 p AS (SELECT s.*, g, (i * 37 + g * 11) % 100 AS w, (unixepoch() - (g * 86000 / ?1) + i % 3600) * 1000000 AS at
 	FROM (SELECT s.*, row_number() OVER (ORDER BY schedule_id) AS i FROM schedules s) s, c)
-INSERT OR IGNORE INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger, overlap_key, overlap_policy,
-	exclusive, max_queued, attempt, deliveries, priority, run_id, trace_id, epoch, claimed_at, launched_at, started_at, completed_at,
-	error_code, error_message, created_at, updated_at)
-SELECT randomblob(32), schedule_id, revision, at, at,
-	CASE WHEN w < 2 THEN 'FAILED' WHEN w = 2 THEN 'SKIPPED' ELSE 'SUCCESS' END,
+INSERT OR IGNORE INTO ended_runs (idempotency_key, sid, nth, revision, run_at, fire_at, status, reason, trigger, overlap_key, policy,
+	max_queued, attempt, deliveries, failed_attempts, priority, run_id, trace_id, epoch, claimed_at, launched_at, started_at, completed_at,
+	error_code, error_message, created_at, recorded_at, bucket)
+SELECT randomblob(32), sid, g, revision, at, at,
+	CASE WHEN w < 2 THEN 6 WHEN w = 2 THEN 7 ELSE 5 END,
 	CASE WHEN w < 2 THEN 'workflow_failed' WHEN w = 2 THEN 'overlap' END,
-	CASE WHEN (i + g) % 1000 = 7 THEN 'manual' ELSE 'schedule' END,
-	user_id || '/' || overlap_key, overlap_policy, 1, max_queued, 1, 1, 0,
+	CASE WHEN (i + g) % 1000 = 7 THEN 3 ELSE 1 END,
+	user_id || '/' || overlap_key, CASE overlap_policy WHEN 'allow' THEN 1 WHEN 'skip' THEN 2 WHEN 'queue' THEN 3 ELSE 4 END, max_queued, 1, 1, 0, 0,
 	CASE WHEN w <> 2 THEN 'run-' || i || '-' || g END, CASE WHEN w <> 2 THEN lower(hex(randomblob(16))) END, 1, CASE WHEN w <> 2 THEN at END,
 	CASE WHEN w <> 2 THEN at END, CASE WHEN w <> 2 THEN at END, at + 2000000,
-	CASE WHEN w < 2 THEN 'exit_1' END, CASE WHEN w < 2 THEN 'the step failed' END, at, at
+	CASE WHEN w < 2 THEN 'exit_1' END, CASE WHEN w < 2 THEN 'the step failed' END, at, at, 0
 FROM p WHERE at < unixepoch() * 1000000`
 )
 

@@ -98,7 +98,7 @@ const (
 // these, so many are older than RETENTION_DAYS.
 func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 	var ended int
-	if err := s.db.Pool.QueryRow(ctx, "SELECT count(*) FROM schedule_runs WHERE status = 'SUCCESS'").Scan(&ended); err != nil {
+	if err := s.db.Pool.QueryRow(ctx, "SELECT count(*) FROM ended_runs WHERE status = 5").Scan(&ended); err != nil {
 		return err
 	}
 	if ended == 0 {
@@ -106,9 +106,9 @@ func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 	}
 	copies := max(1, rows/ended)
 	recent := fmt.Sprintf("make_interval(mins => g, days => CASE WHEN g > %d THEN %d ELSE 0 END)", copies-copies*old/max(rows, 1), expired)
-	key := map[string]string{"idempotency_key": "sha256(o.idempotency_key || convert_to(g::text, 'UTF8'))"}
+	key := map[string]string{"idempotency_key": "sha256(o.idempotency_key || convert_to(g::text, 'UTF8'))", "nth": "g"} // a slot has one of each nth
 	for _, c := range []clone{
-		{table: "schedule_runs", where: "status = 'SUCCESS'", copies: copies, set: key, back: recent},
+		{table: "ended_runs", where: "status = 5", copies: copies, set: key, back: recent},
 		{table: "execution_requests", where: "state = 'DONE'", copies: copies, set: key, back: recent},
 	} {
 		if err := s.clone(ctx, c); err != nil {
@@ -123,7 +123,7 @@ func KeepAll() map[string]string { return map[string]string{"RETENTION_DAYS": ke
 
 // Expired counts the runs that are older than retention, under any setting.
 func (s *Site) Expired(ctx context.Context) (n int, err error) {
-	err = s.db.Pool.QueryRow(ctx, "SELECT count(*) FROM schedule_runs WHERE run_at < $1", time.Now().AddDate(0, 0, -expired+1)).Scan(&n)
+	err = s.db.Pool.QueryRow(ctx, "SELECT count(*) FROM ended_runs WHERE run_at < $1", time.Now().AddDate(0, 0, -expired+1)).Scan(&n)
 	return n, err
 }
 
@@ -182,7 +182,7 @@ func (s *Site) clone(ctx context.Context, c clone) error {
 		if err := rows.Scan(&name, &definition); err != nil {
 			return err
 		}
-		statements, again = append(statements, "DROP INDEX "+name), append(again, definition)
+		statements, again = append(statements, "DROP INDEX "+name), append(again, strings.Replace(definition, " ON ONLY ", " ON ", 1)) // of a partitioned table
 	}
 	if err := rows.Err(); err != nil {
 		return err

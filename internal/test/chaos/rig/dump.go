@@ -17,13 +17,15 @@ import (
 // The witnesses: triggers that write down each write of a run, who made it, and
 // who had begun the newest epoch of the row's shard as that transaction saw it.
 // SHARDS stands for their number; shard s has the buckets from ceil(1024 s/SHARDS). They see what no
-// later dump can show.
+// later dump can show. The end of a run is a deletion from open_runs and an insertion into ended_runs
+// by one transaction: both become one write.
 const witnessPostgres = `
 CREATE TABLE chaos_terms (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(),
     shard integer NOT NULL, holder text NOT NULL, epoch bigint NOT NULL, before bigint NOT NULL, writer text NOT NULL);
 CREATE TABLE chaos_writes (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(), writer text NOT NULL,
     key bytea NOT NULL, trigger text NOT NULL, before text NOT NULL, after text NOT NULL, epoch bigint NOT NULL, holder text NOT NULL, leader bigint NOT NULL,
-    schedule_id text NOT NULL, bucket integer NOT NULL);
+    schedule_id text NOT NULL, bucket integer NOT NULL, xid xid8 NOT NULL DEFAULT pg_current_xact_id());
+CREATE INDEX chaos_writes_key ON chaos_writes (key);
 CREATE INDEX chaos_terms_shard ON chaos_terms (shard, seq);
 CREATE FUNCTION chaos_term() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE old_epoch bigint := 0;
@@ -37,23 +39,55 @@ BEGIN
 END $$;
 CREATE TRIGGER chaos_term AFTER INSERT OR UPDATE ON leaders FOR EACH ROW EXECUTE FUNCTION chaos_term();
 CREATE FUNCTION chaos_write() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE newest chaos_terms; me text := current_setting('application_name'); was text := ''; now_is text := ''; row_ schedule_runs;
+DECLARE newest chaos_terms; me text := current_setting('application_name'); was text := ''; now_is text := ''; row_ record;
+    words text[] := ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'];
 BEGIN
-    IF TG_OP <> 'INSERT' THEN was := OLD.status; row_ := OLD; END IF;
-    IF TG_OP <> 'DELETE' THEN now_is := NEW.status; row_ := NEW; END IF;
-    SELECT * INTO newest FROM chaos_terms WHERE shard = row_.shard * SHARDS / 1024 ORDER BY seq DESC LIMIT 1;
+    IF TG_OP <> 'INSERT' THEN was := words[OLD.status]; row_ := OLD; END IF;
+    IF TG_OP <> 'DELETE' THEN now_is := words[NEW.status]; row_ := NEW; END IF;
+    SELECT * INTO newest FROM chaos_terms WHERE shard = row_.bucket * SHARDS / 1024 ORDER BY seq DESC LIMIT 1;
     IF TG_OP = 'UPDATE' AND was = now_is AND OLD.epoch = NEW.epoch AND me = newest.writer THEN RETURN NULL; END IF;
+    IF TG_OP = 'INSERT' THEN
+        UPDATE chaos_writes SET after = now_is WHERE key = row_.idempotency_key AND xid = pg_current_xact_id() AND after = '';
+        IF FOUND THEN RETURN NULL; END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        -- Inserted before in this transaction, or inserted although history has its key.
+        UPDATE chaos_writes SET before = was WHERE key = row_.idempotency_key AND xid = pg_current_xact_id() AND before = '' AND after <> 'PLANNED';
+        IF FOUND THEN RETURN NULL; END IF;
+        DELETE FROM chaos_writes WHERE key = row_.idempotency_key AND xid = pg_current_xact_id() AND before = '';
+        IF FOUND THEN RETURN NULL; END IF;
+    END IF;
     INSERT INTO chaos_writes (writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
-    VALUES (me, row_.idempotency_key, row_.trigger, was, now_is, row_.epoch, coalesce(newest.writer, ''), coalesce(newest.epoch, 0),
-        row_.schedule_id, row_.shard);
+    SELECT me, row_.idempotency_key, (ARRAY['schedule','catchup','manual','backfill','retry'])[row_.trigger], was, now_is, row_.epoch,
+        coalesce(newest.writer, ''), coalesce(newest.epoch, 0), s.schedule_id, row_.bucket
+    FROM schedules s WHERE s.sid = row_.sid;
     RETURN NULL;
 END $$;
-CREATE TRIGGER chaos_write AFTER INSERT OR UPDATE OR DELETE ON schedule_runs FOR EACH ROW EXECUTE FUNCTION chaos_write();`
+CREATE TRIGGER chaos_write AFTER INSERT OR UPDATE OR DELETE ON open_runs FOR EACH ROW EXECUTE FUNCTION chaos_write();
+CREATE TRIGGER chaos_write AFTER INSERT OR DELETE ON ended_runs FOR EACH ROW EXECUTE FUNCTION chaos_write();`
 
 const witnessNow = `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
 
+// wordOf is the word of a code in SQL.
+func wordOf(column string, words ...string) string {
+	var out strings.Builder
+	out.WriteString("CASE " + column)
+	for i, word := range words {
+		fmt.Fprintf(&out, " WHEN %d THEN '%s'", i+1, word)
+	}
+	return out.String() + " END"
+}
+
+var (
+	statuses = []string{"PLANNED", "LAUNCHING", "ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"}
+	triggers = []string{"schedule", "catchup", "manual", "backfill", "retry"}
+)
+
 // On SQLite there is one process, so all writes are its own.
-var witnessSQLite = strings.ReplaceAll(`
+var witnessSQLite = strings.NewReplacer("NOW_", witnessNow,
+	"STATUS_NEW", wordOf("NEW.status", statuses...), "STATUS_OLD", wordOf("OLD.status", statuses...),
+	"TRIGGER_NEW", wordOf("NEW.trigger", triggers...), "TRIGGER_OLD", wordOf("OLD.trigger", triggers...),
+	"WRITE_", "INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)\nSELECT "+witnessNow+", 'worker-1',",
+).Replace(`
 CREATE TABLE chaos_terms (seq INTEGER PRIMARY KEY, at INTEGER, shard INTEGER, holder TEXT, epoch INTEGER, before INTEGER, writer TEXT);
 CREATE TABLE chaos_writes (seq INTEGER PRIMARY KEY, at INTEGER, writer TEXT, key BLOB, trigger TEXT, before TEXT, after TEXT, epoch INTEGER, holder TEXT, leader INTEGER,
     schedule_id TEXT, bucket INTEGER);
@@ -61,15 +95,20 @@ CREATE TRIGGER chaos_term_new AFTER INSERT ON leaders WHEN NEW.epoch <> 0 BEGIN
     INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, 0, 'worker-1'); END;
 CREATE TRIGGER chaos_term_up AFTER UPDATE ON leaders WHEN NEW.epoch <> OLD.epoch BEGIN
     INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, OLD.epoch, 'worker-1'); END;
-CREATE TRIGGER chaos_write_new AFTER INSERT ON schedule_runs BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
-    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, '', NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
-CREATE TRIGGER chaos_write_up AFTER UPDATE ON schedule_runs WHEN NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
-    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, OLD.status, NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
-CREATE TRIGGER chaos_write_gone AFTER DELETE ON schedule_runs BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
-    VALUES (NOW_, 'worker-1', OLD.idempotency_key, OLD.trigger, OLD.status, '', OLD.epoch, '', 0, OLD.schedule_id, OLD.shard); END;`, "NOW_", witnessNow)
+CREATE INDEX chaos_writes_key ON chaos_writes (key);
+CREATE TRIGGER chaos_write_new AFTER INSERT ON open_runs BEGIN
+    WRITE_ NEW.idempotency_key, TRIGGER_NEW, '', STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules WHERE sid = NEW.sid; END;
+CREATE TRIGGER chaos_write_up AFTER UPDATE ON open_runs WHEN NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch BEGIN
+    WRITE_ NEW.idempotency_key, TRIGGER_NEW, STATUS_OLD, STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules WHERE sid = NEW.sid; END;
+CREATE TRIGGER chaos_write_gone AFTER DELETE ON open_runs BEGIN
+    WRITE_ OLD.idempotency_key, TRIGGER_OLD, STATUS_OLD, '', OLD.epoch, '', 0, schedule_id, OLD.bucket FROM schedules WHERE sid = OLD.sid; END;
+CREATE TRIGGER chaos_write_end AFTER INSERT ON ended_runs BEGIN
+    UPDATE chaos_writes SET after = STATUS_NEW
+    WHERE seq = (SELECT max(seq) FROM chaos_writes WHERE key = NEW.idempotency_key) AND after = '';
+    WRITE_ NEW.idempotency_key, TRIGGER_NEW, '', STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules
+    WHERE sid = NEW.sid AND changes() = 0; END;
+CREATE TRIGGER chaos_write_pruned AFTER DELETE ON ended_runs BEGIN
+    WRITE_ OLD.idempotency_key, TRIGGER_OLD, STATUS_OLD, '', OLD.epoch, '', 0, schedule_id, OLD.bucket FROM schedules WHERE sid = OLD.sid; END;`)
 
 func (s *site) watchWrites(ctx context.Context) error {
 	db, err := s.open()
@@ -94,7 +133,7 @@ func (s *site) inFlight(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	defer db.Close()
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM schedule_runs WHERE status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`).Scan(&n)
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM open_runs`).Scan(&n)
 	return n, err
 }
 
