@@ -17,7 +17,8 @@ const (
 	endedOfNotSuccess  = ` FROM ended_runs r INDEXED BY ended_runs_not_success WHERE r.status <> 5`
 	endedOfUpdated     = ` FROM ended_runs r INDEXED BY ended_runs_recorded WHERE r.recorded_at >= ?`
 
-	// SQLite would read the whole table in place of these rows.
+	// open_runs has no index by run_at: a list sorts the rows that it finds, and keeps
+	// as many as the page has.
 	openOfAll     = ` FROM open_runs r WHERE 1`
 	openOfKeys    = ` FROM open_runs r WHERE r.idempotency_key >= ? AND r.idempotency_key <= ?`
 	openOfRunID   = ` FROM open_runs r INDEXED BY open_runs_run_id WHERE r.run_id = ?`
@@ -45,7 +46,7 @@ const (
 	openOfRecent  = ` FROM recent CROSS JOIN open_runs r ON r.rowid = recent.id WHERE NOT recent.ended`
 )
 
-// Conditions. IN and a subquery keep the owner out of SQLite's choice of an index.
+// Conditions. The owner is a scalar subquery: SQLite would begin a join with it.
 const (
 	runsSchedule     = ` AND r.sid = ` + sidOf
 	runsUser         = ` AND (SELECT v.user_id` + revisionOfRun + `) = ?`
