@@ -26,7 +26,7 @@ func TestTheMigrationGivesOwnersTheWorkflowsThatTheirSchedulesRun(t *testing.T) 
 	} {
 		t.Run(string(c.dialect), func(t *testing.T) {
 			db := c.open(t)
-			before, err := goose.NewProvider(c.goose, db, os.DirFS(string(c.dialect)), goose.WithVerbose(false))
+			before, err := goose.NewProvider(c.goose, db, os.DirFS(string(c.dialect)+"/bridge"), goose.WithVerbose(false))
 			if err == nil {
 				_, err = before.UpTo(t.Context(), 14)
 			}
@@ -60,6 +60,9 @@ func TestTheMigrationGivesOwnersTheWorkflowsThatTheirSchedulesRun(t *testing.T) 
 			got = texts(t, db, `SELECT workflow_id || ' ' || user_id || ' ' || version || ' ' || dag FROM workflow_versions`)
 			if want := []string{`adas ada 1 {"a": 1}`, `report  3 {"a": 1}`}; !slices.Equal(got, want) {
 				t.Errorf("versions: %q, want %q", got, want)
+			}
+			if err := schema.Down(t.Context(), db, c.dialect); err != nil {
+				t.Fatal(err)
 			}
 			if _, err := before.DownTo(t.Context(), 14); err != nil {
 				t.Fatal(err)

@@ -1,11 +1,13 @@
 // Package schema holds the tables of both stores and the migrations that make
 // them. One folder per dialect, the same file names and the same columns in
-// both; a test compares them.
+// both; a test compares them. A new database runs 00028_core.sql and later files. The
+// folder bridge/ is for databases of the versions 1 to 27 (bridge.go).
 package schema
 
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -15,7 +17,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed postgres/*.sql sqlite/*.sql
+//go:embed postgres sqlite
 var files embed.FS
 
 // PostgresRoles is the SQL that makes one role for each part of Carillon and
@@ -38,17 +40,79 @@ const (
 var ErrUnknownSchema = errors.New("unknown schema")
 
 // Migrate brings the database to this binary's version. On Postgres an
-// advisory lock keeps two migrations apart. It returns how many migrations ran.
-func Migrate(ctx context.Context, db *sql.DB, d Dialect) (int, error) {
+// advisory lock keeps two migrations apart. It returns how many migrations ran. An
+// interrupted migration goes on where it stopped.
+func Migrate(ctx context.Context, db *sql.DB, d Dialect, progress ...Progress) (applied int, err error) {
+	return applied, locked(ctx, db, d, func(p *goose.Provider, b *bridge) error {
+		for _, report := range progress {
+			b.progress = report
+		}
+		if applied, err = b.up(ctx); err != nil {
+			return err
+		}
+		done, err := p.Up(ctx)
+		applied += len(done)
+		if err != nil {
+			return fmt.Errorf("migrate %s: %w", d, err)
+		}
+		return nil
+	})
+}
+
+// Down takes the database back to version 27 with all its runs, for the binary
+// before this one.
+func Down(ctx context.Context, db *sql.DB, d Dialect) error {
+	return locked(ctx, db, d, func(p *goose.Provider, b *bridge) error {
+		if b.version > core {
+			if _, err := p.DownTo(ctx, core); err != nil {
+				return fmt.Errorf("migrate %s down: %w", d, err)
+			}
+		}
+		return b.down(ctx)
+	})
+}
+
+// locked calls do while no other migration runs. SQLite needs no lock: each step is
+// a transaction that finds out where the move is, and one at a time writes.
+func locked(ctx context.Context, db *sql.DB, d Dialect, do func(*goose.Provider, *bridge) error) (err error) {
+	if d == Postgres {
+		unlock, err := lockPostgres(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	p, err := provider(db, d)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	done, err := p.Up(ctx)
+	version, err := p.GetDBVersion(ctx)
 	if err != nil {
-		return len(done), fmt.Errorf("migrate %s: %w", d, err)
+		return fmt.Errorf("read schema version: %w", err)
 	}
-	return len(done), nil
+	return do(p, &bridge{db: db, dialect: d, version: version, portion: portion})
+}
+
+// lockPostgres takes the advisory lock of migrations on a session of its own.
+func lockPostgres(ctx context.Context, db *sql.DB) (unlock func(), err error) {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // every second, for 5 minutes
+	if err != nil {
+		return nil, fmt.Errorf("make migration lock: %w", err)
+	}
+	session, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect for the migration lock: %w", err)
+	}
+	if err := locker.SessionLock(ctx, session); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the migration lock: %w", err), session.Close())
+	}
+	return func() {
+		// The lock must not stay on a connection that goes back to the pool.
+		if err := locker.SessionUnlock(context.WithoutCancel(ctx), session); err != nil {
+			_ = session.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = session.Close()
+	}, nil
 }
 
 // Check answers ErrUnknownSchema, in words, unless the database is exactly at
@@ -69,6 +133,11 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	case have > want:
 		return fmt.Errorf("%w: the database is at version %d, this binary knows %d: use a newer carillon", ErrUnknownSchema, have, want)
 	}
+	if unfinished, err := (&bridge{db: db, dialect: d, version: have}).unfinished(ctx); err != nil {
+		return err
+	} else if unfinished {
+		return fmt.Errorf("%w: the move to version %d was interrupted: run `carillon migrate` to go on, or `carillon migrate down` to go back", ErrUnknownSchema, core)
+	}
 	// The newest is there; one before it may have been added after it.
 	pending, err := p.HasPending(ctx)
 	switch {
@@ -85,19 +154,17 @@ func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open migrations of %s: %w", d, err)
 	}
-	// Migrations only add, so one that was merged after a later one may run after
-	// it.
-	options := []goose.ProviderOption{goose.WithVerbose(false), goose.WithAllowOutofOrder(true)}
+	return newProvider(db, d, dir)
+}
+
+func newProvider(db *sql.DB, d Dialect, dir fs.FS) (*goose.Provider, error) {
 	engine := goose.DialectSQLite3
 	if d == Postgres {
 		engine = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker()
-		if err != nil {
-			return nil, fmt.Errorf("make migration lock: %w", err)
-		}
-		options = append(options, goose.WithSessionLocker(locker))
 	}
-	p, err := goose.NewProvider(engine, db, dir, options...)
+	// Migrations only add, so one that was merged after a later one may run after
+	// it.
+	p, err := goose.NewProvider(engine, db, dir, goose.WithVerbose(false), goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations of %s: %w", d, err)
 	}

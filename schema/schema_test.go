@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,10 @@ func TestBothDialectsHaveTheSameTablesAndColumns(t *testing.T) {
 		}
 		delete(*table, name)
 	}
+	// SQLite cannot add a required column to rows that exist.
+	sid := postgres["schedules.sid"]
+	sid.Required = false
+	postgres["schedules.sid"] = sid
 	if d := cmp.Diff(postgres, sqlite); d != "" {
 		t.Errorf("the dialects differ (- postgres, + sqlite):\n%s", d)
 	}
@@ -79,6 +84,7 @@ func TestWhatPostgresHasIsWhatTheFilesSay(t *testing.T) {
 	migrateTwice(t, db, schema.Postgres)
 	got := columns(t, db, `SELECT table_name, column_name, is_nullable = 'NO',
  CASE WHEN data_type = 'ARRAY' THEN ltrim(udt_name, '_') ELSE data_type END FROM information_schema.columns
+ JOIN pg_class ON oid = to_regclass(table_name) AND relkind IN ('r', 'p') AND NOT relispartition
  WHERE table_schema = current_schema() AND table_name NOT LIKE 'goose_%'`)
 	if d := cmp.Diff(readFiles(t, "postgres"), got); d != "" {
 		t.Errorf("the database differs (- files, + database):\n%s", d)
@@ -104,24 +110,6 @@ func TestCheckRefusesASchemaThatIsNotThisBinarys(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAMigrationThatWasAddedBeforeTheNewestIsMissedAndMadeUpFor(t *testing.T) {
-	t.Parallel()
-	db := openSQLite(t)
-	migrateTwice(t, db, schema.SQLite)
-	for _, undo := range []string{
-		`DELETE FROM goose_db_version WHERE version_id = 3`, `ALTER TABLE leaders DROP COLUMN lock_kind`,
-		`ALTER TABLE workers DROP COLUMN unfit`, `ALTER TABLE workers DROP COLUMN host`,
-	} {
-		if _, err := db.ExecContext(t.Context(), undo); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := schema.Check(t.Context(), db, schema.SQLite); !errors.Is(err, schema.ErrUnknownSchema) || !strings.Contains(err.Error(), "run `carillon migrate`") {
-		t.Errorf("got %v, want ErrUnknownSchema that says what to run", err)
-	}
-	migrateTwice(t, db, schema.SQLite)
 }
 
 func TestCheckRefusesAnEmptyDatabase(t *testing.T) {
@@ -155,6 +143,8 @@ func openSQLite(t *testing.T) *sql.DB {
 	return db
 }
 
+var schemas atomic.Int32 // of tests
+
 // openPostgres is a schema of its own in the database of TEST_DATABASE_URL.
 func openPostgres(t *testing.T) *sql.DB {
 	t.Helper()
@@ -167,7 +157,7 @@ func openPostgres(t *testing.T) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeDB(t, admin) })
-	name := fmt.Sprintf("schema_test_%d", os.Getpid())
+	name := fmt.Sprintf("schema_test_%d_%d", os.Getpid(), schemas.Add(1))
 	if _, err := admin.ExecContext(t.Context(), `CREATE SCHEMA `+name); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +237,7 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 			}
 			for line := range strings.SplitSeq(table[2], "\n") {
 				if m := isColumn.FindStringSubmatch(line); m != nil {
-					required := inKey[m[1]] || strings.Contains(m[3], "NOT NULL") || strings.Contains(m[3], "PRIMARY KEY")
+					required := inKey[m[1]] || strings.Contains(m[3], "NOT NULL") || strings.Contains(m[3], "PRIMARY KEY") || m[2] == "serial"
 					found[table[1]+"."+m[1]] = column{Table: table[1], Name: m[1], Required: required, Kind: kind(t, m[2])}
 				}
 			}
@@ -267,7 +257,7 @@ func kind(t *testing.T, sqlType string) string {
 		return "text"
 	case "bytea", "blob":
 		return "bytes"
-	case "integer", "bigint", "smallint", "xid", "xid8", "boolean", "timestamptz", "timestamp":
+	case "integer", "serial", "bigint", "smallint", "xid", "xid8", "boolean", "timestamptz", "timestamp":
 		return "number" // SQLite has them all as INTEGER
 	}
 	t.Fatalf("no twin is known for type %q", sqlType)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The kinds of changes; see schema/postgres/00027_changes.sql.
+// The kinds of changes; see schema/postgres/00028_core.sql.
 const (
 	changeSchedule = 1
 	changeRun      = 2

@@ -3,7 +3,7 @@ package postgres
 // Whatever changes a schedule or an open run notes it in changes, in the same
 // statement. A statement that changes runs collects them in a list named changed
 // (idempotency_key, bucket) and continues with one of these. They write no row if
-// nothing changed. The kinds are those of schema/postgres/00027_changes.sql.
+// nothing changed. The kinds are those of schema/postgres/00028_core.sql.
 const (
 	noteRuns = `
 INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), max(bucket), array_agg(idempotency_key), `

@@ -88,7 +88,7 @@ func upTo(ctx context.Context, db *sql.DB, d goose.Dialect, folder string) error
 }
 
 func migrations(db *sql.DB, d goose.Dialect, folder string) (*goose.Provider, error) {
-	return goose.NewProvider(d, db, os.DirFS(filepath.Join("../../../../schema", folder)), goose.WithAllowOutofOrder(true))
+	return goose.NewProvider(d, db, os.DirFS(filepath.Join("../../../../schema", folder, "bridge")), goose.WithAllowOutofOrder(true))
 }
 
 // withUTC sets the time zone in which Postgres writes instants.
@@ -156,6 +156,10 @@ func (d *database) downgrade(t testing.TB) {
 	engine := goose.DialectPostgres
 	if d.name == schema.SQLite {
 		engine = goose.DialectSQLite3
+	}
+	err := schema.Down(t.Context(), d.db, d.name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	p, err := migrations(d.db, engine, string(d.name))
 	if err == nil {
