@@ -15,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/schema"
 )
 
 // OpenOptions are the choices of OpenStore. The zero value opens what is there,
@@ -117,17 +118,30 @@ func (c *Config) sqlitePath() string {
 }
 
 // Migrate brings the database to this binary's schema.
-func Migrate(ctx context.Context, cfg Config, log *slog.Logger) (applied int, err error) {
-	store, err := OpenStore(ctx, cfg, log, OpenOptions{Create: cfg.NamesSQLiteFile(), Wait: ms(cfg.DatabaseWaitMS)})
+func Migrate(ctx context.Context, cfg Config, log *slog.Logger, progress schema.Progress) (applied int, err error) {
+	return applied, withStore(ctx, cfg, log, cfg.NamesSQLiteFile(), func(s Store) error {
+		applied, err = s.Migrate(ctx, progress)
+		return err
+	})
+}
+
+// MigrateDown takes the database back to the schema before this binary's.
+func MigrateDown(ctx context.Context, cfg Config, log *slog.Logger) error {
+	return withStore(ctx, cfg, log, false, func(s Store) error { return s.MigrateDown(ctx) })
+}
+
+// withStore calls do with the store open.
+func withStore(ctx context.Context, cfg Config, log *slog.Logger, create bool, do func(Store) error) (err error) {
+	store, err := OpenStore(ctx, cfg, log, OpenOptions{Create: create, Wait: ms(cfg.DatabaseWaitMS)})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
 			err = fmt.Errorf("close store: %w", closeErr)
 		}
 	}()
-	return store.Migrate(ctx)
+	return do(store)
 }
 
 // checkSchema refuses a schema of another version, or migrates it.
@@ -135,7 +149,14 @@ func (a *App) checkSchema(ctx context.Context, migrate bool) error {
 	if !migrate {
 		return a.store.CheckSchema(ctx)
 	}
-	applied, err := a.store.Migrate(ctx)
+	tenths := 0
+	applied, err := a.store.Migrate(ctx, func(moved, total int) {
+		if moved*10/max(total, 1) == tenths {
+			return // a line for each tenth
+		}
+		tenths = moved * 10 / max(total, 1)
+		a.log.Info("moving history to the new tables", "moved", moved, "total", total)
+	})
 	if err == nil && applied > 0 {
 		a.log.Info("schema migrated", "migrations", applied)
 	}

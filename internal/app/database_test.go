@@ -170,7 +170,7 @@ func TestNobodyCreatesASQLiteFileUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, open := range map[string]func() error{
-		"migrate": func() error { _, err := app.Migrate(t.Context(), cfg, quiet); return err },
+		"migrate": func() error { _, err := app.Migrate(t.Context(), cfg, quiet, nil); return err },
 		"serve": func() error {
 			_, err := app.New(t.Context(), cfg, app.Options{Logger: quiet, Migrate: true})
 			return err
@@ -191,7 +191,7 @@ func TestNobodyCreatesASQLiteFileUnasked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if applied, err := app.Migrate(t.Context(), chosen, quiet); err != nil || applied == 0 {
+	if applied, err := app.Migrate(t.Context(), chosen, quiet, nil); err != nil || applied == 0 {
 		t.Errorf("in a chosen DATA_DIR: %d migrations, %v", applied, err)
 	}
 	if _, err := os.Stat(filepath.Join(chosen.DataDir, "carillon.db")); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
+	"github.com/carillon/carillon/schema"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 )
@@ -50,7 +51,8 @@ type Store interface {
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
 	// none is left.
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
-	Migrate(ctx context.Context) (applied int, err error)
+	Migrate(ctx context.Context, progress ...schema.Progress) (applied int, err error)
+	MigrateDown(ctx context.Context) error
 	CheckSchema(ctx context.Context) error
 	Ping(ctx context.Context) error
 	Now() time.Time

@@ -22,6 +22,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
+	"github.com/carillon/carillon/schema"
 )
 
 // ledger is what a Watch and its Desk need of a store, and what makes schedules.
@@ -38,7 +39,7 @@ type ledger interface {
 	storetest.Claimer
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error)
-	Migrate(ctx context.Context) (int, error)
+	Migrate(ctx context.Context, progress ...schema.Progress) (int, error)
 }
 
 // engine is one of the two stores.

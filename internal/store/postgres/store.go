@@ -118,10 +118,17 @@ func (s *Store) Close() error {
 
 // Migrate brings the database to this binary's schema, without the limits on
 // statements; it returns how many migrations ran.
-func (s *Store) Migrate(ctx context.Context) (int, error) {
+func (s *Store) Migrate(ctx context.Context, progress ...schema.Progress) (int, error) {
 	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
 	defer db.Close()
-	return schema.Migrate(ctx, db, schema.Postgres)
+	return schema.Migrate(ctx, db, schema.Postgres, progress...)
+}
+
+// MigrateDown takes the database back to the schema before this one.
+func (s *Store) MigrateDown(ctx context.Context) error {
+	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
+	defer db.Close()
+	return schema.Down(ctx, db, schema.Postgres)
 }
 
 // CheckSchema answers schema.ErrUnknownSchema unless the database is exactly

@@ -101,12 +101,17 @@ func (s *Store) Close() error {
 
 // Migrate brings the file to this binary's schema and returns how many
 // migrations ran.
-func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
+func (s *Store) Migrate(ctx context.Context, progress ...schema.Progress) (applied int, err error) {
 	err = s.writer.lend(ctx, func(db *sql.DB) error {
-		applied, err = schema.Migrate(ctx, db, schema.SQLite)
+		applied, err = schema.Migrate(ctx, db, schema.SQLite, progress...)
 		return err
 	})
 	return applied, err
+}
+
+// MigrateDown takes the file back to the schema before this one.
+func (s *Store) MigrateDown(ctx context.Context) error {
+	return s.writer.lend(ctx, func(db *sql.DB) error { return schema.Down(ctx, db, schema.SQLite) })
 }
 
 // CheckSchema answers schema.ErrUnknownSchema, in words, unless the file is at

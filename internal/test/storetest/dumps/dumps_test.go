@@ -43,7 +43,7 @@ type database struct {
 
 type store interface {
 	storetest.Store
-	Migrate(ctx context.Context) (int, error)
+	Migrate(ctx context.Context, progress ...schema.Progress) (int, error)
 }
 
 var databases = map[string]func(testing.TB) database{
