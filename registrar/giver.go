@@ -87,7 +87,7 @@ func (by *grantChecker) vouched(ctx context.Context, g *schedule.Grant) (bool, e
 	return !slices.ContainsFunc(questions, func(q CreditQuestion) bool { return !by.asked.answers[q].MayGrant }), nil
 }
 
-// mayGive checks the grants that come along with schedules.
+// mayGive checks the grants that are created with schedules.
 func (r *Registrar) mayGive(ctx context.Context, all *upserts) error {
 	by := r.grantChecker(ctx)
 	by.dryRun = all.dryRun
