@@ -11,18 +11,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ApplyInput is all that a file set holds.
+// ApplyInput is the content of a file set.
 type ApplyInput struct {
 	Set       string
 	Schedules []UpsertInput // also those of the triggers of Workflows; each with its id
 	Fields    []string      // e.g. "schedules[2].", one for each of Schedules
 	Workflows []WorkflowInput
-	Prune     bool // delete what the set has and Schedules do not name
-	// AllowEmpty lets Prune delete all that the set has: nothing at all is more
-	// often a mistake in a path than meant.
+	Prune     bool // delete schedules of the set that are not in Schedules
+	// AllowEmpty lets Prune delete all schedules of the set. An empty set is more often a wrong
+	// path than intended.
 	AllowEmpty bool
-	Adopt      bool // take over what another set or a deployment manages
-	DryRun     bool // write nothing, and say what it would do to fire times
+	Adopt      bool // take over schedules of another set or a deployment
+	DryRun     bool // write nothing, report the effect on fire times
 	RequestID  string
 	Actor      string
 }
@@ -33,20 +33,20 @@ type WorkflowInput struct {
 	Version    int32
 	UserID     string // whom it is stored for; empty: the caller, or, where that is no owner, all owners
 	DAG        json.RawMessage
-	Field      string // e.g. "workflows[0].", put before the fields of what is wrong
+	Field      string // e.g. "workflows[0].", prefix of fields in errors
 }
 
-// ApplyResult is what an apply did, or would do.
+// ApplyResult is the result of an apply or dry run.
 type ApplyResult struct {
 	Changes   []ScheduleChange // in the order of Schedules, then deletions by id
 	Workflows []WorkflowChange
-	Left      []string // what the set has besides, without Prune
+	Left      []string // other schedules of the set, kept without Prune
 	Changed   bool
 	Repeated  bool      // nothing was written: the request id is known
 	Forecast  *Forecast // of a dry run
 }
 
-// ScheduleChange is what an apply does to one schedule.
+// ScheduleChange is the effect of an apply on one schedule.
 type ScheduleChange struct {
 	ScheduleID  string
 	Action      Action
@@ -61,25 +61,23 @@ type ScheduleChange struct {
 // FieldChange is one field of a definition before and after, as text.
 type FieldChange struct{ Field, From, To string }
 
-// WorkflowChange is what an apply does to one workflow version: create, or
-// unchanged.
+// WorkflowChange is the effect of an apply on one workflow version: create or unchanged.
 type WorkflowChange struct {
 	WorkflowID string
 	Version    int32
 	Action     Action
 }
 
-// ApplySchedules makes the schedules of a set what the call says, in one
-// transaction: it creates, changes and, with Prune, deletes; what is as it
-// should be is not written. Applies of one set come one after the other, each
-// whole. A pause, and the end of one, are an operator's and survive.
+// ApplySchedules makes the stored schedules of a set equal to the call in one transaction: it
+// creates, changes and, with Prune, deletes. Unchanged schedules are not written. Applies of one
+// set are serialized. Operators' pauses and resumes survive.
 func (r *Registrar) ApplySchedules(ctx context.Context, in ApplyInput) (ApplyResult, error) {
 	all, err := r.applied(in)
 	if err != nil {
 		return ApplyResult{}, err
 	}
 	out := ApplyResult{}
-	if err := all.own(ctx); err != nil {
+	if err := all.scopeToCaller(ctx); err != nil {
 		return out, err
 	}
 	if out.Workflows, err = r.compareWorkflows(ctx, all.workflows); err != nil {
@@ -158,8 +156,8 @@ func (r *Registrar) readWorkflows(in []WorkflowInput, all *upserts) error {
 	return nil
 }
 
-// compareWorkflows says which versions are stored already, and refuses one that
-// is stored with another DAG.
+// compareWorkflows reports which versions are stored already, and refuses one that is stored with
+// another DAG.
 func (r *Registrar) compareWorkflows(ctx context.Context, versions []*schedule.WorkflowVersion) ([]WorkflowChange, error) {
 	var out []WorkflowChange
 	for _, w := range versions {
@@ -179,7 +177,7 @@ func (r *Registrar) compareWorkflows(ctx context.Context, versions []*schedule.W
 	return out, nil
 }
 
-// dryRun decides as an apply would, on what there is, and looks ahead.
+// dryRun decides as an apply would, and compares the fires before and after.
 func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (ApplyResult, error) {
 	if err := r.prepare(ctx, all); err != nil {
 		return out, err
@@ -205,7 +203,7 @@ func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (
 	return out, err
 }
 
-// report says what became of each schedule, and whether anything did.
+// report fills in the outcome of each schedule, and whether anything changed.
 func (out *ApplyResult) report(results []changeResult, now time.Time) {
 	for i := range results {
 		d := &results[i]

@@ -86,7 +86,6 @@ func labelsText(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// shortText bounds what an answer repeats of a value.
 func shortText(s string) string {
 	const most = 200
 	if len(s) <= most {

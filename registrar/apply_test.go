@@ -43,7 +43,7 @@ func actions(result registrar.ApplyResult) []string {
 
 func TestApplyCreatesChangesAndDeletes(t *testing.T) {
 	r := newRig(t, registrar.Config{})
-	r.upsert(hourly()) // nobody's, and not named
+	r.upsert(hourly()) // managed by no one, and not named
 	for _, step := range []struct {
 		name    string
 		in      registrar.ApplyInput
@@ -57,7 +57,7 @@ func TestApplyCreatesChangesAndDeletes(t *testing.T) {
 			in.Schedules[0].Definition.Version = 2
 			return in
 		}(), want: []string{"change b r2", "create c r1", "delete a r1"}, changed: true},
-		{name: "what was deleted comes back", in: set("a", "b", "c"), want: []string{"create a r2", "change b r3", "unchanged c r1"}, changed: true},
+		{name: "a deleted schedule is created again", in: set("a", "b", "c"), want: []string{"create a r2", "change b r3", "unchanged c r1"}, changed: true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			preview := step.in
@@ -86,7 +86,7 @@ func TestApplyCreatesChangesAndDeletes(t *testing.T) {
 	}
 }
 
-func TestApplyWithoutPruneSaysWhatElseTheSetHas(t *testing.T) {
+func TestApplyWithoutPruneListsTheRestOfTheSet(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.apply(set("a", "b"))
 	in := set("b")
@@ -96,7 +96,7 @@ func TestApplyWithoutPruneSaysWhatElseTheSetHas(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesWhatSomebodyElseManages(t *testing.T) {
+func TestApplyRefusesSchedulesOfAnotherManager(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		by      string
@@ -131,7 +131,7 @@ func TestApplyRefusesWhatSomebodyElseManages(t *testing.T) {
 			in := set("s")
 			in.Adopt = true
 			got := r.apply(in)
-			if len(got.Changes) != 1 || got.Changes[0].AdoptedFrom != tt.by || r.stand().ManagedBy != "set:x" {
+			if len(got.Changes) != 1 || got.Changes[0].AdoptedFrom != tt.by || r.stored().ManagedBy != "set:x" {
 				t.Errorf("taken over: %+v", got.Changes)
 			}
 		})
@@ -162,7 +162,7 @@ func TestApplyKeepsAPauseAndAnEndOfOne(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesWhatMakesNoSense(t *testing.T) {
+func TestApplyRefusesInvalidSets(t *testing.T) {
 	many := set()
 	for i := range schedule.MaxApplied + 1 {
 		many.Schedules = append(many.Schedules, hourly(func(in *registrar.UpsertInput) { in.Definition.ScheduleID = fmt.Sprint("s", i) }))
@@ -312,9 +312,9 @@ func TestARepeatedDeployDoesNotUndoTheOneAfterIt(t *testing.T) {
 	}
 }
 
-func TestADryRunRefusesWhatTheQuotaWould(t *testing.T) {
+func TestADryRunChecksTheQuota(t *testing.T) {
 	r := newRig(t, registrar.Config{OwnerMaxSchedules: 3})
-	r.upsert(hourly()) // nobody's, and it counts
+	r.upsert(hourly()) // managed by no one, but counted
 	r.apply(set("a", "b"))
 	for _, tt := range []struct {
 		name string
@@ -324,7 +324,7 @@ func TestADryRunRefusesWhatTheQuotaWould(t *testing.T) {
 		{name: "one more than the quota", in: set("a", "b", "c"), want: schedule.ErrExhausted},
 		{name: "more in one call than the quota", in: set("c", "d", "e", "f"), want: schedule.ErrExhausted},
 		{name: "one comes and one goes", in: set("a", "c")},
-		{name: "what is there already", in: set("a", "b")},
+		{name: "existing schedules", in: set("a", "b")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.DryRun = true

@@ -8,9 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The audit trail of a change is written with it, in one transaction: the
-// stores below add a row to every change that an audited call makes. What a
-// call was refused is written after it, where calls are answered.
+// A change and its audit entry are written in one transaction: the stores below add the entry to
+// every change of an audited call. Refused calls are recorded after the fact, in the API layer.
 
 type auditedSchedules struct{ ScheduleStore }
 

@@ -18,15 +18,15 @@ import (
 // standingsAt is how many slots' standings are read at once.
 const standingsAt = 5000
 
-// standingSteps is what it spends to read one of them.
+// standingSteps is the cost of reading one slot's standing.
 const standingSteps = 8 * work.PerMicrosecond
 
-// Backfill asks for a range of past slots to be run, also of a paused or
-// exhausted schedule. The slots are counted here; the leader puts them down, bit
-// by bit. The same request again answers with what it has become.
+// Backfill requests runs for a range of past slots, also of a paused or exhausted schedule. It
+// counts the slots; the leader inserts them in portions. A repeat of the request returns the
+// backfill's current state.
 func (r *Registrar) Backfill(ctx context.Context, in BackfillInput) (BackfillResult, error) {
 	in.RequestID = orDefault(in.RequestID, rand.Text())
-	hash := backfillHash(&in) // of what was said, before the defaults
+	hash := backfillHash(&in) // of the request as sent, before the defaults
 	if err := r.checkBackfill(&in); err != nil {
 		return BackfillResult{}, err
 	}
@@ -81,7 +81,7 @@ func (r *Registrar) Backfill(ctx context.Context, in BackfillInput) (BackfillRes
 func newlyAsked(found schedule.BackfillInput, b schedule.Backfill, now time.Time) (schedule.BackfillChange, error) {
 	s := found.Schedule
 	switch {
-	case found.Backfill != nil: // asked for twice at once
+	case found.Backfill != nil: // a concurrent repeat
 		return schedule.BackfillChange{}, nil
 	case s == nil || !s.Alive():
 		return schedule.BackfillChange{}, notFound(b.ScheduleID)
@@ -152,7 +152,7 @@ func otherBackfill(requestID string) error {
 	return schedule.Explain(schedule.ErrKeyConflict, "request_id %q was used before for another backfill; use a new one", requestID)
 }
 
-// checkBackfill refuses what needs no schedule to be seen, and sets defaults.
+// checkBackfill refuses input that is invalid for any schedule, and sets defaults.
 func (r *Registrar) checkBackfill(in *BackfillInput) error {
 	var c schedule.Collect
 	checkID(&c, "schedule_id", in.ScheduleID)
@@ -208,7 +208,7 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 		}
 	}
 	if in.OverlapPolicy = cmp.Or(in.OverlapPolicy, s.OverlapPolicy); in.OverlapPolicy == schedule.OverlapReplace {
-		in.OverlapPolicy = schedule.OverlapQueue // it never cancels what is in flight
+		in.OverlapPolicy = schedule.OverlapQueue // it never cancels runs in flight
 	}
 	if in.Concurrency > 1 && in.OverlapPolicy.Exclusive() {
 		c.Add("concurrency", in.Concurrency, "needs overlap_policy allow; it is "+string(in.OverlapPolicy), "set overlap_policy allow, or concurrency 1")
@@ -216,8 +216,7 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 	return c.Err()
 }
 
-// countBackfill counts the slots of a range, and those of them that are to be
-// run as things stand now.
+// countBackfill counts the slots of a range, and those that would run now.
 func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *schedule.Schedule) (BackfillResult, error) {
 	var out BackfillResult
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)

@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// BackfillInput asks for a backfill; zero fields take their defaults.
+// BackfillInput requests a backfill; zero fields take their defaults.
 type BackfillInput struct {
 	ScheduleID    string
 	From, To      time.Time // [From, To); no To: now
@@ -22,11 +22,11 @@ type BackfillInput struct {
 	Actor         string
 }
 
-// BackfillResult is what a backfill comes to.
+// BackfillResult describes an accepted backfill.
 type BackfillResult struct {
 	Backfill    *schedule.Backfill // nil: a dry run
 	Slots       int                // in the range
-	Count       int                // of them would be run, as things stand
+	Count       int                // slots that would run now
 	First, Last time.Time          // of those; zero: there are none
 }
 
@@ -70,7 +70,7 @@ func (r *Registrar) PauseBackfill(ctx context.Context, in BackfillChangeInput) (
 	})
 }
 
-// ResumeBackfill lets a paused backfill go on.
+// ResumeBackfill resumes a paused backfill.
 func (r *Registrar) ResumeBackfill(ctx context.Context, in BackfillChangeInput) (*schedule.Backfill, error) {
 	return r.changeBackfill(ctx, in, func(b *schedule.Backfill, c *schedule.BackfillChange) error {
 		switch b.State {
@@ -86,9 +86,8 @@ func (r *Registrar) ResumeBackfill(ctx context.Context, in BackfillChangeInput) 
 	})
 }
 
-// CancelBackfill ends a backfill: what is not claimed yet ends CANCELLED, and
-// runs in flight go on unless their cancel is asked for, too. Cancelling again is
-// no error.
+// CancelBackfill ends a backfill: unclaimed runs end CANCELLED. Runs in flight continue unless
+// their cancel is requested, too. It is idempotent.
 func (r *Registrar) CancelBackfill(ctx context.Context, in BackfillChangeInput) (*schedule.Backfill, error) {
 	return r.changeBackfill(ctx, in, func(b *schedule.Backfill, c *schedule.BackfillChange) error {
 		if in.CancelRuns {
@@ -115,8 +114,8 @@ func ended(b *schedule.Backfill) error {
 	return schedule.Explain(schedule.ErrPrecondition, "backfill %s has ended: it is %s; start a new one", b.BackfillID, b.State)
 }
 
-// changeBackfill changes one backfill; decide edits its row in place, and takes
-// it out of the change where there is nothing to write.
+// changeBackfill changes one backfill; decide edits its row in place, or clears it from the change
+// if there is nothing to write.
 func (r *Registrar) changeBackfill(ctx context.Context, in BackfillChangeInput, decide func(*schedule.Backfill, *schedule.BackfillChange) error) (*schedule.Backfill, error) {
 	if err := checkNote(in.Note); err != nil {
 		return nil, err

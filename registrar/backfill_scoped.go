@@ -22,7 +22,7 @@ func (s auditedBackfills) ChangeBackfill(ctx context.Context, ref schedule.Backf
 		if change.Row != nil {
 			target := ref.BackfillID
 			if found.Backfill == nil {
-				target = ref.ScheduleID // it was asked for of the schedule
+				target = ref.ScheduleID // the request names the schedule
 			}
 			change.Audit = entry(call, target, change.Now)
 			change.Audit.UserID = change.Row.UserID

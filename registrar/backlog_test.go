@@ -12,8 +12,8 @@ func daily(in *registrar.UpsertInput)    { in.Definition.CronExpr = "0 0 * * *" 
 func yearly(in *registrar.UpsertInput)   { in.Definition.CronExpr = "0 0 1 1 *" }
 func labelled(in *registrar.UpsertInput) { in.Definition.Labels = map[string]string{"a": "b"} }
 
-// behind is a schedule whose planner stopped after noon; it is 15:30 now, and
-// 13:00, 14:00 and 15:00 are due but unplanned.
+// behind is a schedule with a planner that stopped after noon; it is 15:30 now, and 13:00, 14:00
+// and 15:00 are due but unplanned.
 func behind(t *testing.T) *rig {
 	r := newRig(t, registrar.Config{})
 	r.upsert(hourly())
@@ -22,10 +22,10 @@ func behind(t *testing.T) *rig {
 	return r
 }
 
-func TestAnEditKeepsWhatIsDueUnderTheOldRevision(t *testing.T) {
+func TestAnEditKeepsDueSlotsUnderTheOldRevision(t *testing.T) {
 	r := behind(t)
 	r.upsert(hourly(daily))
-	s := r.stand()
+	s := r.stored()
 	want := schedule.Backlog{From: noon.Add(time.Hour), Until: r.page.now.Add(time.Second), Revision: 1}
 	if s.Backlog != want {
 		r.Errorf("the backlog is %+v, want %+v", s.Backlog, want)
@@ -36,12 +36,12 @@ func TestAnEditKeepsWhatIsDueUnderTheOldRevision(t *testing.T) {
 	r.events("backlog_opened() 13:00:00-15:30:00 n=0 r1", "changed")
 }
 
-func TestAnEditExtendsAnOpenRangeOfItsOwnRevision(t *testing.T) {
+func TestAnEditExtendsAnOpenRangeOfTheSameRevision(t *testing.T) {
 	r := behind(t)
-	r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
+	r.stored().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
 	r.upsert(hourly(daily))
 	want := schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: r.page.now.Add(time.Second), Revision: 1}
-	if got := r.stand().Backlog; got != want {
+	if got := r.stored().Backlog; got != want {
 		r.Errorf("the backlog is %+v, want %+v", got, want)
 	}
 }
@@ -51,14 +51,14 @@ func TestASecondEditEndsTheRangeOfAnOlderRevision(t *testing.T) {
 	r.upsert(hourly(yearly))
 	r.after(time.Minute)
 	r.upsert(hourly(daily))
-	if s := r.stand(); s.Backlog.Open() {
+	if s := r.stored(); s.Backlog.Open() {
 		r.Errorf("the backlog is %+v, want it closed", s.Backlog)
 	}
 	// It cannot be counted: the rule of revision 1 is not at hand. It is recorded.
 	r.events("backlog_closed(missed) 13:00:00-15:30:00 n=0 r1", "changed")
 }
 
-func TestAPauseRecordsWhatIsDueButUnplanned(t *testing.T) {
+func TestAPauseRecordsDueUnplannedSlots(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before func(*rig)
@@ -68,17 +68,17 @@ func TestAPauseRecordsWhatIsDueButUnplanned(t *testing.T) {
 		{"three slots are due", func(*rig) {}, []string{"backlog_closed(paused) 13:00:00-15:30:00 n=3 r1", "paused"}},
 		{"a range is open and nothing else due", func(r *rig) {
 			r.planned(noon.Add(4 * time.Hour))
-			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
+			r.stored().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
 		}, []string{"backlog_closed(paused) 10:00:00-12:59:59 n=3 r1", "paused"}},
 		{"a range is open and more is due right behind it", func(r *rig) {
-			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
+			r.stored().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
 		}, []string{"backlog_closed(paused) 10:00:00-15:30:00 n=6 r1", "paused"}},
-		{"a range is open, and slots between it and what is due have rows", func(r *rig) {
-			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour), Revision: 1}
+		{"a range is open, and slots between it and the due slots have rows", func(r *rig) {
+			r.stored().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour), Revision: 1}
 		}, []string{"backlog_closed(paused) 10:00:00-10:59:59 n=1 r1", "backlog_closed(paused) 13:00:00-15:30:00 n=3 r1", "paused"}},
 		{"two outages made one range, and slots between them have rows", func(r *rig) {
-			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
-			r.stand().Planned = []time.Time{noon.Add(-time.Hour), noon}
+			r.stored().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
+			r.stored().Planned = []time.Time{noon.Add(-time.Hour), noon}
 		}, []string{"backlog_closed(paused) 10:00:00-10:59:59 n=1 r1", "backlog_closed(paused) 12:00:01-15:30:00 n=3 r1", "paused"}},
 		{
 			"an edit left the range of another rule", func(r *rig) { r.upsert(hourly(yearly)) },
@@ -96,14 +96,14 @@ func TestAPauseRecordsWhatIsDueButUnplanned(t *testing.T) {
 			if c.EndDue.To != schedule.StatusSkipped || c.EndDue.Reason != schedule.ReasonPaused || c.EndRest {
 				r.Errorf("due rows end %s(%s), others too: %t; want SKIPPED(paused), false", c.EndDue.To, c.EndDue.Reason, c.EndRest)
 			}
-			if s := r.stand(); s.Backlog.Open() || !s.PlanAt.IsZero() {
+			if s := r.stored(); s.Backlog.Open() || !s.PlanAt.IsZero() {
 				r.Errorf("backlog %+v, plan_at %s; want none", s.Backlog, s.PlanAt)
 			}
 		})
 	}
 }
 
-func TestADeletionRecordsWhatIsDueButUnplanned(t *testing.T) {
+func TestADeletionRecordsDueUnplannedSlots(t *testing.T) {
 	r := behind(t)
 	if err := r.Delete(r.Context(), "s", "me"); err != nil {
 		r.Fatal(err)
@@ -113,7 +113,7 @@ func TestADeletionRecordsWhatIsDueButUnplanned(t *testing.T) {
 	if c.EndDue.To != schedule.StatusCancelled || c.EndDue.Reason != schedule.ReasonDeleted || !c.EndRest || !c.DropPlannedAfter.Equal(r.page.now) {
 		r.Errorf("planned rows end %s(%s), others too: %t", c.EndDue.To, c.EndDue.Reason, c.EndRest)
 	}
-	if s := r.stand(); s.Alive() || !s.PlanAt.IsZero() || !s.NextRunAt.IsZero() {
+	if s := r.stored(); s.Alive() || !s.PlanAt.IsZero() || !s.NextRunAt.IsZero() {
 		r.Errorf("the tombstone is %+v", s)
 	}
 	if err := r.Delete(r.Context(), "s", "me"); err != nil {
@@ -122,19 +122,19 @@ func TestADeletionRecordsWhatIsDueButUnplanned(t *testing.T) {
 	r.wroteNothing()
 }
 
-func TestAnEditThatPausesTooRecordsWhatIsDueByTheRuleItWasDueBy(t *testing.T) {
+func TestAnEditThatAlsoPausesRecordsDueSlotsByTheOldRule(t *testing.T) {
 	r := behind(t)
 	yes := true
 	r.upsert(hourly(yearly, func(in *registrar.UpsertInput) { in.Paused = &yes }))
 	r.events("backlog_opened() 13:00:00-15:30:00 n=0 r1", "changed", "backlog_closed(paused) 13:00:00-15:30:00 n=3 r1", "paused")
-	if s := r.stand(); s.Backlog.Open() {
+	if s := r.stored(); s.Backlog.Open() {
 		r.Errorf("the backlog is %+v, want it closed", s.Backlog)
 	}
 }
 
 func TestAScheduleThatCannotBeReadCanStillBeDeleted(t *testing.T) {
 	r := behind(t)
-	r.stand().Timezone = "Mars/Olympus"
+	r.stored().Timezone = "Mars/Olympus"
 	if err := r.Delete(r.Context(), "s", "me"); err != nil {
 		r.Fatal(err)
 	}

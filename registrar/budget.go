@@ -6,10 +6,10 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// spentProblem is what a field asks for that costs more than one call may.
+// spentProblem is the error of a field that exceeds the budget of one call.
 var spentProblem = fmt.Sprintf("takes more work than one call may do (%d steps, about one second of CPU time)", work.PerCall)
 
-// budget is what a call that looks ahead may spend. done reports what it spent.
+// budget is the work that one call may do. done records what it used.
 func (r *Registrar) budget(call string) (b *work.Budget, done func()) {
 	b = work.New(work.PerCall)
 	return b, func() { r.worked(call, b.Spent()) }

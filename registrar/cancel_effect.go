@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CancelEffect says what happens next to a run that CancelRun returned.
+// CancelEffect describes what happens next to a run that CancelRun returned.
 func (r *Registrar) CancelEffect(run *schedule.Run) string {
 	switch {
 	case run.Status == schedule.StatusCancelled && run.ClaimedAt.IsZero():

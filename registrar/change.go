@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// changing is one schedule on its way from what it was to what it will be.
+// changing is a change of one schedule in progress.
 type changing struct {
 	was    *schedule.Schedule
 	row    *schedule.Schedule
@@ -17,9 +17,8 @@ type changing struct {
 	now    time.Time
 }
 
-// begin copies the row. A pause whose end has come but which the planner has
-// not ended yet is ended here first, as the planner would: its cursor is the
-// first slot at or after paused_until.
+// begin copies the row. It first ends a pause that has reached its end but is still stored, as the
+// planner would: the cursor becomes the first slot at or after paused_until.
 func begin(current *schedule.Schedule, actor string, now time.Time) *changing {
 	row := *current
 	c := &changing{was: current, row: &row, actor: actor, now: now, change: schedule.Change{
@@ -56,9 +55,8 @@ func (c *changing) due() (from, until time.Time, ok bool) {
 	return from, c.now.Truncate(time.Second).Add(time.Second), true
 }
 
-// moveDueToBacklog keeps what is due but unplanned under the revision in force
-// until now, so that an edit neither loses nor refires it. A range that an
-// earlier edit left behind ends here, with an event.
+// moveDueToBacklog keeps due unplanned slots under the old revision, so that an edit neither loses
+// nor refires them. A range of an earlier edit is closed with an event.
 func (c *changing) moveDueToBacklog() {
 	if b := c.row.Backlog; b.Open() && b.Revision != c.row.Revision {
 		c.closeRange(schedule.ReasonMissed, b, "a second edit came before the backlog of an older revision was processed")
@@ -68,7 +66,7 @@ func (c *changing) moveDueToBacklog() {
 	if !ok {
 		return
 	}
-	c.row.NextRunAt = time.Time{} // it is the backlog's now, whatever else this change does
+	c.row.NextRunAt = time.Time{} // these slots belong to the backlog now
 	if c.row.Backlog.Open() {     // rows between the two ranges are respected: see Schedule.Planned
 		c.row.Backlog.Until = until
 		return
@@ -79,9 +77,8 @@ func (c *changing) moveDueToBacklog() {
 	c.change.Events = append(c.change.Events, e)
 }
 
-// closeRange records slots that will have no rows, in one event, or in more
-// where slots between them have rows. Where their rule is not at hand they are
-// not counted; the range says which they are.
+// closeRange records slots that will have no rows in one event, or in several if rows lie between
+// them. If their rule cannot be read, the event has the range but no count.
 func (c *changing) closeRange(reason schedule.Reason, b schedule.Backlog, note string) {
 	e := newEvent(c.row, schedule.EventBacklogClosed, c.actor, c.now)
 	e.Reason, e.Note, e.Revision = reason, note, b.Revision
@@ -110,9 +107,8 @@ func (c *changing) timetableOf(revision int64) (*plan.Timetable, error) {
 	return nil, fmt.Errorf("they are those of revision %d", revision)
 }
 
-// endDue is what pause and deletion share: an event for what is due but
-// unplanned and any open backlog, and an end for the planned rows that remain.
-// Only where rows lie between the two are they two events.
+// endDue is shared by pause and deletion: it records due unplanned slots and an open backlog (in
+// one event unless rows lie between them), and ends the remaining planned rows.
 func (c *changing) endDue(to schedule.Status, reason schedule.Reason, note string) {
 	from, until, due := c.due()
 	b := c.row.Backlog
@@ -136,5 +132,5 @@ func (c *changing) pause(p schedule.Pause) {
 	c.event(schedule.EventPaused, p.Note)
 }
 
-// restart sets cursor and plan_at anew.
+// restart computes cursor and plan_at again.
 func (c *changing) restart() error { return start(c.row, c.now) }

@@ -12,10 +12,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreditGate asks the service that keeps the accounts. It looks only when a
-// schedule or a grant is created; what runs cost is for the executor to check.
+// CreditGate asks the billing service. It is called only when a schedule or a grant is created;
+// the executor checks the cost of runs.
 type CreditGate interface {
-	// Ask is an error where there is no answer; it takes two seconds at most.
+	// Ask returns an error if there is no answer. It takes two seconds at most.
 	Ask(ctx context.Context, q CreditQuestion) (CreditAnswer, error)
 }
 
@@ -36,27 +36,25 @@ type CreditAnswer struct {
 	Message  string
 }
 
-// The bounds of one deploy's questions: so many at once, so long for all, and
-// so often anew where others change the same schedules meanwhile.
+// Limits of one deploy: concurrent questions, total time, and retries after concurrent changes of
+// the same schedules.
 const (
 	creditAsks  = 8
 	creditTime  = 10 * time.Second
 	creditTries = 4 // transactions: the first finds the questions
 )
 
-// errUnasked says that the transaction has found what must be asked first.
+// errUnasked ends a transaction that needs an answer first.
 var errUnasked = schedule.Explain(schedule.ErrUnavailable, "the same schedules are being changed by others; try again")
 
-// credit is what the gate has said for one call. The transaction finds what is
-// to be asked, and is tried again with the answers: so a repeat of what was
-// accepted, and what is refused for another reason, asks nobody.
+// credit holds the answers for one call. The transaction finds the questions and is retried with
+// the answers, so a repeat of an accepted call and a call refused for another reason ask nothing.
 type credit struct {
 	answers map[CreditQuestion]CreditAnswer
 	open    map[CreditQuestion]bool // that the last transaction had no answer to
 }
 
-// paid refuses the i-th input if its account cannot pay. A question that nobody
-// has answered yet is noted, for errUnasked.
+// paid refuses the i-th input if its account cannot pay. A new question is noted for errUnasked.
 func (all *upserts) paid(found schedule.ChangeInput, i int) error {
 	if all.credit == nil || !all.needsCredit(found.Schedule, i) {
 		return nil
@@ -88,8 +86,8 @@ func (all *upserts) question(found schedule.ChangeInput, i int) CreditQuestion {
 	return q
 }
 
-// needsCredit reports whether the i-th input is a new schedule with a model, or
-// an edit that changes what its runs cost, or whom.
+// needsCredit reports whether the i-th input is a new schedule with a model, or an edit that
+// changes the cost of its runs or the account.
 func (all *upserts) needsCredit(current *schedule.Schedule, i int) bool {
 	d := &all.definitions[i]
 	model := modelOf(d.Input)
@@ -128,13 +126,13 @@ func (r *Registrar) askOpen(ctx context.Context, c *credit) error {
 	return nil
 }
 
-// ask asks one question; where there is no answer, the operator's choice is one.
+// ask asks one question; without an answer, CREDIT_GATE_DOWN decides.
 func (r *Registrar) ask(ctx context.Context, q CreditQuestion) (CreditAnswer, error) {
 	a, err := r.credit.Ask(ctx, q)
 	switch {
 	case err == nil:
 		return a, nil
-	case r.cfg.CreditDownOpen && !q.Grant && ctx.Err() == nil: // nobody checks later whose account it is
+	case r.cfg.CreditDownOpen && !q.Grant && ctx.Err() == nil: // a grant's account is not checked later
 		r.log.WarnContext(ctx, "credit gate unavailable: allowed", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
 		return CreditAnswer{Payable: true}, nil
 	}
@@ -162,9 +160,8 @@ func payer(q CreditQuestion) string {
 	return "billing account " + schedule.Quote(q.BillingAccountID)
 }
 
-// modelOf is the member model of an input, by its exact name; "" where there is
-// none. What is not text comes as the JSON that it is: it is not for Carillon to
-// say that it costs nothing.
+// modelOf is the member model of an input, by its exact name; "" if absent. A value that is no
+// string is returned as JSON: it must not count as free.
 func modelOf(input json.RawMessage) string {
 	var members map[string]json.RawMessage
 	if len(input) == 0 || json.Unmarshal(input, &members) != nil {

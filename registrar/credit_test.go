@@ -17,8 +17,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// bank is a billing service that answers as told and remembers what it was
-// asked.
+// bank is a billing service with preset answers; it records the questions.
 type bank struct {
 	mu      sync.Mutex
 	asked   []registrar.CreditQuestion
@@ -167,8 +166,8 @@ func TestAChangeThatComesBetweenIsAskedAboutToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.asked = nil
-	// At first only one of the two costs another account or model than before;
-	// while the gate is asked about it, somebody deletes the other.
+	// At first only one of the two costs another account or model than before; while the gate is
+	// asked about it, another caller deletes the other.
 	looks := 0
 	r.page.beforeChange = func() {
 		if looks++; looks == 2 {
@@ -185,9 +184,9 @@ func TestAChangeThatComesBetweenIsAskedAboutToo(t *testing.T) {
 	}
 }
 
-// TestARepeatOfWhatWasAcceptedAsksNobody: the account may be empty by then, and
-// a client that repeats what it had no answer to must learn that it was done.
-func TestARepeatOfWhatWasAcceptedAsksNobody(t *testing.T) {
+// The account may be empty by the time of the repeat, but the client must learn that its first
+// call succeeded.
+func TestARepeatOfAnAcceptedCallAsksNothing(t *testing.T) {
 	b := &bank{}
 	r := newBankRig(t, b, registrar.Config{})
 	one := hourly(named("g"), withModel(`"gpt"`))
@@ -209,7 +208,7 @@ func TestARepeatOfWhatWasAcceptedAsksNobody(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedAnywayAsksNobody(t *testing.T) {
+func TestARefusedCallAsksNothing(t *testing.T) {
 	b := &bank{refuses: "gpt"}
 	r := newBankRig(t, b, registrar.Config{})
 	theirs := hourly(func(in *registrar.UpsertInput) { in.Definition.UserID = "somebody-else" })
@@ -253,7 +252,7 @@ func TestTheGateIsAskedWhetherAUserMayUseAnAccount(t *testing.T) {
 		want    error
 		asks    []registrar.CreditQuestion
 	}{
-		{name: "her own account is not asked about", account: "ada", scope: "w"},
+		{name: "the owner's account needs no question", account: "ada", scope: "w"},
 		{name: "the gate vouches for her", vouches: "ada", account: "other", scope: "w", asks: []registrar.CreditQuestion{vouched}},
 		{name: "the gate vouches for somebody else", vouches: "bob", account: "other", scope: "w", want: schedule.ErrForbidden, asks: []registrar.CreditQuestion{vouched}},
 		{name: "the gate is down, and CREDIT_GATE_DOWN is open", down: errors.New("down"), account: "other", scope: "w", want: schedule.ErrUnavailable, asks: []registrar.CreditQuestion{vouched}},
@@ -288,7 +287,7 @@ func TestTheGateIsAskedWhetherAUserMayUseAnAccount(t *testing.T) {
 	}
 }
 
-func TestADryRunDoesNotAskWhoseAnAccountIs(t *testing.T) {
+func TestADryRunDoesNotAskForTheAccount(t *testing.T) {
 	b := &bank{down: errors.New("down")}
 	r, ctx := asAda(t, memory.New(memory.Options{}), b)
 	_, err := r.ApplySchedules(ctx, registrar.ApplyInput{Set: "x", DryRun: true, Fields: []string{"schedules[0]."}, Schedules: []registrar.UpsertInput{{

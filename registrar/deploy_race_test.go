@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// whole is what a set looks like: "a@1 b@1".
+// whole is the text form of a set: "a@1 b@1".
 func whole(rows []registrar.View) string {
 	words := make([]string, len(rows))
 	for i, v := range rows {
@@ -23,8 +23,8 @@ func whole(rows []registrar.View) string {
 	return strings.Join(words, " ")
 }
 
-// Two CI jobs that deploy the same at once: whoever comes second applies whole
-// over the first, and nobody ever sees a mixture.
+// Two CI jobs deploy the same set at once: the second applies as a whole after the first, and no
+// reader sees a mixture.
 func TestDeploysOfOneSetComeOneAfterTheOther(t *testing.T) {
 	jobs := []struct {
 		version int32
@@ -147,9 +147,8 @@ func TestAnApplyOfThousands(t *testing.T) {
 	})
 }
 
-// Two owners may use one name for their sets: neither sees, prunes or blocks
-// what is the other's.
-func TestAnOwnersApplyTouchesOnlyItsOwn(t *testing.T) {
+// Two owners may use one name for their sets: neither sees, prunes or blocks the other's.
+func TestAnApplyChangesOnlyTheCallersSet(t *testing.T) {
 	onStores(t, func(s *stage) {
 		apply := func(owner string, in registrar.ApplyInput, ids ...string) (registrar.ApplyResult, error) {
 			in.Set, in.Prune = "x", true

@@ -34,7 +34,7 @@ func (r *rig) living() []string {
 
 func TestADeployRemovesTheSchedulesItNoLongerNames(t *testing.T) {
 	r := newRig(t, registrar.Config{})
-	r.upsert(hourly()) // not the workflow's own
+	r.upsert(hourly()) // not managed by the workflow
 	if err := r.deployed("a", "b"); err != nil {
 		r.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestADeployIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestADeploySparesAScheduleThatSomebodyElseHasTakenOver(t *testing.T) {
+func TestADeploySparesAScheduleOfAnotherManager(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	if err := r.deployed("a", "b"); err != nil {
 		r.Fatal(err)

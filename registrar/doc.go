@@ -1,4 +1,3 @@
-// Package registrar is step 1 of a slot's life, and step 6: it registers,
-// changes and removes schedules, answers what is asked of them, and takes the
-// executors' reports. It computes; the store keeps.
+// Package registrar is steps 1 and 6 of a slot's life: it registers, changes, removes and reads
+// schedules, and takes the executors' reports. It computes; the store writes.
 package registrar

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// resolveExpect fills in alert_after once anything is promised.
+// resolveExpect defaults alert_after if there is any expectation.
 func resolveExpect(e schedule.Expect) schedule.Expect {
 	if len(e.Kinds()) > 0 || e.OnFailure != "" {
 		e.AlertAfter = max(e.AlertAfter, 1)
@@ -16,7 +16,7 @@ func resolveExpect(e schedule.Expect) schedule.Expect {
 	return e
 }
 
-// checkExpect refuses promises out of bounds, and those that no run could keep.
+// checkExpect refuses limits out of bounds and limits that no run could meet.
 func (r *Registrar) checkExpect(c *schedule.Collect, d *schedule.Definition) {
 	e := d.Expect
 	if e == (schedule.Expect{}) {
@@ -48,7 +48,7 @@ func within(c *schedule.Collect, field string, ms uint32, least, most time.Durat
 	}
 }
 
-// checkSlotLimits looks at the two promises that each slot is measured by.
+// checkSlotLimits checks the two limits that apply to each slot.
 func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
 	start, finish := d.Expect.StartWithinMS, d.Expect.FinishWithinMS
 	byHand := d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero()
@@ -69,7 +69,7 @@ func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
 	}
 }
 
-// checkSuccessEvery refuses a stretch in which the rule itself asks for no run.
+// checkSuccessEvery refuses a limit shorter than a gap in the rule.
 func (r *Registrar) checkSuccessEvery(c *schedule.Collect, d *schedule.Definition) {
 	const field = "expect.success_every_ms"
 	limit := d.Expect.Limit(schedule.ExpectSuccess)

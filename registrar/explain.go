@@ -10,15 +10,15 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// Explain says whether a schedule had a slot at an instant, and what became of
-// it or will. It answers of deleted schedules too, as long as they are kept.
+// Explain says whether a schedule had a slot at an instant, and what happened or will happen to
+// it. It also answers for deleted schedules until they are pruned.
 func (r *Registrar) Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error) {
 	return r.explain(ctx, scheduleID, at, nil)
 }
 
-// ExplainReading is Explain of what the clock of the schedule's zone shows, such
-// as 2026-03-08T02:30: of a time that it shows twice both, the second as
-// Answer.Second; of one that it never shows what the rule makes of that.
+// ExplainReading is Explain for a local time in the schedule's zone, such as 2026-03-08T02:30. If
+// the time occurs twice, Answer.Second is the second one; if it does not occur, the DST rule
+// decides.
 func (r *Registrar) ExplainReading(ctx context.Context, scheduleID, local string) (explain.Answer, error) {
 	shown, ok := explain.ParseReading(local)
 	if !ok || shown.Year() < 1970 || shown.Year() >= 2100 {
@@ -39,10 +39,8 @@ func (r *Registrar) ExplainReading(ctx context.Context, scheduleID, local string
 	return answer, err
 }
 
-// ExplainLast explains the newest slot whose fire time has come, whatever became
-// of it. A schedule without a slot yet, or without a rule, answers for its newest
-// run instead; with neither it
-// is ErrPrecondition.
+// ExplainLast explains the newest slot with a past fire time, whatever its outcome. Without such a
+// slot it answers for the newest run; without a run it is ErrPrecondition.
 func (r *Registrar) ExplainLast(ctx context.Context, scheduleID string) (explain.Answer, error) {
 	now := r.now()
 	answer, err := r.explain(ctx, scheduleID, now.Truncate(time.Second), nil)
@@ -88,7 +86,7 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 	if r.cfg.Retention > 0 {
 		f.KeptSince = now.Add(-r.cfg.Retention)
 	}
-	if ref := facts.Schedule.GrantRef(); ref.GrantID != "" && at.After(now.Add(-time.Hour)) { // what is over needs no grant any more
+	if ref := facts.Schedule.GrantRef(); ref.GrantID != "" && at.After(now.Add(-time.Hour)) { // past slots need no grant
 		f.Grant, err = r.grants.GetGrant(ctx, ref)
 		if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 			return explain.Answer{}, err
@@ -146,7 +144,7 @@ func (r *Registrar) termsAround(ctx context.Context, facts *schedule.SlotFacts, 
 	return terms, err
 }
 
-// outcomes fills in what became of the slots around an instant.
+// outcomes fills in the outcome of the slots around an instant.
 func (r *Registrar) outcomes(ctx context.Context, slots ...*explain.Slot) error {
 	for _, s := range slots {
 		if s == nil {

@@ -26,8 +26,8 @@ func (r *Registrar) addRecent(ctx context.Context, views []View) error {
 	return nil
 }
 
-// FailureGroups is the failing schedules by how they fail: of one owner, "" =
-// everybody's. A caller with an owner gets that owner's alone.
+// FailureGroups are the failing schedules grouped by how they fail: of one owner, or "" for all. A
+// caller with an owner gets only that owner's.
 func (r *Registrar) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
 	if owner := auth.FromContext(ctx).Owner; owner != "" {
 		if userID != "" && userID != owner {

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// How far ahead ListUpcoming looks at first, and next: the nearest slots are
-// asked for most, and a near bound reads few schedules.
+// ListUpcoming searches these spans in order: the nearest slots are requested most, and a near
+// bound reads few schedules.
 var upcomingSpans = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 8 * 24 * time.Hour}
 
 // Defaults of an overview. lateAfter leaves out a tick and a retry.
@@ -98,8 +98,8 @@ func (r *Registrar) Overview(ctx context.Context, q schedule.FleetQuery) (schedu
 // candidatesNamed is how many runs an ambiguous key names.
 const candidatesNamed = 5
 
-// RunKey is the key that text begins, or is. Only runs that the caller sees count,
-// so that no prefix tells of others.
+// RunKey is the key that starts with or equals text. Only runs that the caller may see count, so
+// that no prefix reveals others.
 func (r *Registrar) RunKey(ctx context.Context, text string) (schedule.Key, error) {
 	keys, err := schedule.ParseKeyPrefix(text)
 	if err != nil || keys.First == keys.Last {
@@ -119,7 +119,7 @@ func (r *Registrar) RunKey(ctx context.Context, text string) (schedule.Key, erro
 	return schedule.Key{}, schedule.Invalid("idempotency_key", text, "begins the keys of "+candidates(found), "give more digits")
 }
 
-// candidates names runs by as many digits of their keys as tell them apart.
+// candidates lists runs by as many digits of their keys as distinguish them.
 func candidates(runs []schedule.Run) string {
 	const digits = 16 // 64 bits: enough for any ledger
 	var names []string

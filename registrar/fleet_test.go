@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// keyed has two runs of ada whose keys begin with abcd1, one of bob with abcd2.
+// keyed has two runs of ada with keys that begin with abcd1, and one of bob with abcd2.
 func keyed(t *testing.T) *registrar.Registrar {
 	t.Helper()
 	store := memory.New(memory.Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// How far a dry run looks, and how much it counts of what it may spend.
+// Limits of a dry run.
 const (
 	forecastSpan    = 30 * 24 * time.Hour
 	comparedOfOne   = 50_000  // slots of one schedule's two timetables
@@ -19,7 +19,7 @@ const (
 	launchesCounted = 500_000 // before and after together
 	firesShown      = 10      // of one schedule, added and removed each
 	firesShownOfAll = 20_000
-	deedSteps       = 5 * work.PerMicrosecond // to read the two rules of one schedule
+	ruleSteps       = 5 * work.PerMicrosecond // to read the two rules of one schedule
 )
 
 // FireChange is which fire times a change takes away and which it brings.
@@ -29,9 +29,9 @@ type FireChange struct {
 	Until                    time.Time // the counts are exact from now to here
 }
 
-// Forecast is what all schedules of the set launch, before and after.
+// Forecast counts the launches of all schedules of the set, before and after.
 type Forecast struct {
-	From, Until   time.Time // Until is nearer than 30 days where there are too many launches to count
+	From, Until   time.Time // Until is nearer than 30 days if there are too many launches to count
 	Before, After plan.Launches
 }
 
@@ -51,7 +51,7 @@ func (r *Registrar) forecast(ctx context.Context, results []changeResult, change
 		if d.action == "" {
 			continue
 		}
-		if !meter(deedSteps) {
+		if !meter(ruleSteps) {
 			break
 		}
 		before, after := d.timetables()
@@ -71,7 +71,7 @@ func (r *Registrar) forecast(ctx context.Context, results []changeResult, change
 	return out, budget.Err()
 }
 
-// after is the schedule as it will be; nil: there is none.
+// after is the schedule after the change; nil: deleted.
 func (d *changeResult) after() *schedule.Schedule {
 	switch d.action {
 	case ActionDelete:
@@ -89,8 +89,7 @@ func (d *changeResult) subject() *schedule.Schedule {
 	return d.result.Schedule
 }
 
-// timetables are those before and after; nil where there is no schedule, or one
-// that cannot be read.
+// timetables are those before and after; nil without a readable schedule.
 func (d *changeResult) timetables() (before, after *plan.Timetable) {
 	of := func(s *schedule.Schedule) *plan.Timetable {
 		if s == nil {
@@ -112,12 +111,11 @@ func (d *changeResult) timetables() (before, after *plan.Timetable) {
 type forecaster struct {
 	meter         plan.Meter
 	now, until    time.Time
-	steps, shown  int // what is left to spend
+	steps, shown  int // remaining budget
 	before, after []plan.Load
 }
 
-// load adds what a schedule launches. One that is paused until further notice
-// launches nothing.
+// load adds a schedule's launches. A schedule paused without an end has none.
 func (f *forecaster) load(to *[]plan.Load, tt *plan.Timetable, s *schedule.Schedule) {
 	if tt == nil || s.Pause.Active(f.now) && s.Pause.Until.IsZero() {
 		return

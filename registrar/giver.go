@@ -10,28 +10,27 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// giver checks the grants that one call creates: it collects what grant.MayGive
-// decides by.
-type giver struct {
+// grantChecker checks the grants that one call creates: it collects the facts for grant.MayGive.
+type grantChecker struct {
 	*Registrar
 	owner    string
 	accounts []string
 	owns     map[string]bool // by workflow_id
 	asked    credit          // of the gate
-	dryRun   bool            // a dry run does not ask the gate
+	dryRun   bool            // do not ask the gate
 }
 
-func (r *Registrar) giver(ctx context.Context) *giver {
+func (r *Registrar) grantChecker(ctx context.Context) *grantChecker {
 	id := auth.FromContext(ctx)
-	return &giver{Registrar: r, owner: id.Owner, accounts: id.Accounts, owns: make(map[string]bool), asked: credit{answers: make(map[CreditQuestion]CreditAnswer)}}
+	return &grantChecker{Registrar: r, owner: id.Owner, accounts: id.Accounts, owns: make(map[string]bool), asked: credit{answers: make(map[CreditQuestion]CreditAnswer)}}
 }
 
-// check refuses a grant that the caller may not create. One that exists with the
-// same terms passes: nothing is given again.
+// check refuses a grant that the caller may not create. One that exists with the same terms
+// passes: it gives nothing new.
 //
-// Its cost is bounded: the first refused grant ends the call, so the workflows
-// that are looked up are the caller's own and those of one grant.
-func (by *giver) check(ctx context.Context, g *schedule.Grant, prefix string) error {
+// The cost is bounded: the first refused grant ends the call, so only the caller's workflows and
+// those of one grant are looked up.
+func (by *grantChecker) check(ctx context.Context, g *schedule.Grant, prefix string) error {
 	if by.owner == "" {
 		return nil
 	}
@@ -57,7 +56,7 @@ func (by *giver) check(ctx context.Context, g *schedule.Grant, prefix string) er
 	if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 		return err
 	}
-	// The gate is asked only where its answer decides.
+	// Ask the gate only if its answer decides.
 	if known.Vouched = true; grant.MayGive(&known, g, prefix) != nil {
 		return refused
 	}
@@ -67,9 +66,9 @@ func (by *giver) check(ctx context.Context, g *schedule.Grant, prefix string) er
 	return refused
 }
 
-// vouched asks the credit gate whether the owner of a grant may use its account,
-// once for each workflow.
-func (by *giver) vouched(ctx context.Context, g *schedule.Grant) (bool, error) {
+// vouched asks the credit gate whether the owner of a grant may use its account, once for each
+// workflow.
+func (by *grantChecker) vouched(ctx context.Context, g *schedule.Grant) (bool, error) {
 	if by.credit == nil || by.dryRun {
 		return by.credit != nil, nil
 	}
@@ -88,9 +87,9 @@ func (by *giver) vouched(ctx context.Context, g *schedule.Grant) (bool, error) {
 	return !slices.ContainsFunc(questions, func(q CreditQuestion) bool { return !by.asked.answers[q].MayGrant }), nil
 }
 
-// mayGive checks the grants that come along with schedules.
+// mayGive checks the grants that are created with schedules.
 func (r *Registrar) mayGive(ctx context.Context, all *upserts) error {
-	by := r.giver(ctx)
+	by := r.grantChecker(ctx)
 	by.dryRun = all.dryRun
 	for _, w := range all.workflows { // this call stores them
 		if w.UserID == by.owner {

@@ -15,8 +15,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreateGrant stores a grant. The same request again answers with the grant as
-// it stands; a grant never changes but for its revocation.
+// CreateGrant stores a grant. A repeat returns the stored grant; only a revocation changes a
+// grant.
 func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.Grant, error) {
 	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
 		in.UserID = owner
@@ -49,7 +49,7 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 		return nil, schedule.Invalid("expires_at", g.ExpiresAt.Format(time.RFC3339), "is not in the future",
 			"it is "+g.CreatedAt.Format(time.RFC3339)+" now")
 	}
-	if err := r.giver(ctx).check(ctx, g, ""); err != nil {
+	if err := r.grantChecker(ctx).check(ctx, g, ""); err != nil {
 		return nil, err
 	}
 	if err := r.grants.CreateGrant(ctx, g); err != nil {
@@ -60,8 +60,8 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 	return r.grants.GetGrant(ctx, g.Ref())
 }
 
-// GetGrant answers one grant. A caller with an owner gets its own; of any other
-// caller ref may leave out the owner where only one has a grant of that id.
+// GetGrant returns one grant. A caller with an owner gets only that owner's; another caller may
+// leave out the owner if the id is unique.
 func (r *Registrar) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
 	f := schedule.GrantFilter{GrantID: ref.GrantID, UserID: ref.UserID, Limit: 2}
 	if !ownOnly(ctx, &f.UserID) {
@@ -74,8 +74,7 @@ func (r *Registrar) GetGrant(ctx context.Context, ref schedule.GrantRef) (*sched
 	return grant.Only(found, ref.GrantID, "user_id")
 }
 
-// ListGrants answers grants ordered by grant_id, then user_id; an owner sees its
-// own.
+// ListGrants lists grants by grant_id, then user_id; an owner sees only that owner's.
 func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil
@@ -84,9 +83,9 @@ func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]s
 	return r.grants.ListGrants(ctx, f)
 }
 
-// RevokeGrant ends a grant permanently: no run with it is sent later than a second
-// after the answer. Schedules that name it remain, and their runs are skipped.
-// Revoking again is not an error and keeps the first revocation.
+// RevokeGrant ends a grant permanently: no run with it is sent later than a second after the
+// answer. Schedules that name it remain, and their runs are skipped. A repeat keeps the first
+// revocation.
 func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.Grant, error) {
 	if err := checkNote(in.Note); err != nil {
 		return nil, err
@@ -106,13 +105,12 @@ func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.
 	return g, nil
 }
 
-// newGrant is the row of a grant that is to be; what is wrong with it is named
-// behind prefix.
+// newGrant makes the row of a new grant. prefix is put before the fields of its violations.
 func (r *Registrar) newGrant(c *schedule.Collect, prefix string, in GrantInput) *schedule.Grant {
 	checkID(c, prefix+"grant_id", in.GrantID)
 	checkID(c, prefix+"billing_account_id", in.BillingAccountID)
 	grant.Check(c, prefix, in.Scopes, in.AllowAllWorkflows)
-	expires := utc(in.ExpiresAt).Truncate(time.Microsecond) // as it is kept
+	expires := utc(in.ExpiresAt).Truncate(time.Microsecond) // the precision of the stores
 	if !expires.IsZero() && (expires.Before(schedule.MinTime) || !expires.Before(schedule.MaxTime)) {
 		c.Add(prefix+"expires_at", expires.Format(time.RFC3339), "is outside 1970 to 2099", "leave it out for a grant without an end")
 	}
@@ -129,8 +127,7 @@ func deriveGrantID(userID string, of ...string) string {
 	return "g-" + hex.EncodeToString(sum[:12])
 }
 
-// nameGrant lets the i-th definition name the grant that its input brings along,
-// and notes that grant.
+// nameGrant sets the grant of the i-th definition to the one in its input, and notes that grant.
 func (r *Registrar) nameGrant(all *upserts, i int) error {
 	in, d := &all.inputs[i], &all.definitions[i]
 	var c schedule.Collect
@@ -154,9 +151,8 @@ func (r *Registrar) nameGrant(all *upserts, i int) error {
 	return c.Err()
 }
 
-// checkGrant refuses a definition whose runs would all be skipped. One that is
-// in force already, and brings no grant along, is left as it is: a deploy of
-// many does not fail because of one whose grant has come to its end.
+// checkGrant refuses a definition with a grant that would skip all runs. An unchanged definition
+// without a new grant passes: one expired grant must not fail a deploy of many schedules.
 func (all *upserts) checkGrant(found schedule.ChangeInput, i int, d *schedule.Definition, now time.Time) error {
 	s, brings := found.Schedule, all.inputs[i].Grant != nil
 	if !brings && s != nil && s.Alive() && s.Equal(d) {

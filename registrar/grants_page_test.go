@@ -8,7 +8,7 @@ import (
 
 // The page's grants.
 
-// withNew is a grant that is there, else one of those that come along.
+// withNew is an existing grant, else one that the change creates.
 func (p *page) withNew(fresh []schedule.Grant, ref schedule.GrantRef) *schedule.Grant {
 	if g := p.grants[ref]; g != nil {
 		return g

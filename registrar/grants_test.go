@@ -58,7 +58,7 @@ func TestAGrantIsRefusedFieldByField(t *testing.T) {
 		{"without scopes", func(in *registrar.GrantInput) { in.Scopes = nil }, "scopes"},
 		{"a scope of another kind", func(in *registrar.GrantInput) { in.Scopes = []string{"graph:execute:a", "graph:read:b"} }, "scopes[1]"},
 		{"every workflow without consent", func(in *registrar.GrantInput) { in.Scopes = []string{"graph:execute:*"} }, "scopes"},
-		{"consent to what is not asked for", func(in *registrar.GrantInput) { in.AllowAllWorkflows = true }, "allow_all_workflows"},
+		{"consent without the scope", func(in *registrar.GrantInput) { in.AllowAllWorkflows = true }, "allow_all_workflows"},
 		{"an end that has come", func(in *registrar.GrantInput) { in.ExpiresAt = noon }, "expires_at"},
 		{"an end that nobody lives to see", func(in *registrar.GrantInput) { in.ExpiresAt = schedule.MaxTime }, "expires_at"},
 	} {
@@ -80,7 +80,7 @@ func TestTheSameGrantRequestFindsTheSameGrant(t *testing.T) {
 	byRequest := func(in *registrar.GrantInput) { in.RequestID = "r1" }
 	ending := func(in *registrar.GrantInput) { in.ExpiresAt = noon.Add(time.Hour) }
 	first := r.grant("", byRequest, ending)
-	r.after(2 * time.Hour) // its end has come meanwhile
+	r.after(2 * time.Hour) // the grant expires
 	if again := r.grant("", byRequest, ending); again.GrantID != first.GrantID || !again.CreatedAt.Equal(first.CreatedAt) {
 		t.Errorf("the same request made another grant: %+v, then %+v", first, again)
 	}
@@ -129,7 +129,7 @@ func TestAScheduleNamesOnlyAGrantThatLetsItRun(t *testing.T) {
 		after func(*rig)
 		says  string // "" = it is taken
 	}{
-		{name: "its own, for its workflow"},
+		{name: "the owner's, for its workflow"},
 		{name: "for more than its workflow", grant: func(in *registrar.GrantInput) { in.Scopes, in.AllowAllWorkflows = []string{"graph:execute:*"}, true }},
 		{name: "another owner's", grant: func(in *registrar.GrantInput) { in.UserID = "v" }, says: "grant_denied"},
 		{name: "for another workflow", grant: func(in *registrar.GrantInput) { in.Scopes = []string{"graph:execute:x"} }, says: "does not allow workflow"},
@@ -165,7 +165,7 @@ func TestAScheduleNamesOnlyAGrantThatLetsItRun(t *testing.T) {
 	}
 }
 
-func TestAScheduleWhoseGrantHasEndedStaysAsItIsAndTakesNoEdit(t *testing.T) {
+func TestAScheduleWithAnEndedGrantIsKeptAndRefusesEdits(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.grant("g")
 	r.grant("g2")
@@ -230,7 +230,7 @@ func TestAGrantThatComesWithItsScheduleIsRefusedWithIt(t *testing.T) {
 		}, "cron_expr grant.billing_account_id"},
 		{"the grant is for another workflow", []func(*registrar.UpsertInput){bring(func(in *registrar.GrantInput) { in.Scopes = []string{"graph:execute:x"} })}, "grant"},
 		{"the grant's end has come", []func(*registrar.UpsertInput){bring(func(in *registrar.GrantInput) { in.ExpiresAt = noon })}, "grant"},
-		{"another grant is named beside it", []func(*registrar.UpsertInput){bring(), named("other")}, "execution_grant_id"},
+		{"another grant is named too", []func(*registrar.UpsertInput){bring(), named("other")}, "execution_grant_id"},
 		{"the schedule would never fire again", []func(*registrar.UpsertInput){bring(), func(in *registrar.UpsertInput) {
 			in.Definition.CronExpr, in.Definition.OnceAt = "", noon.Add(-time.Hour)
 		}}, "once_at"},

@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// UpsertInput is a definition as a user sends it. Zero fields are unset and
-// take the default; numbers for which zero says something else are pointers.
+// UpsertInput is a definition as a user sends it. Unset fields take defaults; numbers with a
+// meaningful zero are pointers.
 type UpsertInput struct {
 	Definition      schedule.Definition
 	JitterMS        *uint32
@@ -16,7 +16,7 @@ type UpsertInput struct {
 	CatchupWindowMS *uint32
 	RunTimeoutMS    *uint32
 	Priority        *int32
-	Paused          *bool // nil keeps what an operator decided
+	Paused          *bool // nil keeps the stored state
 	// Grant, if set, is created with the schedule or not at all, and is the one
 	// that it names. Its owner is the schedule's.
 	Grant *GrantInput
@@ -31,7 +31,7 @@ type UpsertInput struct {
 	Actor      string
 }
 
-// UpsertResult is what an upsert did.
+// UpsertResult is the result of an upsert.
 type UpsertResult struct {
 	Schedule  *schedule.Schedule
 	NextRunAt time.Time // next slot after now; zero when paused or exhausted
@@ -41,7 +41,7 @@ type UpsertResult struct {
 	Warning string
 }
 
-// View is a schedule as it is shown, with what follows from it at this moment.
+// View is a schedule with the values derived from it now.
 type View struct {
 	Schedule  *schedule.Schedule
 	NextRunAt time.Time // next slot after now; zero when paused or exhausted
@@ -54,7 +54,7 @@ type Fire struct {
 	RunAt  time.Time
 	FireAt time.Time // RunAt with its jitter
 	Local  string    // RunAt in the schedule's zone, with its offset
-	Note   string    // what daylight saving does to it; mostly empty
+	Note   string    // effect of daylight saving; usually empty
 }
 
 // GetResult is a schedule with its next fires.
@@ -69,20 +69,20 @@ type GrantInput struct {
 	UserID            string
 	BillingAccountID  string
 	Scopes            []string
-	AllowAllWorkflows bool      // the scope graph:execute:* needs it said twice
+	AllowAllWorkflows bool      // required by the scope graph:execute:*
 	ExpiresAt         time.Time // zero: no end
 	RequestID         string
 	Actor             string
 }
 
-// RevokeInput asks for the end of a grant.
+// RevokeInput revokes a grant.
 type RevokeInput struct {
 	Grant schedule.GrantRef // see GetGrant
 	Note  string
 	Actor string
 }
 
-// PauseInput asks for a pause.
+// PauseInput pauses a schedule.
 type PauseInput struct {
 	ScheduleID string
 	Note       string
@@ -98,7 +98,7 @@ type ResumeInput struct {
 	Actor      string
 }
 
-// TriggerInput asks for one run by hand.
+// TriggerInput requests one manual run.
 type TriggerInput struct {
 	ScheduleID    string
 	RequestID     string                 // empty: generated
@@ -107,9 +107,8 @@ type TriggerInput struct {
 	Actor         string
 }
 
-// PreviewInput asks for fires: of the rule in Spec, which need not be saved
-// and may lack owner and workflow (its jitter is drawn from ScheduleID); of
-// the saved schedule ScheduleID where Spec is nil.
+// PreviewInput requests fires: of the rule in Spec, which may be unsaved and lack owner and
+// workflow (its jitter depends on ScheduleID), or of the saved schedule ScheduleID if Spec is nil.
 type PreviewInput struct {
 	ScheduleID string
 	Spec       *UpsertInput
@@ -118,9 +117,9 @@ type PreviewInput struct {
 	Count      int
 }
 
-// DeployInput is a workflow version with the schedules that its DAG asks for,
-// stored all or nothing. Ids, owner and managed_by of Triggers are filled in;
-// violations of the i-th are named Fields[i] + field.
+// DeployInput is a workflow version with the schedules of its DAG, stored all or nothing. Ids,
+// owner and managed_by of Triggers are filled in; violations of the i-th are named Fields[i] +
+// field.
 type DeployInput struct {
 	WorkflowID string
 	Version    int32
@@ -128,19 +127,19 @@ type DeployInput struct {
 	DAG        json.RawMessage
 	Triggers   []UpsertInput
 	Fields     []string // e.g. "dag.triggers[2].", one for each of Triggers
-	Adopt      bool     // also what another deployment or a set manages
-	RequestID  string   // empty: a repeat is a deploy of its own
+	Adopt      bool     // also schedules of another deployment or a set
+	RequestID  string   // empty: a repeat is a new deploy
 	Actor      string
 }
 
-// ReportInput is what an executor says of a run.
+// ReportInput is an executor's report on a run.
 type ReportInput struct {
 	Key          schedule.Key
 	Status       schedule.Status // STARTED, SUCCESS or FAILED
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
-	Output       string // what the run wrote so far, or its end
+	Output       string // output so far, or its end
 	ExitCode     *int32
 	LogURL       string
 	Token        string // as sent; empty: none
@@ -148,14 +147,14 @@ type ReportInput struct {
 	outputCut    int    // bytes that were cut from the front of Output
 }
 
-// CancelInput asks for the end of a run.
+// CancelInput cancels a run.
 type CancelInput struct {
 	Key   schedule.Key
 	Note  string
 	Actor string
 }
 
-// RetryInput asks for a new attempt of an ended run.
+// RetryInput requests a new attempt of an ended run.
 type RetryInput struct {
 	Key           schedule.Key
 	RequestID     string                 // empty: generated

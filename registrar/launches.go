@@ -14,8 +14,8 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// What a forecast may cost. Half of what is left once the schedules are read is
-// for their launches; the rest is for naming the peaks and flattening them.
+// Limits of a forecast. Half of the budget left after reading the schedules is for their launches;
+// the rest is for naming and flattening the peaks.
 const (
 	launchesSpan    = 24 * time.Hour
 	maxLaunchesSpan = 7 * 24 * time.Hour
@@ -28,7 +28,7 @@ const (
 	peakApart       = 5                       // minutes
 )
 
-// LaunchesInput asks for a forecast of the schedules of Filter.
+// LaunchesInput requests a forecast of the schedules of Filter.
 type LaunchesInput struct {
 	Filter       schedule.ScheduleFilter
 	From, Until  time.Time // zero: now, and a day after From
@@ -36,9 +36,9 @@ type LaunchesInput struct {
 	Contributors int       // of each
 }
 
-// LaunchesForecast is what schedules will launch, minute by minute.
+// LaunchesForecast counts launches per minute.
 type LaunchesForecast struct {
-	From, Until                   time.Time // Until may be nearer than was asked for: where all launches until then are too much work
+	From, Until                   time.Time // Until may be nearer than requested, to bound the work
 	Minutes                       *plan.Minutes
 	Launches                      int
 	Peaks                         []LaunchesPeak
@@ -61,7 +61,7 @@ type Contributor struct {
 	Launches int
 }
 
-// ForecastLaunches counts what the schedules that the caller sees will launch.
+// ForecastLaunches counts the launches of the schedules that the caller may see.
 func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*LaunchesForecast, error) {
 	now := r.now()
 	out := &LaunchesForecast{From: in.From, Until: in.Until}
@@ -93,8 +93,8 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 	}
 	burst := out.name(groups, in, meter)
 	if budget.Err() == nil && len(burst) > 0 {
-		// What was spent on reading and counting many schedules is taken off again, so
-		// that the call takes less time than its budget allows.
+		// The steps already spent are subtracted again, so that the call stays below the time of
+		// its budget.
 		most := min(flattenBudget, max(0, budget.Left()-budget.Spent())/flattenSteps)
 		out.Flattenings = plan.Flatten(out.Minutes, affordable(burst, out.From, out.Until, most), out.From, out.Until)
 	}
@@ -115,8 +115,7 @@ func checkSpan(from, until time.Time) error {
 	return nil
 }
 
-// members reads the schedules that launch, page by page, and keeps of each what
-// a forecast needs.
+// members reads the schedules that launch, page by page, and keeps what a forecast needs.
 func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast, meter plan.Meter) (members []plan.Member, err error) {
 	f.Now, f.Limit, f.Lean = now, launchesPage, true
 	for {
@@ -189,8 +188,7 @@ func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter pla
 	return burst
 }
 
-// contributes keeps a contributor while it is among the most that are named: the
-// busiest first, then by id.
+// contributes keeps a contributor if it is among the most busiest, then by id.
 func (p *LaunchesPeak) contributes(c Contributor, most int) {
 	at, _ := slices.BinarySearchFunc(p.Contributors, c, func(a, b Contributor) int {
 		return cmp.Or(cmp.Compare(b.Launches, a.Launches), cmp.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID))

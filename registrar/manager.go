@@ -44,8 +44,8 @@ func ownedBy(s *schedule.Schedule, d *schedule.Definition) bool {
 	return s != nil && s.Alive() && s.UserID == d.UserID
 }
 
-// managerWarning says when the manager of a schedule will overwrite what an
-// upsert by hand changed. A pause is not overwritten: deploys leave it alone.
+// managerWarning says when the manager of a schedule will overwrite a manual upsert. Deploys do
+// not overwrite a pause.
 func managerWarning(before, after *schedule.Schedule) string {
 	if before == nil || after.ManagedBy == "" || after.ManagedBy != before.ManagedBy || before.Equal(&after.Definition) {
 		return ""

@@ -16,7 +16,7 @@ func TestUpsertOfAManagedSchedule(t *testing.T) {
 		byOther  = "schedule s is managed by compiler; its next deploy may overwrite this change"
 	)
 	paused := true
-	anew := func(in *registrar.UpsertInput) { in.Definition.Version = 2 }
+	edited := func(in *registrar.UpsertInput) { in.Definition.Version = 2 }
 	for _, tt := range []struct {
 		name    string
 		manager string
@@ -27,20 +27,20 @@ func TestUpsertOfAManagedSchedule(t *testing.T) {
 		warning string
 		refused string
 	}{
-		{name: "a change of a set's schedule keeps the manager and warns", manager: "set:prod", change: anew, want: "set:prod", warning: bySet},
-		{name: "a change of a deployed schedule keeps the manager and warns", manager: "workflow:w", change: anew, want: "workflow:w", warning: byDeploy},
-		{name: "a change of a program's schedule keeps the manager and warns", manager: "compiler", change: anew, want: "compiler", warning: byOther},
-		{name: "a change that names the same manager warns too", manager: "set:prod", change: anew, named: "set:prod", want: "set:prod", warning: bySet},
+		{name: "a change of a set's schedule keeps the manager and warns", manager: "set:prod", change: edited, want: "set:prod", warning: bySet},
+		{name: "a change of a deployed schedule keeps the manager and warns", manager: "workflow:w", change: edited, want: "workflow:w", warning: byDeploy},
+		{name: "a change of a program's schedule keeps the manager and warns", manager: "compiler", change: edited, want: "compiler", warning: byOther},
+		{name: "a change that names the same manager warns too", manager: "set:prod", change: edited, named: "set:prod", want: "set:prod", warning: bySet},
 		{name: "the same definition again is no change and no warning", manager: "set:prod", want: "set:prod"},
 		{name: "a pause survives an apply, so nothing warns", manager: "set:prod", change: func(in *registrar.UpsertInput) { in.Paused = &paused }, want: "set:prod"},
-		{name: "a schedule without a manager stays without", change: anew},
-		{name: "a schedule without a manager may get one", change: anew, named: "set:prod", want: "set:prod"},
+		{name: "a schedule without a manager stays without", change: edited},
+		{name: "a schedule without a manager may get one", change: edited, named: "set:prod", want: "set:prod"},
 		{
-			name: "another manager is refused", manager: "set:prod", change: anew, named: "set:test", want: "set:prod",
+			name: "another manager is refused", manager: "set:prod", change: edited, named: "set:test", want: "set:prod",
 			refused: "set:test cannot take over s (managed by set:prod); leave managed_by out to keep the manager, or set adopt (--adopt) to take over",
 		},
-		{name: "adopt takes over for another manager", manager: "set:prod", change: anew, named: "set:test", adopt: true, want: "set:test"},
-		{name: "adopt without a manager frees the schedule", manager: "set:prod", change: anew, adopt: true},
+		{name: "adopt takes over for another manager", manager: "set:prod", change: edited, named: "set:test", adopt: true, want: "set:test"},
+		{name: "adopt without a manager frees the schedule", manager: "set:prod", change: edited, adopt: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, registrar.Config{})
@@ -56,7 +56,7 @@ func TestUpsertOfAManagedSchedule(t *testing.T) {
 			if got := result.Warning; got != tt.warning {
 				t.Errorf("warns %q, want %q", got, tt.warning)
 			}
-			if got := r.stand(); got.ManagedBy != tt.want || tt.refused != "" && got.Revision != 1 {
+			if got := r.stored(); got.ManagedBy != tt.want || tt.refused != "" && got.Revision != 1 {
 				t.Errorf("stored: managed_by %q, revision %d, want managed_by %q", got.ManagedBy, got.Revision, tt.want)
 			}
 		})
@@ -69,12 +69,12 @@ func TestUpsertOfADeletedScheduleHasNoManager(t *testing.T) {
 	if err := r.Delete(r.Context(), "s", "me"); err != nil {
 		t.Fatal(err)
 	}
-	if result := r.upsert(hourly()); r.stand().ManagedBy != "" || result.Warning != "" {
-		t.Errorf("a new schedule under an old id: managed_by %q, warning %q", r.stand().ManagedBy, result.Warning)
+	if result := r.upsert(hourly()); r.stored().ManagedBy != "" || result.Warning != "" {
+		t.Errorf("a new schedule under an old id: managed_by %q, warning %q", r.stored().ManagedBy, result.Warning)
 	}
 }
 
-func TestAnotherOwnersManagerIsNotTold(t *testing.T) {
+func TestAnotherOwnersManagerIsNotShown(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.upsert(hourly(func(in *registrar.UpsertInput) { in.Definition.ManagedBy = "set:secret" }))
 	_, err := r.Upsert(r.Context(), hourly(func(in *registrar.UpsertInput) {

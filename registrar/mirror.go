@@ -11,25 +11,23 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// mirrorTimeout bounds what one call does in the mirror.
+// mirrorTimeout bounds the work of one call in the mirror.
 const mirrorTimeout = 10 * time.Second
 
 // mirroredAtOnce is how many versions are on their way at once: an apply may
 // bring 500, and one after the other they would outlast any timeout.
 const mirroredAtOnce = 16
 
-// The database comes first and the mirror after it: what a refused deploy would
-// have left in the mirror could never be taken back. If the process dies in
-// between, launchers find the version in the database, and the same call
-// completes the mirror.
+// The database is written first: a version of a refused deploy could not be removed from the
+// mirror. If the process dies in between, launchers find the version in the database, and the same
+// call completes the mirror.
 
-// checkMirror refuses, before anything is written, versions of which the mirror
-// holds another DAG.
+// checkMirror refuses versions that the mirror holds with another DAG, before anything is written.
 func (r *Registrar) checkMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
 	return r.eachMirrored(ctx, versions, "nothing changed; send the request again", WorkflowMirror.CheckDAG)
 }
 
-// copyToMirror writes what the database now has.
+// copyToMirror writes the stored versions to the mirror.
 func (r *Registrar) copyToMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
 	return r.eachMirrored(ctx, versions, "stored in the database, but not yet in the bucket; send the same request again", WorkflowMirror.PutDAG)
 }
@@ -39,7 +37,7 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 		return nil
 	}
 	within := mirrorTimeout
-	if deadline, there := ctx.Deadline(); there { // whoever waits is told, rather than left without an answer
+	if deadline, there := ctx.Deadline(); there { // leave time to answer the caller
 		within = min(within, time.Until(deadline)*3/4)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// mirror notes what is asked of it, and answers as told.
+// mirror records its calls and answers as configured.
 type mirror struct {
 	mu         sync.Mutex
 	takes      time.Duration // a call of it
@@ -127,9 +127,8 @@ func TestASetOfManyWorkflowsReachesASlowMirrorInTime(t *testing.T) {
 	})
 }
 
-// What hangs must not take all the time that the caller has: it would be left
-// without an answer, and could not know that nothing was written.
-func TestAMirrorThatHangsIsSaidBeforeTheCallerGivesUp(t *testing.T) {
+// A slow mirror must leave the caller time to learn that nothing was written.
+func TestASlowMirrorIsReportedBeforeTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMirrored(t, &mirror{takes: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -14,16 +14,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// schedule_id is one namespace for all owners: it is the primary key, and the
-// keys of runs are hashes of it. So that no owner blocks a name for another, a
-// schedule whose id its owner cannot have is stored as PREFIX:ID, and that owner
-// goes on using the short id. Callers without an owner use the stored ids only.
+// schedule_id is one namespace for all owners: it is the primary key, and keys of runs are hashes
+// of it. So that no owner blocks a name for another, a schedule with an id that is taken is stored
+// as PREFIX:ID, and its owner continues to use the short id. Callers without an owner use the
+// stored ids only.
 
-// prefix is what stands before the colon in an owner's long names. No prefix
-// belongs to two owners, and none begins another. An owner id that can stand in a
-// schedule_id and has no colon is its own prefix. Another one is escaped: a
-// colon, then each byte other than A–Z a–z 0–9 . - as _ and two hex digits. If
-// that is too long, two underscores and a hash take its place.
+// prefix is the part before the colon in an owner's long names. It is unique, and none starts with
+// another. An owner id that is valid in a schedule_id and has no colon is its own prefix. Others
+// are escaped: a colon, then each byte other than A–Z a–z 0–9 . - as _ and two hex digits. If that
+// is too long, it is two underscores and a hash.
 func prefix(owner string) string {
 	if schedule.ValidID(owner) && !strings.Contains(owner, ":") {
 		return owner
@@ -45,13 +44,12 @@ func prefix(owner string) string {
 	return b.String()
 }
 
-// longName is what is stored where an owner cannot have id itself.
+// longName is the stored id if the owner cannot have the short one.
 func longName(owner, id string) string { return prefix(owner) + ":" + id }
 
-// namesOf are the ids under which an owner's schedule can be stored that the
-// owner calls id, in the order in which they are looked for: the short name, the
-// long one, and the long one of an owner with a colon before such owners had a
-// prefix of their own. Names that are no valid id are left out.
+// namesOf are the possible stored ids of an owner's schedule id, in lookup order: the short name,
+// the long one, and the long one that owners with a colon had in older versions. Invalid ids are
+// left out.
 func namesOf(owner, id string) []string {
 	names := []string{id}
 	if long := longName(owner, id); schedule.ValidID(long) {
@@ -80,10 +78,9 @@ func ownName(owner string, rows []*schedule.Schedule) string {
 	return found
 }
 
-// newName is the id under which an owner's upsert of id is stored. A schedule
-// keeps the name it has, so that it does not move when the short one becomes
-// free. An id with a colon may be the long name of another owner's schedule, now
-// or later: only an owner's own prefix is stored as it is.
+// newName is the id under which an owner's upsert of id is stored. A schedule keeps its name when
+// the short one becomes free. An id with a colon may be another owner's long name, now or later,
+// so only the owner's prefix is stored as it is.
 func newName(owner, id string, rows []*schedule.Schedule) string {
 	if known := ownName(owner, rows); known != "" {
 		return known
@@ -95,8 +92,7 @@ func newName(owner, id string, rows []*schedule.Schedule) string {
 	return longName(owner, id)
 }
 
-// ScheduleID is the stored id of the schedule that the caller means by id. An id
-// that the caller has no schedule of comes back as it is.
+// ScheduleID is the stored id of the caller's schedule id. An unknown id is returned unchanged.
 func (r *Registrar) ScheduleID(ctx context.Context, id string) (string, error) {
 	return r.schedules.storedID(ctx, id)
 }
@@ -115,9 +111,8 @@ func (s scopedSchedules) storedID(ctx context.Context, id string) (string, error
 	return found.ScheduleID, nil
 }
 
-// newNames are the ids under which upserts of these ids are stored, in order.
-// What others create meanwhile is found by the transaction. at is the index of
-// the id that a *schedule.InvalidError refuses.
+// newNames are the ids under which upserts of these ids are stored, in order. The transaction
+// finds concurrent creations. at is the index of the id that a *schedule.InvalidError refuses.
 func (r *Registrar) newNames(ctx context.Context, ids []string) (names []string, at int, err error) {
 	owner := auth.FromContext(ctx).Owner
 	if owner == "" || len(ids) == 0 {

@@ -69,7 +69,7 @@ func TestUnderWhichIDAnOwnersScheduleIsStored(t *testing.T) {
 		{"a name from before colons were escaped is kept", []step{
 			{owner: "", as: "a:b", id: "a:b:n", want: "a:b:n"}, {owner: "a:b", id: "n", want: "a:b:n"},
 		}},
-		{"an owner too long to stand in front of an id is hashed", []step{
+		{"an owner too long to be a prefix is hashed", []step{
 			{owner: "ada", id: "n", want: "n"}, {owner: strings.Repeat("ä", 128), id: "n", want: ":__290d9d82ff45cbf7e89de26126b1c6e9:n"},
 		}},
 		{"the longest id that fits", []step{{owner: "ada", id: long, want: long}, {owner: "bob", id: long, want: "bob:" + long}}},

@@ -8,9 +8,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// An owner sees and changes only its own rows; others do not exist for it. The
-// stores below enforce that by the identity of the call. Only calls that create
-// schedules use the unscoped store, because ids are shared by owners: see names.go.
+// An owner sees and changes only its own rows; for it, others do not exist. The stores below
+// enforce that by the identity of the call. Only calls that create schedules use the unscoped
+// store, because owners share the namespace of ids: see names.go.
 
 // scopedSchedules limits a caller with an owner to that owner's schedules.
 type scopedSchedules struct{ ScheduleStore }
@@ -196,9 +196,9 @@ func noRun(key schedule.Key) error {
 	return schedule.Explain(schedule.ErrNotFound, "there is no run %s", key)
 }
 
-// own makes a set of upserts the caller's own: what names no owner is its, what
-// names another is refused.
-func (all *upserts) own(ctx context.Context) error {
+// scopeToCaller sets the owner of a set of upserts to the caller where it is empty, and refuses
+// another owner.
+func (all *upserts) scopeToCaller(ctx context.Context) error {
 	id := auth.FromContext(ctx)
 	if all.gives = id.Owner == ""; all.gives {
 		return nil

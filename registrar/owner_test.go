@@ -41,8 +41,8 @@ func newShared(l sharedStore) *shared {
 	s.Registrar = registrar.New(registrar.Options{
 		Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,
 	})
-	// Some workflows are everybody's, one is given to bob alone, and what the owners
-	// store may have the same names.
+	// Some workflows are stored for all owners, one is given to bob only, and owners may store
+	// workflows with the same names.
 	ctx := auth.NewContext(context.Background(), auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}})
 	for _, id := range []string{"w-both", "w-bob", "w-ada"} {
 		if _, err := s.PutWorkflow(ctx, registrar.WorkflowInput{WorkflowID: id, Version: 2, DAG: json.RawMessage(`{"nodes":["all"]}`)}); err != nil {
@@ -62,7 +62,7 @@ func inMemory() *shared { return newShared(memory.New(memory.Options{})) }
 // move is one call of one owner. Both use the same few ids.
 type move struct {
 	owner, call      string
-	target           string // whose schedule or run, "a1" and so on
+	target           string // the schedule or run, such as "a1"
 	workflow, userID string
 	n                int
 }
@@ -96,11 +96,10 @@ func (s *shared) play(m move) string {
 	return unnamed(string(text), m.owner)
 }
 
-// hashed is what a schedule's stored id goes into: keys of runs, ids of grants.
+// hashed matches hashes of stored ids: keys of runs, ids of grants.
 var hashed = regexp.MustCompile(`[0-9a-f]{24,64}|\[[0-9]+(,[0-9]+){31}\]`)
 
-// unnamed takes out of an answer that an id is stored behind its owner's name,
-// and what follows from that.
+// unnamed removes owner prefixes of stored ids, and what depends on them, from an answer.
 func unnamed(text, owner string) string {
 	return hashed.ReplaceAllString(strings.ReplaceAll(text, owner+":", ""), "#")
 }
@@ -242,16 +241,13 @@ func tellsNothing(t rapid.TB, moves []move, both, alone *shared) {
 	}
 }
 
-// What one owner is answered does not depend on what the other does, nor on
-// whether there is another.
 func TestAnOwnerCannotTellWhetherThereIsAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tellsNothing(t, drawMoves.Draw(t, "moves"), inMemory(), inMemory())
 	})
 }
 
-// The same where SQL keeps the owners apart.
-func TestNoStoreTellsOfAnotherOwner(t *testing.T) {
+func TestNoStoreRevealsAnotherOwner(t *testing.T) {
 	for kind := range stores {
 		for seed := range 20 {
 			t.Run(fmt.Sprint(kind, " ", seed), func(t *testing.T) {

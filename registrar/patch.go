@@ -7,21 +7,19 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// patchTries bounds how often a patch without a revision is made again because
-// somebody else changed the schedule between its read and its write.
+// patchTries bounds the retries of a patch without a revision after concurrent changes of the
+// schedule.
 const patchTries = 5
 
 // PatchInput changes a schedule that exists.
 type PatchInput struct {
 	ScheduleID string
 	IfRevision int64 // refuse with schedule.ErrStale if the schedule has another; 0: any
-	// Edit makes the whole upsert of the schedule as it is. It may be called more
-	// than once.
+	// Edit makes the whole upsert from the current schedule. It may be called again.
 	Edit func(current *schedule.Schedule) (UpsertInput, error)
 }
 
-// Patch is an Upsert of what Edit makes of the schedule as it is. Nothing that
-// another caller changed meanwhile is overwritten.
+// Patch is an Upsert of Edit's result. It never overwrites a concurrent change.
 func (r *Registrar) Patch(ctx context.Context, p PatchInput) (UpsertResult, error) {
 	for tries := 1; ; tries++ {
 		current, err := r.living(ctx, p.ScheduleID)

@@ -8,14 +8,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Pause stops a schedule: planned slots that lie ahead are dropped, due ones
-// end SKIPPED(paused), and what was due but unplanned is recorded. Nothing of
-// it is sent later than one second after the answer.
+// Pause pauses a schedule: future planned slots are dropped, due ones end SKIPPED(paused), and due
+// unplanned slots are recorded. None of them is sent later than one second after the answer.
 func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
 	if err := checkNote(in.Note); err != nil {
 		return View{}, err
 	}
-	in.Until = utc(in.Until).Truncate(time.Microsecond) // as it is kept
+	in.Until = utc(in.Until).Truncate(time.Microsecond) // the precision of the stores
 	return r.changeOne(ctx, in.ScheduleID, func(current *schedule.Schedule, now time.Time) (*schedule.Change, error) {
 		if !in.Until.IsZero() && !in.Until.After(now) {
 			return nil, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
@@ -31,8 +30,8 @@ func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
 	})
 }
 
-// Resume lets a paused schedule go on from now: slots that fell while it was
-// paused are not missed. A schedule that is not paused stays as it is.
+// Resume ends a pause: slots during the pause are not missed. A schedule that is not paused stays
+// unchanged.
 func (r *Registrar) Resume(ctx context.Context, in ResumeInput) (View, error) {
 	if err := checkNote(in.Note); err != nil {
 		return View{}, err
@@ -75,7 +74,7 @@ func remove(current *schedule.Schedule, actor string, now time.Time) schedule.Ch
 	return c.change
 }
 
-// changeOne changes one living schedule and shows it as it then stands.
+// changeOne changes one living schedule and returns the result.
 func (r *Registrar) changeOne(ctx context.Context, scheduleID string, decide func(*schedule.Schedule, time.Time) (*schedule.Change, error)) (View, error) {
 	var after *schedule.Schedule
 	err := r.schedules.ChangeSchedules(ctx, schedule.ChangeRequest{ScheduleIDs: []string{scheduleID}},

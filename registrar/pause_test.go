@@ -44,7 +44,7 @@ func TestAPauseSurvivesEveryDeploy(t *testing.T) {
 				tc.change(&in)
 			}
 			result := r.upsert(in)
-			s := r.stand()
+			s := r.stored()
 			if s.Pause.Paused != tc.want || result.Changed != tc.writes {
 				r.Errorf("paused %t, written %t; want %t, %t", s.Pause.Paused, result.Changed, tc.want, tc.writes)
 			}
@@ -58,7 +58,7 @@ func TestAPauseSurvivesEveryDeploy(t *testing.T) {
 	}
 }
 
-func TestAResumeGoesOnFromNow(t *testing.T) {
+func TestAResumeContinuesFromNow(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.upsert(hourly())
 	r.pause(time.Time{})
@@ -68,7 +68,7 @@ func TestAResumeGoesOnFromNow(t *testing.T) {
 		r.Errorf("%+v, %v; want it to go on at 15:00", v, err)
 	}
 	r.events("resumed")
-	if s := r.stand(); !s.PlanAt.Equal(noon.Add(170*time.Minute)) || s.Backlog.Open() {
+	if s := r.stored(); !s.PlanAt.Equal(noon.Add(170*time.Minute)) || s.Backlog.Open() {
 		r.Errorf("plan_at %s, backlog %+v", s.PlanAt, s.Backlog)
 	}
 	if _, err := r.Resume(r.Context(), registrar.ResumeInput{ScheduleID: "s"}); err != nil {
@@ -84,27 +84,27 @@ func TestAPauseWithAnEndIsLookedAtThen(t *testing.T) {
 	if v := r.pause(until); !v.Paused || !v.NextRunAt.IsZero() {
 		r.Errorf("%+v, want it paused", v)
 	}
-	if s := r.stand(); !s.PlanAt.Equal(until) {
+	if s := r.stored(); !s.PlanAt.Equal(until) {
 		r.Errorf("the planner looks at %s, want %s", s.PlanAt, until)
 	}
-	r.pause(until.Add(300 * time.Nanosecond)) // the stores keep microseconds
+	r.pause(until.Add(300 * time.Nanosecond)) // the stores have microsecond precision
 	r.wroteNothing()
 }
 
-func TestAPauseWhoseEndHasComeIsEndedByTheNextChangeAsThePlannerWould(t *testing.T) {
+func TestAChangeEndsAnExpiredPauseAsThePlannerWould(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.upsert(hourly())
 	r.pause(noon.Add(90 * time.Minute)) // 13:30
 	r.after(3*time.Hour + time.Minute)  // 14:00 and 15:00 have fallen due since
 	r.upsert(hourly(yearly))
-	s := r.stand()
+	s := r.stored()
 	if s.Pause.Paused || !s.Backlog.From.Equal(noon.Add(2*time.Hour)) {
 		r.Errorf("pause %+v, backlog %+v; want it over, and what is due since", s.Pause, s.Backlog)
 	}
 	r.events("pause_ended", "backlog_opened() 14:00:00-15:01:00 n=0 r1", "changed")
 }
 
-func TestWhatCannotBePaused(t *testing.T) {
+func TestAnInvalidPauseIsRefused(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	for name, in := range map[string]registrar.PauseInput{
 		"an unknown schedule": {ScheduleID: "none"},

@@ -8,8 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// checkQuotas is for a dry run what the store does before it commits: an owner
-// who gets a new schedule may not have too many afterwards.
+// checkQuotas repeats the store's quota check for a dry run.
 func (r *Registrar) checkQuotas(ctx context.Context, results []changeResult) error {
 	grows, creates := make(map[string]int), make(map[string]bool)
 	for i := range results {

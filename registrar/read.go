@@ -34,8 +34,8 @@ func view(s *schedule.Schedule, now time.Time) View {
 	return View{Schedule: s, NextRunAt: nextRunAt(s, now), Paused: s.Pause.Active(now)}
 }
 
-// from is where a schedule's own preview begins: now, also if it is paused
-// without an end (as if it were resumed), or the end of its pause.
+// from is where a schedule's preview begins: the end of its pause, or now, also for a pause
+// without an end (as if it were resumed).
 func from(s *schedule.Schedule, now time.Time) time.Time {
 	if !s.Pause.Active(now) || s.Pause.Until.IsZero() {
 		return now
@@ -69,8 +69,8 @@ func (r *Registrar) List(ctx context.Context, f schedule.ScheduleFilter) ([]View
 	return out, r.addRecent(ctx, out)
 }
 
-// Events answers a schedule's log, newest first, also after its deletion, and
-// also where its row cannot be read: the log then says so.
+// Events lists a schedule's log, newest first, also after its deletion or if its row cannot be
+// read.
 func (r *Registrar) Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
 	if _, err := r.schedules.GetSchedule(ctx, scheduleID); errors.Is(err, schedule.ErrNotFound) {
 		return nil, err
@@ -145,8 +145,7 @@ func (r *Registrar) previewed(ctx context.Context, in PreviewInput, now time.Tim
 	return s, nil
 }
 
-// What a preview spends for each fire, and how many of them between two looks at
-// the context.
+// Cost of a fire in a preview, and how many fires between two checks of the context.
 const (
 	fireSteps   = 20 * work.PerMicrosecond
 	firesAtOnce = 100
@@ -221,8 +220,8 @@ func (r *Registrar) FirstSent(ctx context.Context, run *schedule.Run) (time.Time
 	return at, nil
 }
 
-// RunLog answers a part of what a run wrote, and the run as it was just before:
-// where that had ended, nothing is added behind the parts.
+// RunLog returns a part of a run's output, and the run as read just before: if it had ended, no
+// output follows the parts.
 func (r *Registrar) RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedule.Run, []schedule.LogPart, error) {
 	run, err := r.runs.GetRun(ctx, q.Key)
 	if err != nil || r.logs == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Config is what an operator decides for all schedules.
+// Config holds an operator's settings for all schedules.
 type Config struct {
 	DefaultOverlap  schedule.OverlapPolicy
 	DefaultCatchup  schedule.CatchupPolicy
@@ -17,15 +17,15 @@ type Config struct {
 	// OwnerMaxSchedules is how many living schedules one owner may have; 0: any
 	// number.
 	OwnerMaxSchedules int
-	// CanCancel says that the executor takes cancels; without it overlap_policy
-	// replace is refused at upsert.
+	// CanCancel says that the executor supports cancels; without it overlap_policy replace is
+	// refused at upsert.
 	CanCancel bool
 	// CancelWait is how long the worker waits for the executor to confirm a cancel.
 	CancelWait time.Duration
 	// RequireGrant refuses schedules without an execution grant.
 	RequireGrant bool
-	// CreditDownOpen lets schedules through that the credit gate gives no answer
-	// about; else they are refused.
+	// CreditDownOpen accepts schedules while the credit gate gives no answer; otherwise they are
+	// refused.
 	CreditDownOpen bool
 	// Retention is how long ended runs are kept; 0: without end. Explain reports it
 	// for older slots.
@@ -35,7 +35,7 @@ type Config struct {
 	// ReportLate is how long after its run's end a report token is accepted; 0:
 	// as long as the run is kept.
 	ReportLate time.Duration
-	// Mask masks secrets in what reports bring. nil: known forms only.
+	// Mask masks secrets in reports. nil: known forms only.
 	Mask *output.Masker
 }
 
@@ -45,21 +45,21 @@ type Options struct {
 	Fleet     FleetStore // nil: lists by next_run_at and overviews are refused
 	Runs      RunStore
 	Logs      LogStore     // nil: no run has a log
-	Outcomes  OutcomeStore // nil: lists do not say how schedules do
+	Outcomes  OutcomeStore // nil: lists have no outcomes
 	Backfills BackfillStore
 	Workflows WorkflowStore
 	Shares    ShareStore
 	Grants    GrantStore
-	Terms     TermStore        // nil: Explain does not know who led
+	Terms     TermStore        // nil: Explain has no leaders
 	Sends     SendStore        // nil: only the last call of a run is known
-	Credit    CreditGate       // nil: nobody is asked who can pay
-	Mirror    WorkflowMirror   // nil: there is none
+	Credit    CreditGate       // nil: no credit checks
+	Mirror    WorkflowMirror   // nil: none
 	Simulator Simulator        // nil: Simulate is refused
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
-	// LimitReports refuses a report of a run that is reported too often; its error
-	// is the answer. It is asked once the token is known to be good, so that only
-	// who may report a run uses up what it has. nil: reports are not limited.
+	// LimitReports refuses a report of a run that reports too often; its error is the answer. It
+	// is called after the token check, so that only the run's executor uses up the limit. nil: no
+	// limit.
 	LimitReports func(schedule.Key) error
 	// Ended hears of each run that a report, or a cancel, brought to its end here.
 	// Optional.

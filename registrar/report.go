@@ -16,10 +16,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Report moves a run forward. Repeated, late and out-of-order reports are safe:
-// one that moves nothing answers the run as it is. The first one of each status
-// that says something else than the run leaves an event. Another run_id than the
-// recorded one is ErrRunIDMismatch.
+// Report moves a run forward. Repeated, late and out-of-order reports are safe: one that moves
+// nothing returns the run unchanged. The first of each status that contradicts the run leaves an
+// event. A run_id other than the recorded one is ErrRunIDMismatch.
 func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, bool, error) {
 	if err := r.checkReport(ctx, &in); err != nil {
 		return schedule.Run{}, false, err
@@ -67,8 +66,8 @@ func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport
 }
 
 func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
-	// A caller who is nobody but for this token must show the right one, and so
-	// must an executor: it says how those runs went that it was given.
+	// A caller without an identity must show the right token, and so must an executor: the token
+	// shows that the run was given to it.
 	caller := auth.FromContext(ctx)
 	must := caller.Via == auth.ViaReport || caller.Has(auth.Executor) && !caller.Has(auth.Launcher)
 	looks := r.cfg.ReportSecret != nil && in.Token != ""
@@ -150,7 +149,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 		change := schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}
 		if in.Status.Terminal() && run.Status.Terminal() && run.Status != schedule.StatusSkipped {
-			change.Report = in.report() // of a run that timed out, say: its end explains why
+			change.Report = in.report() // also of a run that timed out: its output explains why
 		}
 		return change, nil
 	}
@@ -158,8 +157,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	return schedule.RunChange{Now: now, Settle: &settle, Report: in.report()}, nil
 }
 
-// runTimeout is the definition's; a revision that can no longer be read must
-// not keep a run from being reported.
+// runTimeout is the definition's. A run with an unreadable revision can still be reported.
 func runTimeout(d *schedule.Definition) time.Duration {
 	if d == nil {
 		return schedule.DefaultRunTimeout
@@ -167,8 +165,8 @@ func runTimeout(d *schedule.Definition) time.Duration {
 	return d.RunTimeout()
 }
 
-// checkLate refuses a token some time after the end of its run. Whoever got hold
-// of it later can then do nothing with it, not even keep the row locked.
+// checkLate refuses a token some time after the end of its run, so that a stolen token is useless
+// and cannot keep the row locked.
 func (r *Registrar) checkLate(run *schedule.Run, in *ReportInput) error {
 	late := r.cfg.ReportLate
 	if !in.byToken || late == 0 || run.CompletedAt.IsZero() || r.now().Sub(run.CompletedAt) <= late {
@@ -186,10 +184,9 @@ func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
 	}
 }
 
-// CancelRun ends a planned run at once, and asks for the cancel of one in
-// flight: the worker carries it to the executor, and the run ends CANCELLED
-// when that confirms it or CANCEL_WAIT_MS is over. A cancelled run stays as it
-// is; one that has ended otherwise is ErrPrecondition.
+// CancelRun ends a planned run at once, and requests the cancel of one in flight: the worker
+// passes it to the executor, and the run ends CANCELLED when that confirms it or after
+// CANCEL_WAIT_MS. A repeat is not an error; a run that ended otherwise is ErrPrecondition.
 func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run, error) {
 	if err := checkNote(in.Note); err != nil {
 		return schedule.Run{}, err

@@ -26,9 +26,9 @@ func TestAReportThatRepeatsHowTheRunEndedWritesNothing(t *testing.T) {
 		{"success again", schedule.StatusSuccess, func(*schedule.Run) {}, schedule.StatusSuccess, "", false},
 		{"the same failure again", schedule.StatusFailed, failedWith("E1", schedule.ReasonWorkflowFailed), schedule.StatusFailed, "E1", false},
 		{"another failure", schedule.StatusFailed, failedWith("E1", schedule.ReasonWorkflowFailed), schedule.StatusFailed, "E2", true},
-		{"a failure of what has timed out", schedule.StatusFailed, failedWith("", schedule.ReasonTimeout), schedule.StatusFailed, "", true},
-		{"a failure of what was cancelled", schedule.StatusCancelled, failedWith("", schedule.ReasonCancelled), schedule.StatusFailed, "", true},
-		{"a success of what has failed", schedule.StatusFailed, failedWith("", schedule.ReasonWorkflowFailed), schedule.StatusSuccess, "", true},
+		{"a failure after a timeout", schedule.StatusFailed, failedWith("", schedule.ReasonTimeout), schedule.StatusFailed, "", true},
+		{"a failure after a cancel", schedule.StatusCancelled, failedWith("", schedule.ReasonCancelled), schedule.StatusFailed, "", true},
+		{"a success after a failure", schedule.StatusFailed, failedWith("", schedule.ReasonWorkflowFailed), schedule.StatusSuccess, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, registrar.Config{})

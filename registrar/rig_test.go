@@ -17,9 +17,8 @@ import (
 // noon is the now at which every test begins.
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// rig is a registrar whose decisions are looked at as such: behind it stands a
-// page of memory that hands out what a test put down and notes what is to be
-// written.
+// rig is a registrar on a page in memory, to test its decisions: the page returns the rows that a
+// test inserted and records the changes.
 type rig struct {
 	*testing.T
 	*registrar.Registrar
@@ -37,7 +36,7 @@ func newRig(t *testing.T, config registrar.Config, more ...func(*registrar.Optio
 	return &rig{T: t, page: p, Registrar: registrar.New(o)}
 }
 
-// page stands where a store would, without any rule of its own.
+// page replaces the store and has no rules.
 type page struct {
 	now       time.Time
 	schedules map[string]*schedule.Schedule
@@ -46,7 +45,7 @@ type page struct {
 	listed    schedule.GrantFilter // of the last list of grants
 	inFlight  int
 
-	beforeChange func()            // what others do right before the next change
+	beforeChange func()            // a concurrent change before the next one
 	changes      []schedule.Change // of the last call
 	runChange    *schedule.RunChange
 	workflows    []*schedule.WorkflowVersion
@@ -225,8 +224,8 @@ func (r *rig) upsert(in registrar.UpsertInput) registrar.UpsertResult {
 	return result
 }
 
-// stand is the schedule as it is stored.
-func (r *rig) stand() *schedule.Schedule {
+// stored is the schedule as stored.
+func (r *rig) stored() *schedule.Schedule {
 	r.Helper()
 	s := r.page.schedules["s"]
 	if s == nil {
@@ -235,9 +234,8 @@ func (r *rig) stand() *schedule.Schedule {
 	return s
 }
 
-// planned puts the planner's cursor where it would stand if it had stopped
-// planning then.
-func (r *rig) planned(cursor time.Time) { r.stand().NextRunAt = cursor }
+// planned sets the cursor to where a planner that stopped then would have left it.
+func (r *rig) planned(cursor time.Time) { r.stored().NextRunAt = cursor }
 
 // change is the one change of the last call.
 func (r *rig) change() schedule.Change {

@@ -16,7 +16,7 @@ import (
 
 var key = schedule.Key{7}
 
-// run puts down a run with a status.
+// run inserts a run with a status.
 func (r *rig) run(status schedule.Status, more ...func(*schedule.Run)) {
 	run := schedule.Run{
 		Key: key, ScheduleID: "s", Revision: 1, UserID: "u", WorkflowID: "w", Version: 1, RunAt: noon, FireAt: noon,
@@ -34,7 +34,7 @@ func asked(reason schedule.Reason) func(*schedule.Run) {
 	return func(run *schedule.Run) { run.CancelRequestedAt, run.CancelReason = noon, reason }
 }
 
-func TestWhatAReportMakesOfARun(t *testing.T) {
+func TestAReportMovesARun(t *testing.T) {
 	const (
 		launching, enqueued, started = schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted
 		succeeded, failed, cancelled = schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusCancelled
@@ -44,7 +44,7 @@ func TestWhatAReportMakesOfARun(t *testing.T) {
 		name     string
 		is, says schedule.Status
 		more     func(*schedule.Run)
-		to       schedule.Status // "": nothing moves, an event says so
+		to       schedule.Status // "": nothing moves, an event is written
 		reason   schedule.Reason
 	}{
 		{"it starts", enqueued, started, none, started, ""},
@@ -158,7 +158,7 @@ func TestWhichReportsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatAnExecutorSaysIsMadeSafeToStore(t *testing.T) {
+func TestReportedTextsAreMadeSafeToStore(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.run(schedule.StatusStarted)
 	in := registrar.ReportInput{
@@ -178,7 +178,7 @@ func TestWhatAnExecutorSaysIsMadeSafeToStore(t *testing.T) {
 	}
 }
 
-func TestWhatACancelMakesOfARun(t *testing.T) {
+func TestACancelEndsARunOrRequestsIt(t *testing.T) {
 	for _, tc := range []struct {
 		is     schedule.Status
 		settle schedule.Status
@@ -294,7 +294,7 @@ func TestATriggerOfTheSameRequestIsTheSameRun(t *testing.T) {
 		r.Fatal(err)
 	}
 	r.events("triggered() 12:00:00-12:00:00 n=1 r1")
-	r.page.inFlight = 1 // itself, say: the repeat is answered all the same
+	r.page.inFlight = 1 // such as this run: a repeat still answers
 	r.after(time.Minute)
 	again, err := r.Trigger(r.Context(), in)
 	if err != nil || again.Key != first.Key || first.Key != schedule.ManualKey("s", "one") || string(first.Input) != `{"b":2}` {

@@ -32,8 +32,8 @@ func (in *ShareInput) check() (userID string, err error) {
 	return in.UserID, c.Err()
 }
 
-// ShareWorkflow lets an owner run and read what is stored of a workflow for all
-// owners. It answers with the share as it stands.
+// ShareWorkflow lets an owner run and read the versions of a workflow that are stored for all
+// owners. It returns the share.
 func (r *Registrar) ShareWorkflow(ctx context.Context, in ShareInput) (schedule.WorkflowShare, error) {
 	userID, err := in.check()
 	if err != nil {

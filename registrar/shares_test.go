@@ -16,7 +16,7 @@ func as(t *testing.T, owner string, role auth.Role) context.Context {
 	return auth.NewContext(t.Context(), auth.Identity{Subject: "somebody", Owner: owner, Roles: []auth.Role{role}, Via: auth.ViaToken})
 }
 
-func TestWhoeverIsNoOwnerGivesTheWorkflowThatItRegisters(t *testing.T) {
+func TestACallerWithoutAnOwnerSharesTheWorkflowItRegisters(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		owner string // of the caller; "": none
@@ -55,7 +55,7 @@ func TestWhoeverIsNoOwnerGivesTheWorkflowThatItRegisters(t *testing.T) {
 	}
 }
 
-func TestACallerThatIsNoOwnerSaysWhoseVersionItReads(t *testing.T) {
+func TestACallerWithoutAnOwnerNamesTheOwnerOfAVersion(t *testing.T) {
 	r := newShared(open(t, "sqlite"))
 	ci := as(t, "", auth.Compiler)
 	put := func(user, workflow string) {
@@ -77,7 +77,7 @@ func TestACallerThatIsNoOwnerSaysWhoseVersionItReads(t *testing.T) {
 		{name: "one of several, by its owner", user: "bob", workflow: "two", want: `{"by":"bob"}`},
 		{name: "the one for all owners before those of some", workflow: "three", want: `{"by":""}`},
 		{name: "of an owner who has none and was given none", user: "carl", workflow: "three", refused: "there is no version 1 of workflow \"three\""},
-		{name: "what there is not", workflow: "none", refused: "there is no version 1 of workflow \"none\""},
+		{name: "an unknown workflow", workflow: "none", refused: "there is no version 1 of workflow \"none\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found, err := r.GetWorkflow(ci, c.user, c.workflow, 1)

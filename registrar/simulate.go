@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// What one simulation may cost.
+// Limits of one simulation.
 const (
 	MaxSimulatedSchedules = 50
 	MaxSimulatedSpans     = 100 // outages, and pauses of one schedule
@@ -25,8 +25,8 @@ type Simulator interface {
 	Simulate(ctx context.Context, s Scenario, budget *work.Budget) ([]SimulatedSlot, error)
 }
 
-// Scenario is what is played: schedules that stood idle until From, and what
-// happens to them.
+// Scenario is the input of a simulation: schedules without history before From, and assumptions
+// about their runs.
 type Scenario struct {
 	From, Until time.Time
 	Schedules   []ScenarioSchedule
@@ -36,15 +36,15 @@ type Scenario struct {
 	Seed            uint32
 }
 
-// ScenarioSchedule is one schedule of a scenario, as it stands at its beginning.
+// ScenarioSchedule is one schedule of a scenario in its initial state.
 type ScenarioSchedule struct {
 	Schedule schedule.Schedule
 	Run      AssumedRun
 	Pauses   []Span // in order, none into another
 }
 
-// AssumedRun is how runs are taken to go: they are accepted, end after so long
-// without a sign of life in between, and some fail.
+// AssumedRun describes the simulated runs: they are accepted, end after a given time without
+// reports in between, and some fail.
 type AssumedRun struct {
 	Duration       time.Duration // of each run, or, with P95, half of them are shorter
 	P95            time.Duration // zero: all take Duration; else 95 % of the runs, lognormal, are shorter
@@ -54,7 +54,7 @@ type AssumedRun struct {
 // Span is a half-open range of time.
 type Span struct{ From, Until time.Time }
 
-// SimulatedSlot is what became of one slot.
+// SimulatedSlot is the outcome of one slot.
 type SimulatedSlot struct {
 	ScheduleID    string
 	RunAt, FireAt time.Time // FireAt: run_at with its jitter
@@ -67,7 +67,7 @@ type SimulatedSlot struct {
 	NoRow         bool      // it never had a run: it lies in a range that is recorded as a whole
 }
 
-// SimulateInput is a scenario as it is asked for.
+// SimulateInput requests a simulation.
 type SimulateInput struct {
 	From, Until time.Time
 	Schedules   []SimulateSchedule
@@ -77,8 +77,8 @@ type SimulateInput struct {
 	ExecutorOutages []Span
 }
 
-// SimulateSchedule names a saved schedule, of which Over says what else is to
-// hold, or where it has a rule of its own, an unsaved one.
+// SimulateSchedule names a saved schedule with the changes in Over, or is an unsaved one if Over
+// has a rule.
 type SimulateSchedule struct {
 	Over UpsertInput
 	// LaunchTimeoutMS replaces the saved one, 0 included; nil: the saved one, or none.
@@ -87,7 +87,7 @@ type SimulateSchedule struct {
 	Pauses          []Span
 }
 
-// Simulation is what a scenario comes to.
+// Simulation is the result of a scenario.
 type Simulation struct {
 	Scenario Scenario
 	Slots    []SimulatedSlot // by run_at, then schedule
@@ -172,7 +172,7 @@ func checkSpans(c *schedule.Collect, field string, spans []Span, in *SimulateInp
 	}
 }
 
-// scenario resolves every schedule, and counts what is to be played.
+// scenario resolves every schedule and counts the slots.
 func (r *Registrar) scenario(ctx context.Context, in *SimulateInput) (*Scenario, error) {
 	out := &Scenario{From: utc(in.From), Until: utc(in.Until), Outages: in.Outages, ExecutorOutages: in.ExecutorOutages, Seed: in.Seed}
 	seen, slots := make(map[string]bool), 0
@@ -201,8 +201,7 @@ func (r *Registrar) scenario(ctx context.Context, in *SimulateInput) (*Scenario,
 	return out, nil
 }
 
-// simulated is a schedule as the scenario begins: nothing of it was planned, it
-// is not paused, and there are no grants to ask.
+// simulated is a schedule in its initial state: unplanned, not paused, without grants.
 func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i int, in *Scenario) (*schedule.Schedule, error) {
 	over := asked.Over
 	d := &over.Definition
@@ -236,7 +235,7 @@ func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i in
 	return row, nil
 }
 
-// overSaved is a saved definition with what the call says otherwise.
+// overSaved is a saved definition with the fields of the call.
 func overSaved(saved *schedule.Schedule, over UpsertInput) UpsertInput {
 	o := over.Definition
 	over.Definition = saved.Definition

@@ -20,7 +20,7 @@ type SimulationSums struct {
 	Queued                     int // waited for an earlier run
 	Reasons                    []ReasonCount
 	MostInFlight               int
-	MeanLateness, MaxLateness  time.Duration // of what was launched
+	MeanLateness, MaxLateness  time.Duration // of launched slots
 }
 
 // ReasonCount is how many slots ended with a reason.
@@ -113,7 +113,7 @@ func (s *SimulatedSlot) Queued() time.Duration {
 	return until.Sub(s.WaitingSince)
 }
 
-// mostInFlight is how many runs there were at most beside each other.
+// mostInFlight is the largest number of concurrent runs.
 func mostInFlight(slots []SimulatedSlot) (most int) {
 	type edge struct {
 		at time.Time

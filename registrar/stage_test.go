@@ -20,7 +20,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// store is what a stage needs of the ledger.
+// store is the part of the ledger that a stage needs.
 type store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
@@ -36,7 +36,7 @@ type store interface {
 	Close() error
 }
 
-// stage is a registrar and the steps of a worker on a real store, moved by hand.
+// stage is a registrar and the steps of a worker on a real store, called one by one.
 type stage struct {
 	*testing.T
 	*registrar.Registrar
@@ -102,7 +102,7 @@ func (s *stage) lead() error {
 	return err
 }
 
-// at moves the clock to so long after noon.
+// at sets the clock to d after noon.
 func (s *stage) at(d time.Duration) { s.now = noon.Add(d) }
 
 // deploy applies schedule s, minutely unless edited, with a version.
@@ -137,8 +137,7 @@ func (s *stage) plan() {
 	s.must(err)
 }
 
-// claim claims what is due, and arms what is due so soon. What would be sent
-// must be what the row says.
+// claim claims due runs, and arms runs due within ahead. The launch must match the row.
 func (s *stage) claim(ahead time.Duration) {
 	s.Helper()
 	result, err := storetest.ClaimOnce(s.Context(), s.store, s.term, s.now, storetest.Times{
@@ -153,7 +152,7 @@ func (s *stage) claim(ahead time.Duration) {
 	}
 }
 
-// end ends what is in flight.
+// end ends all runs in flight.
 func (s *stage) end(to schedule.Status) {
 	s.Helper()
 	var ends []schedule.Settlement
@@ -175,8 +174,8 @@ func (s *stage) runs() []schedule.Run {
 	return runs
 }
 
-// versions are the runs as short words, without those that lie ahead; what one
-// answers by itself is what the list says.
+// versions are the runs as short words, without future ones; each must read the same alone as in
+// the list.
 func (s *stage) versions() []string {
 	s.Helper()
 	var out []string

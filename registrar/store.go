@@ -7,17 +7,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ScheduleStore keeps schedules, their revisions and their events.
+// ScheduleStore stores schedules, their revisions and their events.
 type ScheduleStore interface {
-	// ChangeSchedules locks the named schedules in sorted order, hands them to
-	// decide (one input per id, in the order of req.ScheduleIDs, then one for
-	// each of req.Managed) and writes the changes, all in one transaction. An
-	// error of decide writes nothing and
-	// comes back as it is. It wakes the worker where it inserts runs. decide is
-	// pure and may be called again if the transaction is retried.
+	// ChangeSchedules locks the named schedules in sorted order, passes them to decide (one input
+	// per id, in the order of req.ScheduleIDs, then one for each of req.Managed) and writes the
+	// changes, all in one transaction. An error of decide writes nothing and is returned
+	// unchanged. It wakes the worker if it inserts runs. decide is pure and may be called again if
+	// the transaction is retried.
 	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
-	// ReadSchedules is what ChangeSchedules would hand to decide, without locks
-	// and writes.
+	// ReadSchedules reads the input of ChangeSchedules without locks.
 	ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error)
 	// GetSchedule is the row, tombstones included; schedule.ErrNotFound.
 	GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
@@ -32,8 +30,8 @@ type ScheduleStore interface {
 	ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error)
 }
 
-// FleetStore answers what an operator asks of all schedules and runs at once, by
-// indexes: none of it reads every row of the ledger.
+// FleetStore answers queries over all schedules and runs by index: none of them reads every row of
+// the ledger.
 type FleetStore interface {
 	// ListUpcoming lists active schedules in the order of NextAt, then schedule_id.
 	ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error)
@@ -41,12 +39,11 @@ type FleetStore interface {
 	CountFleet(ctx context.Context, q schedule.FleetQuery) (schedule.FleetCounts, error)
 }
 
-// RunStore keeps the ledger.
+// RunStore stores the ledger.
 type RunStore interface {
-	// ChangeRun locks one run (its schedule first), hands it to decide and
-	// writes the change in one transaction; it returns the run as it stands
-	// after (the inserted one where there is one) and whether anything moved.
-	// existing names a key that decide wants to see too (zero = none).
+	// ChangeRun locks one run (its schedule first), passes it to decide and writes the change in
+	// one transaction. It returns the run afterwards (the inserted one if any) and whether
+	// anything moved. existing names a key that decide also needs (zero: none).
 	// schedule.ErrNotFound for an unknown key. It wakes the worker.
 	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
@@ -56,52 +53,50 @@ type RunStore interface {
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 }
 
-// OutcomeStore says how schedules do, read off the runs that ended.
+// OutcomeStore summarizes the ended runs of schedules.
 type OutcomeStore interface {
 	// RecentOutcomes is the newest n ended runs of each schedule, newest run_at
 	// first, and whether it fails (schedule.FailureOf).
 	RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error)
-	// FailureGroups is the failing schedules of an owner, "" = everybody's, by
-	// reason and error code, the largest group first.
+	// FailureGroups are the failing schedules of an owner ("": all) by reason and error code, the
+	// largest group first.
 	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
 	// CountEnded counts runs that ended since an instant, by schedule and by how they
 	// ended; of very many the newest limit.
 	CountEnded(ctx context.Context, since time.Time, limit int) ([]schedule.EndedCount, error)
-	// CountCalls counts the executor calls of runs by result, the most calls first.
-	// It reads the runs updated since an instant, newest first, at most limit of them;
-	// where there are more, Since is the update of the oldest one read. Of each run it
-	// counts the failed attempts that are kept (schedule.KeptAttempts).
+	// CountCalls counts the executor calls of runs by result, the most calls first. It reads the
+	// runs updated since an instant, newest first, at most limit of them; if there are more, Since
+	// is the update of the oldest one read. Of each run it counts the stored failed attempts
+	// (schedule.KeptAttempts).
 	CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error)
 }
 
-// LogStore keeps what runs wrote.
+// LogStore stores the output of runs.
 type LogStore interface {
 	// ReadRunLog is in the order of Seq; none of an unknown run.
 	ReadRunLog(ctx context.Context, q schedule.RunLogQuery) ([]schedule.LogPart, error)
 }
 
-// BackfillStore keeps backfills; the worker feeds them.
+// BackfillStore stores backfills; the worker feeds them.
 type BackfillStore interface {
-	// ChangeBackfill locks one backfill behind its schedule, hands them (or that
-	// there is none) to decide and writes the change in one transaction; it
-	// returns the backfill as it stands after. An error of decide writes nothing
-	// and comes back as it is. It wakes the worker.
+	// ChangeBackfill locks one backfill after its schedule, passes them (nil if missing) to decide
+	// and writes the change in one transaction. It returns the backfill afterwards. An error of
+	// decide writes nothing and is returned unchanged. It wakes the worker.
 	ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error)
-	// GetBackfill has the counts as they are now; schedule.ErrNotFound.
+	// GetBackfill has the current counts; schedule.ErrNotFound.
 	GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error)
 	// ListBackfills is newest first.
 	ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error)
-	// Standings are what the rows of slots come to, in the order of the slots.
+	// Standings summarize the rows of slots, in the order of the slots.
 	Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error)
 }
 
-// GrantStore keeps execution grants. There is no way to delete one, or to change
-// more of it than that it was revoked.
+// GrantStore stores execution grants. Grants are never deleted, and only a revocation changes one.
 type GrantStore interface {
 	// CreateGrant stores a grant. The same terms under an id that its owner has
 	// are no write; other terms are schedule.ErrExists.
 	CreateGrant(ctx context.Context, g *schedule.Grant) error
-	// GetGrant is schedule.ErrNotFound where there is none.
+	// GetGrant returns schedule.ErrNotFound for an unknown grant.
 	GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error)
 	// ListGrants is ordered by grant_id, then user_id.
 	ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error)
@@ -111,27 +106,27 @@ type GrantStore interface {
 	RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error)
 }
 
-// WorkflowStore keeps workflow versions.
+// WorkflowStore stores workflow versions.
 type WorkflowStore interface {
 	// PutWorkflow stores a version for its UserID. The same version of that owner
 	// with the same hash is no write; with another hash it is schedule.ErrExists.
 	PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error
-	// GetWorkflow is what is stored for exactly this owner, or with userID "" for
-	// all owners; schedule.ErrNotFound.
+	// GetWorkflow is the version stored for exactly this owner, or with userID "" for all owners;
+	// schedule.ErrNotFound.
 	GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error)
 	// ListWorkflows is newest version first, without the DAGs.
 	ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error)
 }
 
-// ShareStore keeps whom workflows that are stored for all owners are given to.
+// ShareStore stores which owners may use workflows that are stored for all owners.
 type ShareStore interface {
 	// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
 	// was given it.
 	OwnsWorkflow(ctx context.Context, userID, workflowID string) (bool, error)
-	// WorkflowStandings are what is stored of each use, in the order of the uses.
+	// WorkflowStandings say which versions exist for each use, in the order of the uses.
 	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
-	// ShareWorkflow gives a workflow to an owner, or to schedule.AllOwners, and
-	// answers with the share as it stands. The same again is no write.
+	// ShareWorkflow gives a workflow to an owner or to schedule.AllOwners, and returns the share.
+	// A repeat writes nothing.
 	ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error)
 	// UnshareWorkflow takes one share back; schedule.ErrNotFound.
 	UnshareWorkflow(ctx context.Context, workflowID, userID string) error
@@ -139,31 +134,31 @@ type ShareStore interface {
 	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
-// SendStore keeps when runs were sent.
+// SendStore stores when runs were sent.
 type SendStore interface {
 	// FirstSent is when the first call of a key was recorded that may have reached
 	// the executor; zero: there was none.
 	FirstSent(ctx context.Context, key schedule.Key) (time.Time, error)
 }
 
-// TermStore keeps who led, and when.
+// TermStore stores leadership terms.
 type TermStore interface {
 	// WindowTerms are the terms that decide who led a hash bucket in a window,
 	// oldest first.
 	WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error)
 }
 
-// AuditStore keeps the audit trail. What a change writes there it brings
-// itself (schedule.Change, schedule.RunChange).
+// AuditStore stores the audit trail. Changes bring their own entries (schedule.Change,
+// schedule.RunChange).
 type AuditStore interface {
 	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
 	// ListAudit is newest first.
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
 
-// WorkflowMirror holds a copy of every version where launchers load them from.
+// WorkflowMirror copies every version to where launchers load them from.
 type WorkflowMirror interface {
-	// CheckDAG is schedule.ErrExists where another DAG stands under the version.
+	// CheckDAG returns schedule.ErrExists if the version has another DAG.
 	CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error
 	// PutDAG writes the version; the same again is no write, another one
 	// schedule.ErrExists.

@@ -45,8 +45,8 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		e.Note = "request_id " + in.RequestID
 		return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}}, nil
 	})
-	// Refused or not: the same request may have come twice at once, and its own
-	// run is then what it finds in flight.
+	// Also after a refusal: the same request may run concurrently, and then its run is the one in
+	// flight.
 	run, lookErr := r.askedBefore(ctx, key, in)
 	switch {
 	case run == nil && err != nil:
@@ -95,7 +95,7 @@ func (r *Registrar) checkOwnPolicy(c *schedule.Collect, p schedule.OverlapPolicy
 	}
 }
 
-// refuseOverlap answers at once what the claim would say a moment later.
+// refuseOverlap refuses at once what the claim would skip.
 func refuseOverlap(row schedule.Run, inFlight int) error {
 	if row.OverlapPolicy != schedule.OverlapSkip || inFlight == 0 {
 		return nil
@@ -107,9 +107,8 @@ func refuseOverlap(row schedule.Run, inFlight int) error {
 // retryable are the ends after which a new attempt makes sense.
 var retryable = []schedule.Status{schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled}
 
-// RetryRun runs a failed, skipped or cancelled run again as a new attempt, with
-// the definition and input that it had, under the overlap policy that its
-// schedule has now or one of its own.
+// RetryRun runs a failed, skipped or cancelled run again as a new attempt, with its definition and
+// input, under the current overlap policy of its schedule or the requested one.
 func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, error) {
 	in.RequestID = orDefault(in.RequestID, rand.Text())
 	var c schedule.Collect

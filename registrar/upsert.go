@@ -11,10 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Upsert registers a schedule or replaces its whole definition. Sending the
-// same again writes nothing; a change makes a new revision, fires nothing by
-// itself and plans no slot before now. A pause and the manager are kept unless
-// the call says otherwise. The owner of an existing schedule cannot be changed.
+// Upsert registers a schedule or replaces its whole definition. A repeat writes nothing; a change
+// makes a new revision, fires nothing and plans no slot before now. It keeps the pause and the
+// manager unless the call sets them. The owner of an existing schedule cannot be changed.
 func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, error) {
 	done, err := r.upsertAll(ctx, &upserts{inputs: []UpsertInput{in}})
 	if err != nil {
@@ -39,7 +38,7 @@ func (r *Registrar) logUpserts(ctx context.Context, results []changeResult) {
 	}
 }
 
-// upsert is the pure part: what one input makes of what is there.
+// upsert is the pure part: the change that one input makes.
 func upsert(current *schedule.Schedule, d schedule.Definition, in UpsertInput, now time.Time) (schedule.Change, UpsertResult, error) {
 	if current != nil && current.UserID != d.UserID {
 		return schedule.Change{}, UpsertResult{}, schedule.Explain(schedule.ErrExists,
@@ -116,9 +115,8 @@ func deriveID(userID, requestID string) string {
 	return "s-" + hex.EncodeToString(sum[:12])
 }
 
-// start sets the cursor of a schedule that is new, edited or resumed: the
-// first slot after now. The planner looks at once and says when next, or, where
-// no worker would plan anything yet, when it has come near.
+// start sets the cursor of a new, edited or resumed schedule to the first slot after now. The
+// planner looks at it at once, or when the slot comes within the lookahead.
 func start(s *schedule.Schedule, now time.Time) error {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
@@ -139,8 +137,8 @@ func start(s *schedule.Schedule, now time.Time) error {
 	return nil
 }
 
-// nextRunAt is what answers show: the next slot after now, zero when paused or
-// exhausted. The stored cursor runs ahead of it by the lookahead.
+// nextRunAt is the next slot after now for answers, zero when paused or exhausted. The stored
+// cursor is ahead of it by the lookahead.
 func nextRunAt(s *schedule.Schedule, now time.Time) time.Time {
 	if !s.Alive() || s.Pause.Active(now) {
 		return time.Time{}

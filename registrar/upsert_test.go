@@ -13,7 +13,7 @@ import (
 func TestCreateResolvesTheDefaultsAndStartsAfterNow(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	result := r.upsert(hourly())
-	s := r.stand()
+	s := r.stored()
 	if !result.Created || !result.Changed || s.Revision != 1 || !s.CreatedAt.Equal(noon) || !s.RevisedAt.Equal(noon) {
 		r.Errorf("created %t, changed %t, revision %d", result.Created, result.Changed, s.Revision)
 	}
@@ -53,7 +53,7 @@ func TestThePlannerLooksAtOnceOnlyWhereASlotMayBeNear(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, registrar.Config{})
 			r.upsert(hourly(c.change))
-			if s := r.stand(); !s.PlanAt.Equal(c.want) {
+			if s := r.stored(); !s.PlanAt.Equal(c.want) {
 				t.Errorf("the planner looks at %s, want %s", s.PlanAt, c.want)
 			}
 		})
@@ -63,7 +63,7 @@ func TestThePlannerLooksAtOnceOnlyWhereASlotMayBeNear(t *testing.T) {
 func TestAThousandDeploysOfTheSameChangeNothing(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.upsert(hourly())
-	before := *r.stand()
+	before := *r.stored()
 	for range 1000 {
 		r.after(time.Second)
 		if result := r.upsert(hourly()); result.Changed || result.Created {
@@ -71,7 +71,7 @@ func TestAThousandDeploysOfTheSameChangeNothing(t *testing.T) {
 		}
 		r.wroteNothing()
 	}
-	if after := *r.stand(); after.Revision != before.Revision || !after.NextRunAt.Equal(before.NextRunAt) || !after.UpdatedAt.Equal(before.UpdatedAt) {
+	if after := *r.stored(); after.Revision != before.Revision || !after.NextRunAt.Equal(before.NextRunAt) || !after.UpdatedAt.Equal(before.UpdatedAt) {
 		r.Errorf("the schedule moved from %+v to %+v", before, after)
 	}
 }
@@ -122,7 +122,7 @@ func TestAnEditNeverPlansASlotBeforeItself(t *testing.T) {
 	r.upsert(hourly())
 	r.after(30 * time.Minute)
 	r.upsert(hourly(func(in *registrar.UpsertInput) { in.Definition.CronExpr = "* * * * *" }))
-	if s := r.stand(); !s.NextRunAt.Equal(noon.Add(31*time.Minute)) || s.Backlog.Open() {
+	if s := r.stored(); !s.NextRunAt.Equal(noon.Add(31*time.Minute)) || s.Backlog.Open() {
 		r.Errorf("the cursor stands at %s with backlog %+v, want the first slot after the edit and no backlog", s.NextRunAt, s.Backlog)
 	}
 }
@@ -188,7 +188,7 @@ func TestAOneShotInThePastIsRefusedAtCreationOnly(t *testing.T) {
 	r.upsert(once(noon.Add(time.Minute), "1"))
 	r.after(time.Hour)
 	r.upsert(once(noon.Add(time.Minute), "2")) // a deploy after it has fired
-	if s := r.stand(); !s.NextRunAt.IsZero() {
+	if s := r.stored(); !s.NextRunAt.IsZero() {
 		r.Errorf("a one-shot that has fired is to fire again at %s", s.NextRunAt)
 	}
 }

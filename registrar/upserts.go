@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Action is what a deploy does to one schedule or workflow version.
+// Action is the effect of a deploy on one schedule or workflow version.
 type Action string
 
 // The actions.
@@ -113,7 +113,7 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 
 // prepare resolves the definitions and collects all their errors.
 func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
-	if err := all.own(ctx); err != nil {
+	if err := all.scopeToCaller(ctx); err != nil {
 		return err
 	}
 	const enough = 100
@@ -155,7 +155,7 @@ func (r *Registrar) nameAll(ctx context.Context, all *upserts) error {
 	return all.prefixed(at, err)
 }
 
-// prefixed names the fields of the i-th input as its caller knows them.
+// prefixed adds the prefix of the i-th input to the fields of an error.
 func (all *upserts) prefixed(i int, err error) error {
 	var invalid *schedule.InvalidError
 	if all.fields == nil || !errors.As(err, &invalid) {
@@ -186,7 +186,7 @@ func (all *upserts) request(now time.Time) (schedule.ChangeRequest, error) {
 	return req, nil
 }
 
-// hash is over all that the deploy asks for, as it was sent.
+// hash is over the whole deploy as sent.
 func (all *upserts) hash() (sum [32]byte, err error) {
 	asked := struct {
 		Inputs       []UpsertInput
@@ -263,8 +263,8 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]chang
 	return results, changes, all.unasked()
 }
 
-// definition is the requested definition of upsert i. An input that differs only
-// in layout keeps the stored text, because formatters and YAML change the layout.
+// definition is the requested definition of upsert i. An input that differs only in layout keeps
+// the stored text, because formatters and YAML change the layout.
 func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Definition {
 	d := all.definitions[i]
 	if current != nil && schedule.SameJSON(d.Input, current.Input) {
@@ -276,8 +276,8 @@ func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Defin
 	return d
 }
 
-// input is upsert i. In a deploy, paused applies only to new schedules, so that a
-// deploy keeps the decision of an operator.
+// input is upsert i. In a deploy, paused applies only to new schedules, so that a deploy keeps the
+// decision of an operator.
 func (all *upserts) input(i int, current *schedule.Schedule) UpsertInput {
 	in := all.inputs[i]
 	if all.managed.By != "" && current != nil && current.Alive() {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// resolve fills in the defaults, so that what is stored is the whole truth.
+// resolve fills in the defaults.
 func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d := in.Definition
 	d.Timezone = orDefault(d.Timezone, "UTC")
@@ -58,7 +58,7 @@ func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 		checkID(c, "execution_grant_id", d.ExecutionGrantID)
 	}
 	if d.ManagedBy != "" {
-		// What a deployment writes here is longer than an id by its prefix.
+		// A deployment's managed_by is an id with a prefix.
 		checkID(c, "managed_by", strings.TrimPrefix(strings.TrimPrefix(d.ManagedBy, managedByWorkflow), managedBySet))
 	}
 	if d.Version < 1 {
@@ -118,8 +118,8 @@ func checkZone(c *schedule.Collect, name string) *time.Location {
 	return loc
 }
 
-// checkCron also reads an expression whose zone is none (loc is nil): both are
-// then said at once.
+// checkCron also checks an expression in an invalid zone (loc is nil), so that both are reported
+// at once.
 func checkCron(c *schedule.Collect, d *schedule.Definition, loc *time.Location) {
 	expr, err := cronexpr.Parse(d.CronExpr)
 	if err != nil {
@@ -129,8 +129,8 @@ func checkCron(c *schedule.Collect, d *schedule.Definition, loc *time.Location) 
 	if loc == nil {
 		return
 	}
-	// From a fixed instant: whether an expression ever fires must not depend on
-	// when it is asked, and 50 years from here hold every leap-day weekday.
+	// From a fixed instant: the answer must not depend on the time of the call, and 50 years from
+	// here contain every leap-day weekday.
 	if err := expr.In(loc, cronexpr.DST(d.DST)).CheckFires(schedule.MinTime.AddDate(56, 0, 0)); err != nil {
 		c.Add("cron_expr", d.CronExpr, "never fires: no match within 50 years", "check day and month")
 	}
@@ -207,7 +207,7 @@ func checkInput(c *schedule.Collect, input json.RawMessage) {
 	}
 }
 
-// jsonProblem says what is wrong with a JSON document, or nothing.
+// jsonProblem describes an error in a JSON document; "": none.
 func jsonProblem(raw []byte) string { return rawjson.Problem(raw, schedule.MaxJSONDepth) }
 
 func checkLabels(c *schedule.Collect, labels map[string]string) {
@@ -224,7 +224,7 @@ func checkLabels(c *schedule.Collect, labels map[string]string) {
 	}
 }
 
-// checkNote refuses what an event cannot hold.
+// checkNote refuses a note that an event cannot hold.
 func checkNote(note string) error {
 	if len(note) > schedule.MaxNoteLength {
 		return schedule.Invalid("note", note, fmt.Sprintf("is over %d bytes", schedule.MaxNoteLength), "")

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// moved edits a definition so that the slot at 12:01 fires later than run_at, or
-// earlier: an id is found whose jitter goes that way.
+// moved edits a definition so that jitter moves the slot at 12:01 later or earlier, by choosing an
+// id.
 func moved(later bool) func(*schedule.Definition) {
 	return func(d *schedule.Definition) {
 		d.JitterMS = 20_000
@@ -31,8 +31,7 @@ func moved(later bool) func(*schedule.Definition) {
 	}
 }
 
-// A slot runs the version in force at its run_at, or at its claim if that came
-// earlier, and the run says which.
+// A slot runs the version in force at its run_at, or at its claim if that came earlier.
 func TestASlotRunsTheVersionInForce(t *testing.T) {
 	queueing := func(d *schedule.Definition) { d.OverlapPolicy = schedule.OverlapQueue }
 	catching := func(d *schedule.Definition) { d.CatchupPolicy = schedule.CatchupFireImmediately }
@@ -40,7 +39,7 @@ func TestASlotRunsTheVersionInForce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		play func(*stage)
-		want []string // run_at, version, trigger; "ahead" for what is only planned
+		want []string // run_at, version, trigger; "ahead" for planned runs
 	}{
 		{name: "changed between plan and run_at: the new one", play: func(s *stage) {
 			s.deploy(1)
@@ -109,7 +108,7 @@ func TestASlotRunsTheVersionInForce(t *testing.T) {
 			s.deploy(2, queueing)
 			s.plan()
 			s.at(3 * minute)
-			s.claim(0) // and 12:03 behind it
+			s.claim(0) // and 12:03 after it
 			s.end(schedule.StatusSuccess)
 			s.claim(0)
 			s.end(schedule.StatusSuccess)
@@ -117,7 +116,7 @@ func TestASlotRunsTheVersionInForce(t *testing.T) {
 		}, want: []string{"12:01:00 w@1 schedule", "12:02:00 w@1 schedule", "12:03:00 w@2 schedule"}},
 		{name: "missed and made up for: the one in force when it was due", play: func(s *stage) {
 			s.deploy(1, catching)
-			s.at(3*minute + 30*second) // nobody has planned
+			s.at(3*minute + 30*second) // nothing planned since
 			s.deploy(2, catching)
 			s.plan()
 			s.claim(0)

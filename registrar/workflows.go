@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// What begins the managed_by of schedules that a deployment made, or a set.
+// Prefixes of managed_by for deployments and sets.
 const (
 	managedByWorkflow = "workflow:"
 	managedBySet      = "set:"
@@ -100,13 +100,13 @@ func (r *Registrar) onlyWorkflow(ctx context.Context, use schedule.WorkflowUse) 
 	}}}
 }
 
-// noWorkflow has the same words whether there is none or it is somebody else's.
+// noWorkflow is the same error for missing and for other owners' workflows, to reveal nothing.
 func noWorkflow(use schedule.WorkflowUse) error {
 	return schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", use.Version, schedule.Quote(use.WorkflowID))
 }
 
-// ListWorkflows answers versions without DAGs: those that runs of the owner
-// userID load, without an owner everybody's. f says where the page begins.
+// ListWorkflows lists versions without DAGs: those that runs of the owner userID load, or all
+// without an owner. f has the page.
 func (r *Registrar) ListWorkflows(ctx context.Context, userID string, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
 	if !ownOnly(ctx, &userID) {
 		return nil, nil
@@ -126,8 +126,8 @@ func (r *Registrar) ListWorkflows(ctx context.Context, userID string, f schedule
 	return r.ownersVersions(ctx, f)
 }
 
-// ownersVersions leaves out what is stored for all owners as a version that the
-// owner has itself, which comes right before it.
+// ownersVersions drops versions for all owners that the owner has stored too; the owner's comes
+// right before.
 func (r *Registrar) ownersVersions(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
 	var out []schedule.WorkflowVersion
 	limit := f.Limit

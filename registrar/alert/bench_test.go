@@ -10,14 +10,14 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 )
 
-// BenchmarkJudge is one judging pass over schedules that keep their promise: a
-// slot each, with its run. "nothing due" is the pass of every two seconds;
-// "all due" the one behind an instant at which every one of them has its slot.
+// BenchmarkJudge is one pass over schedules that meet their expectation, with one slot and run
+// each. "nothing due" is the pass of every two seconds; "all due" is the pass after an instant at
+// which all of them have a slot.
 func BenchmarkJudge(b *testing.B) {
 	for _, engine := range engines {
 		for _, n := range []int{10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", engine.name, n), func(b *testing.B) {
-				h := newHerd(b, engine, n)
+				h := newBurst(b, engine, n)
 				b.Run("all due", func(b *testing.B) {
 					for b.Loop() {
 						h.judge(b)
@@ -38,9 +38,9 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// herd is a store full of hourly schedules that promise to start within five
-// minutes, at six minutes past noon, all of whose slots at noon were in time.
-type herd struct {
+// burst is a store full of hourly schedules with start_within of five minutes, at six minutes past
+// noon, with all slots at noon on time.
+type burst struct {
 	*site
 	watch *alert.Watch
 }
@@ -49,9 +49,9 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 const perChange = 1000
 
-func newHerd(b *testing.B, e engine, n int) *herd {
+func newBurst(b *testing.B, e engine, n int) *burst {
 	b.Helper()
-	h := &herd{site: newSite(b, e)}
+	h := &burst{site: newSite(b, e)}
 	h.now = func() time.Time { return noon.Add(6 * time.Minute) }
 	for first := 0; first < n; first += perChange {
 		h.add(b, first, min(perChange, n-first))
@@ -66,7 +66,7 @@ func newHerd(b *testing.B, e engine, n int) *herd {
 	return h
 }
 
-func (h *herd) add(b *testing.B, first, n int) {
+func (h *burst) add(b *testing.B, first, n int) {
 	b.Helper()
 	made := noon.Add(-time.Hour + time.Second)
 	ids := make([]string, n)
@@ -89,7 +89,7 @@ func (h *herd) add(b *testing.B, first, n int) {
 	}
 }
 
-func (h *herd) judge(b *testing.B) {
+func (h *burst) judge(b *testing.B) {
 	b.Helper()
 	if err := h.watch.Judge(b.Context()); err != nil {
 		b.Fatal(err)
@@ -99,8 +99,8 @@ func (h *herd) judge(b *testing.B) {
 	}
 }
 
-// rewind has every slot judged once more.
-func (h *herd) rewind(b *testing.B) {
+// rewind makes every slot due for a check again.
+func (h *burst) rewind(b *testing.B) {
 	b.Helper()
 	h.exec(b, `UPDATE expectations SET judge_at = watched_since, judged_until = watched_since`)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// Explainer tells what became of a slot; *registrar.Registrar is one.
+// Explainer finds the cause of a slot's outcome; *registrar.Registrar implements it.
 type Explainer interface {
 	Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error)
 }
 
-// explainTimeout bounds the explanation of one slot. Its expectation is locked
-// meanwhile; without an answer the alert keeps the plain cause.
+// explainTimeout bounds the explanation of one slot, because its expectation is locked meanwhile.
+// Without an answer the alert keeps the plain cause.
 const explainTimeout = 2 * time.Second
 
 // explain follows the cause of an alert to its root, whenever a slot was added to
@@ -50,5 +50,5 @@ func (w *Watch) explain(ctx context.Context, c *schedule.ExpectationCase, out *e
 	}
 }
 
-// slotKinds are the kinds whose alerts are about a slot.
+// slotKinds are the kinds with alerts about a slot.
 var slotKinds = []schedule.ExpectationKind{schedule.ExpectStart, schedule.ExpectFinish}

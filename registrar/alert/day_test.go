@@ -16,14 +16,13 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 )
 
-// attempt is what one attempt to deliver looked like to the receiver.
+// attempt is one delivery attempt as the receiver saw it.
 type attempt struct {
 	at time.Time
 	id string
 }
 
-// outside answers for every receiver there is, by the first word of its host,
-// and notes who was asked when.
+// outside answers for every receiver by the first word of its host, and records the calls.
 type outside struct {
 	t        *testing.T
 	mu       sync.Mutex
@@ -110,8 +109,8 @@ func (o *outside) turnWell(name string) {
 	o.well[name] = true
 }
 
-// inBubble runs a Watch over a real SQLite file on a clock of its own, with the
-// receivers of outside as targets.
+// inBubble runs a Watch over a real SQLite file on a simulated clock, with the receivers of
+// outside as targets.
 func inBubble(t *testing.T, names []string, test func(*testing.T, *alert.Desk, *outside)) {
 	t.Helper()
 	t.Parallel()
@@ -168,7 +167,7 @@ func checkSchedule(t *testing.T, name string, attempts []attempt, took time.Dura
 	}
 }
 
-func TestLongAMessageThatNobodyTakesIsTriedForADayAndGivenUpWithTheReason(t *testing.T) {
+func TestLongAnUndeliverableMessageIsRetriedForADayAndKeepsTheReason(t *testing.T) {
 	if raceFactor > 1 {
 		t.Skip("a day of SQLite takes minutes under the race detector, which the shorter tests are for")
 	}
@@ -205,8 +204,8 @@ func TestLongAMessageThatNobodyTakesIsTriedForADayAndGivenUpWithTheReason(t *tes
 	})
 }
 
-// againByHand sends a dead letter once more: to a receiver that is still broken,
-// which begins the schedule anew, and then to one that is well again.
+// againByHand redelivers a failed message: to a receiver that is still broken, which restarts the
+// retries, and then to one that has recovered.
 func againByHand(t *testing.T, desk *alert.Desk, o *outside) {
 	t.Helper()
 	before := len(o.of("broken"))
@@ -236,7 +235,7 @@ func againByHand(t *testing.T, desk *alert.Desk, o *outside) {
 	}
 }
 
-func TestWhatAReceiverSaysIsKeptWithoutTheSecretOfItsURL(t *testing.T) {
+func TestAReceiversAnswerIsStoredWithoutTheSecretOfItsURL(t *testing.T) {
 	inBubble(t, []string{"moved", "refusing", "busy", "well"}, func(t *testing.T, desk *alert.Desk, o *outside) {
 		ask(t, desk)
 		time.Sleep(time.Minute)
@@ -282,7 +281,7 @@ func TestAReceiverThatIsGoneIsAskedByHandOnly(t *testing.T) {
 		if d.State != schedule.DeliveryDead || d.LastStatus != 410 || d.LastError != "the target answered 410 (gone)" || !d.Disabled || len(o.of("gone")) != 1 {
 			t.Errorf("it is %+v after %d attempts", d, len(o.of("gone")))
 		}
-		ask(t, desk) // a test is by hand, too
+		ask(t, desk) // a test is manual too
 		time.Sleep(time.Minute)
 		if len(o.of("gone")) != 2 {
 			t.Errorf("a test asked it %d times more, want once", len(o.of("gone"))-1)
@@ -311,8 +310,8 @@ func TestAnAnswerWithoutEndIsReadToItsFirstPageOnly(t *testing.T) {
 	})
 }
 
-// A crowd of messages to a target that never answers keeps nothing from another.
-func TestATargetThatHangsKeepsNothingFromAnother(t *testing.T) {
+// Many messages to a target that never answers do not delay another target.
+func TestAHangingTargetDoesNotDelayAnother(t *testing.T) {
 	inBubble(t, []string{"silent", "well"}, func(t *testing.T, desk *alert.Desk, o *outside) {
 		const many = 200
 		for range many {

@@ -19,10 +19,10 @@ const (
 
 	firstRetry = 5 * time.Second
 	lastRetry  = time.Hour
-	retryFor   = 24 * time.Hour // from the first attempt, and from each time by hand
+	retryFor   = 24 * time.Hour // from the first attempt, and from each manual redelivery
 )
 
-// sendOn sends what is due until ctx ends, and then waits for what is under way.
+// sendOn sends due messages until ctx ends, and then waits for those in progress.
 func (w *Watch) sendOn(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -42,15 +42,14 @@ func (w *Watch) sendOn(ctx context.Context) {
 	}
 }
 
-// lane limits what is sent to one target at once: a target that hangs fills its
-// own lane and no other.
+// lane limits the concurrent messages to one target, so that a hanging target does not delay
+// others.
 type lane struct {
 	claim schedule.DeliveryClaim
 	free  chan struct{} // filled by those that send
 }
 
-// lanes are kept by target, whatever the configuration says meanwhile: what is
-// under way counts on.
+// lanes are kept by target across configuration changes, because messages in progress still count.
 type lanes map[string]*lane
 
 // of are the lanes of the targets that there are, and one for the messages to
@@ -128,7 +127,7 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 	case err != nil:
 		log.WarnContext(ctx, "cannot record the result of a notification; it is sent again", "outcome", outcome, "err", err)
 		return
-	case !moved: // the lease ran out, and another has sent it meanwhile
+	case !moved: // the lease ran out, and another process has sent it
 		return
 	case outcome == outcomeDelivered && r.Note != "":
 		log.WarnContext(ctx, "alert delivered, but not to every recipient", "problem", r.Note)
@@ -154,9 +153,9 @@ func (w *Watch) attempt(ctx context.Context, d *schedule.AlertDelivery) notify.R
 	return target.Send(ctx, notify.Outgoing{ID: d.DeliveryID, Payload: d.Payload, Now: w.now(), Client: w.client})
 }
 
-// wait is how long to wait after the n-th attempt: from firstRetry, twice as long
-// each time up to lastRetry, a fifth more or less, so that what failed together
-// does not come back together. The receiver may ask for more.
+// wait is the pause after the n-th attempt: from firstRetry, doubling up to lastRetry, with 20%
+// random jitter so that messages that failed together are not retried together. The receiver may
+// request more.
 func wait(n int32, asked time.Duration) time.Duration {
 	d := min(firstRetry<<min(max(n-1, 0), 20), lastRetry)
 	d = time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))

@@ -37,8 +37,8 @@ func signed(id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// receiver verifies what arrives by the words of standardwebhooks.com, and
-// answers with the statuses that it is given, then 204.
+// receiver verifies messages as standardwebhooks.com specifies, and answers with the given
+// statuses, then 204.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -111,7 +111,7 @@ func settled(t *testing.T, desk *alert.Desk, done func(schedule.AlertDelivery) b
 	return schedule.AlertDelivery{}
 }
 
-func TestWhatBecomesOfAMessage(t *testing.T) {
+func TestTheAnswerDecidesAboutAMessage(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answer  int

@@ -21,7 +21,7 @@ type Desk struct {
 	now    func() time.Time
 }
 
-// NewDesk makes a Desk beside a Watch.
+// NewDesk makes a Desk for a Watch.
 func NewDesk(ledger Ledger, watch *Watch) *Desk {
 	return &Desk{ledger: ledger, states: watch.judge, outbox: watch.outbox, watch: watch, now: watch.now}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
-// failureSentence says to people that a schedule fails, or no longer does.
+// failureSentence describes the start or end of a failing schedule.
 func failureSentence(n expect.Notice) string {
 	a := &n.Alert
 	switch {

@@ -55,7 +55,7 @@ func (s *site) define(t testing.TB, rows ...*schedule.Schedule) {
 	}
 }
 
-func TestAFailingScheduleIsToldOnceAndItsRecoveryToo(t *testing.T) {
+func TestAFailureAndItsRecoveryAreSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines {
 		t.Run(e.name+": its workflow failed", func(t *testing.T) {

@@ -93,8 +93,8 @@ func (w *Watch) group(ctx context.Context, routes *notify.Routes, g *schedule.Al
 	return schedule.GroupVerdict{Delivery: &d, Closed: what == expect.NoticeRecovered}, nil
 }
 
-// example is the alert whose message a single one repeats, and a group takes its
-// error from: the newest of those that the message is about.
+// example is the alert that supplies the text of a single message or the error of a group: the
+// newest of those that the message is about.
 func example(g *schedule.AlertGroup, what expect.NoticeType) *schedule.AlertNotice {
 	best := &g.Notices[0]
 	rank := func(n *schedule.AlertNotice) int {

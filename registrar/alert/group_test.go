@@ -83,7 +83,7 @@ func (c *company) all(t *testing.T, of []*schedule.Schedule, as schedule.Settlem
 	c.end(t, c.slot, as, of...)
 }
 
-// pass lets time pass, in steps of two seconds as a registrar looks.
+// pass advances the clock in steps of two seconds, the interval of a registrar.
 func (c *company) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := c.clock.Add(d); ; c.clock = c.clock.Add(2 * time.Second) {
@@ -122,7 +122,7 @@ func (c *company) messages(t *testing.T, target string) (found []notify.Message)
 	return found
 }
 
-// said are the messages to a target as their sentences.
+// said are the sentences of the messages to a target.
 func (c *company) said(t *testing.T, target string) (lines []string) {
 	t.Helper()
 	for _, m := range c.messages(t, target) {
@@ -181,7 +181,7 @@ func TestAnOutageOfAnExecutorIsOneIncidentForEachTarget(t *testing.T) {
 	})
 }
 
-func TestWhatAGroupKeepsApart(t *testing.T) {
+func TestGroupsSeparateDifferentAlerts(t *testing.T) {
 	onEngines(t, people, func(t *testing.T, c *company) {
 		rows := c.schedules(t, 5)
 		failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}

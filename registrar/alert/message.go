@@ -17,10 +17,9 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// tell adds the messages of an outcome: one for each notice and target. It notes
-// in the alert which targets know of it, so that they are told of its end, too,
-// whatever the routes say by then. Ids follow from what is told: a verdict that
-// is found again adds no message.
+// tell adds the messages of an outcome, one for each notice and target. It records the notified
+// targets in the alert, so that they get its end too, whatever the routes are by then. Ids are
+// derived from the content: a repeated verdict adds no message.
 func (w *Watch) tell(ctx context.Context, out *expect.Outcome, s *schedule.Schedule, now time.Time) []schedule.AlertDelivery {
 	if len(out.Notices) == 0 {
 		return nil
@@ -60,7 +59,7 @@ func union(known string, more []string) string {
 	return strings.Join(all, ",")
 }
 
-// message is what a notice says.
+// message is the message of a notice.
 func (w *Watch) message(n expect.Notice, now time.Time) notify.Message {
 	a := &n.Alert
 	m := notify.Message{Type: n.Type, Timestamp: now, Data: notify.MessageData{
@@ -108,7 +107,7 @@ func envelopes(routes *notify.Routes, to []string, m notify.Message, seed string
 	return deliveries
 }
 
-// sentence says a notice to people.
+// sentence describes a notice in one sentence.
 func sentence(n expect.Notice) string {
 	a := &n.Alert
 	if a.Kind == schedule.ExpectNoFailure {

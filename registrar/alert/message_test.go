@@ -9,10 +9,9 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// TestAMessageSaysInOneSentenceWhatDidNotHappen follows one slot that nobody
-// planned through its alert to the run that came late, and compares each message
-// with what docs/alerts.md says of it.
-func TestAMessageSaysInOneSentenceWhatDidNotHappen(t *testing.T) {
+// The test follows one unplanned slot through its alert to the late run, and compares each message
+// with docs/alerts.md.
+func TestAMessageExplainsTheAlertInOneSentence(t *testing.T) {
 	s := newSite(t, engines[0])
 	s.oneSchedule(t)
 	s.exec(t, `UPDATE schedules SET expect = '{"start_within_ms":300000,"alert_after":1,"remind_every_ms":300000}'`)

@@ -84,7 +84,7 @@ func failureReasons() (reasons []string) {
 	return append(reasons, otherReason)
 }
 
-// otherReason stands for a reason that this process does not know, of a newer one.
+// otherReason replaces a reason of a newer version.
 const otherReason = "other"
 
 func (m *metrics) failingNow(groups []schedule.FailureGroup) {

@@ -11,8 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/test/storetest"
 )
 
-// oneSchedule puts down an hourly schedule with its planned run of noon, whose
-// promise is to be judged.
+// oneSchedule inserts an hourly schedule with its planned run of noon and a due expectation.
 func (s *site) oneSchedule(t *testing.T) schedule.Schedule {
 	t.Helper()
 	row := hourly("s", noon.Add(-time.Hour+time.Second))
@@ -26,9 +25,8 @@ func (s *site) oneSchedule(t *testing.T) schedule.Schedule {
 	return row
 }
 
-// A judge that is in the middle of its work, with its rows locked, keeps nothing
-// from the leader: the same schedule is planned, claimed and settled meanwhile.
-func TestAJudgeInTheMiddleOfItsWorkKeepsNothingFromTheLeader(t *testing.T) {
+// While a check holds its locks, the leader plans, claims and settles the same schedule.
+func TestACheckDoesNotBlockTheLeader(t *testing.T) {
 	s := newSite(t, engines[1])
 	row := s.oneSchedule(t)
 	store := s.store.(*postgres.Store)
@@ -72,9 +70,9 @@ func TestAJudgeInTheMiddleOfItsWorkKeepsNothingFromTheLeader(t *testing.T) {
 	}
 }
 
-// Nobody leads, and nobody ever has: the promise is judged all the same, on each
-// store, and told once however often it is judged.
-func TestWhereNobodyHasEverLedTheLateSlotIsTold(t *testing.T) {
+// Without any leader the expectation is checked on each store, and sent once however often it is
+// checked.
+func TestALateSlotIsSentWithoutAnyLeader(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,8 +10,7 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 )
 
-// Two registrars judge and send together: what they find is told once.
-func TestTwoRegistrarsTellEachThingOnce(t *testing.T) {
+func TestTwoRegistrarsSendEachMessageOnce(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

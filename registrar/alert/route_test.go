@@ -84,9 +84,8 @@ func (s *site) told(t *testing.T) (told []string) {
 	return told
 }
 
-// A target that was told that an alert is open must be told that it is closed: a
-// PagerDuty incident is open until then.
-func TestWhoWasToldOfAnAlertIsToldOfItsEndWhateverTheRoutesSayByThen(t *testing.T) {
+// A PagerDuty incident stays open until its target receives the end of the alert.
+func TestNotifiedTargetsGetTheEndOfAnAlertAfterARouteChange(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,7 +25,7 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-// ledger is what a Watch and its Desk need of a store, and what makes schedules.
+// ledger is the part of a store that a Watch, its Desk and the tests need.
 type ledger interface {
 	alert.JudgeStore
 	alert.Ledger
@@ -69,7 +69,7 @@ var engines = []engine{
 	}},
 }
 
-// site is a store with a clock, and with what a test writes past it.
+// site is a store with a test clock.
 type site struct {
 	store ledger
 	db    *sql.DB
@@ -124,8 +124,7 @@ func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *aler
 	})
 }
 
-// hourly is a schedule at every full hour that promises to start within five
-// minutes.
+// hourly is a schedule at every full hour with start_within of five minutes.
 func hourly(id string, made time.Time) schedule.Schedule {
 	return schedule.Schedule{
 		Definition: schedule.Definition{

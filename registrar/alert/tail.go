@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// OutputStore reads what runs wrote.
+// OutputStore reads the output of runs.
 type OutputStore interface {
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 	ReadRunLog(ctx context.Context, q schedule.RunLogQuery) ([]schedule.LogPart, error)
@@ -22,8 +22,8 @@ const (
 	tailParts   = 8 // read from the end
 )
 
-// outputTail returns the last lines of the newest run that failed since the
-// alert's first slot. A message goes out without them where they cannot be read.
+// outputTail returns the last lines of the newest run that failed since the alert's first slot;
+// empty if they cannot be read.
 func (w *Watch) outputTail(ctx context.Context, n expect.Notice, now time.Time) string {
 	if w.output == nil || n.Type == expect.NoticeRecovered || n.Alert.ScheduleID == "" {
 		return ""

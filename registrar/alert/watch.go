@@ -18,25 +18,25 @@ import (
 // Options are a Watch's parts.
 type Options struct {
 	Judge JudgeStore
-	// Explainer follows causes to their root; nil: they stay as they are.
+	// Explainer finds root causes; nil: causes stay as they are.
 	Explainer Explainer
 	Outbox    Outbox
 	Output    OutputStore // nil: messages go out without the output of failed runs
-	// Routes says which targets there are, and who is told of what. It is asked
-	// again each time, since the operator's file may change.
+	// Routes returns the targets and routes. It is called each time, since the operator's file may
+	// change.
 	Routes    func() *notify.Routes
 	Client    *http.Client // of package safehttp
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer
 	PublicURL string // of the registrars, for links to the console and the API; empty: none
-	// OnFailure is for schedules that say nothing themselves; empty: as ignore.
+	// OnFailure is the default of schedules without an on_failure; empty: ignore.
 	OnFailure schedule.OnFailure
 	// Environment is prod, staging and the like; empty: none.
 	Environment string
 }
 
-// Watch judges and tells.
+// Watch checks expectations and sends messages.
 type Watch struct {
 	judge       JudgeStore
 	explainer   Explainer
@@ -71,15 +71,14 @@ const (
 	maxHistory   = 100
 )
 
-// Run judges and sends until ctx ends.
+// Run checks and sends until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		w.repeat(ctx, "cannot evaluate expectations", "expectations are evaluated again", w.Judge)
 		return nil
 	})
-	// Not after Judge: it returns when nothing is due, which takes minutes after
-	// 100,000 schedules have failed.
+	// Not after Judge, which takes minutes after 100,000 schedules have failed.
 	g.Go(func() error {
 		w.repeat(ctx, "cannot group notifications", "notifications are grouped again", w.Group)
 		return nil
@@ -88,8 +87,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// repeat calls work every judgeEvery until ctx ends, and logs its first error of a row
-// and the end of the row.
+// repeat calls work every judgeEvery until ctx ends. It logs the first error of a series and the
+// end of the series.
 func (w *Watch) repeat(ctx context.Context, failed, again string, work func(context.Context) error) {
 	ticker := time.NewTicker(judgeEvery)
 	defer ticker.Stop()
@@ -113,7 +112,7 @@ func (w *Watch) repeat(ctx context.Context, failed, again string, work func(cont
 	}
 }
 
-// Judge judges all that is due.
+// Judge checks all due expectations.
 func (w *Watch) Judge(ctx context.Context) error {
 	for {
 		now := w.now()
@@ -149,7 +148,7 @@ func (w *Watch) Judge(ctx context.Context) error {
 	}
 }
 
-// note logs and counts what was found, once it is committed.
+// note logs and counts committed notices.
 func (w *Watch) note(ctx context.Context, notices []expect.Notice) {
 	for _, n := range notices {
 		a := &n.Alert

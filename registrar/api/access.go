@@ -18,9 +18,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// busy are the calls that machines make for every run, and probes: what they
-// did has its own line in the log, so theirs in the access log is Debug unless
-// it was refused.
+// busy are the calls that machines make for every run, and probes. Their results have other log
+// lines, so the access log has them at Debug unless they were refused.
 var busy = map[string]bool{
 	carillonv1.RunService_ReportRun_FullMethodName:   true,
 	carillonv1.RunLauncher_Start_FullMethodName:      true,
@@ -31,10 +30,9 @@ var busy = map[string]bool{
 	"/grpc.health.v1.Health/List":                    true,
 }
 
-// access is the access log: one line for every call, with who made it and how
-// it ended, and never what was shown to prove it. Calls of strangers share one
-// line a second for each peer, and refused calls of an identified caller one a second,
-// so that neither can fill the disk.
+// access is the access log: one line per call with the caller and the result, never credentials.
+// Calls without an identity share one line a second per peer, and refused calls of an identified
+// caller one a second, so that neither can fill the disk.
 type access struct {
 	log       *slog.Logger
 	observe   func(method string, code codes.Code, took time.Duration)
@@ -104,8 +102,8 @@ func (a access) admit(id auth.Identity, code codes.Code, from string) (leftOut i
 	return 0, true
 }
 
-// refusedCall reports whether a call ended because of what its caller may do, or how
-// often. A caller that ignores that repeats it without end.
+// refusedCall reports whether a call was refused for its permissions or rate. Such callers may
+// retry endlessly.
 func refusedCall(code codes.Code) bool {
 	return code == codes.Unauthenticated || code == codes.PermissionDenied || code == codes.ResourceExhausted
 }
@@ -122,9 +120,9 @@ func stranger(id auth.Identity, code codes.Code) bool {
 	return false
 }
 
-// whence returns the listener that a call came to, and the caller's address. The
-// gateway appends the address of its client to what that sent itself. It does so
-// for every call; x-forwarded-host is missing where Host is empty.
+// whence returns the listener of a call and the caller's address. The gateway appends the address
+// of its client to the header that the client sent, for every call; x-forwarded-host is missing if
+// Host is empty.
 func whence(ctx context.Context) (protocol, from string) {
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		if forwarded := md.Get("x-forwarded-for"); len(forwarded) > 0 && insideProcess(ctx) {

@@ -10,7 +10,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Alerts answers about what did not happen; *alert.Desk is it.
+// Alerts answers the calls about alerts; *alert.Desk implements it.
 type Alerts interface {
 	Expectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error)
 	Alerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error)
@@ -143,12 +143,12 @@ func deliveriesOf(found []schedule.AlertDelivery) []*carillonv1.AlertDelivery {
 	return out
 }
 
-// at is where a row stands in a list that is ordered by time and id.
+// at encodes the position of a row in a list ordered by time and id.
 func (k kind) at(at time.Time, id string) string {
 	return k.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + id)
 }
 
-// place is what at made of a row; zero without a token.
+// place decodes a token of at; zero without a token.
 func (k kind) place(token string) (at time.Time, id string, err error) {
 	key, err := k.key(token)
 	if err != nil || key == "" {

@@ -35,9 +35,8 @@ func (s *scheduleServer) ApplySchedules(ctx context.Context, req *carillonv1.App
 	return resp, nil
 }
 
-// applyOf is a set as the registrar takes it: the triggers of its DAGs are
-// schedules like the others. What is wrong with any of them is listed with its
-// place in the call.
+// applyOf is a set as the registrar takes it: triggers of its DAGs become schedules. Violations
+// are listed with their place in the call.
 func applyOf(req *carillonv1.ApplySchedulesRequest, actor string) (registrar.ApplyInput, error) {
 	in := registrar.ApplyInput{
 		Set: req.GetSet(), Prune: req.GetPrune(), AllowEmpty: req.GetAllowEmpty(), Adopt: req.GetAdopt(), DryRun: req.GetDryRun(),

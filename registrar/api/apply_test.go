@@ -20,7 +20,7 @@ const applyCall = "ScheduleService/ApplySchedules"
 const aSet = `{"set":"billing","schedules":[{"schedule_id":"s1","workflow_id":"w","version":1,"user_id":"u","cron_expr":"0 * * * *","input":{"b": 1, "a": 2}}],
  "workflows":[{"workflow_id":"w","version":1,"user_id":"u","dag":{"triggers":[{"type":"schedule_based","name":"t","cron_expr":"@daily","paused":true}]}}]%s}`
 
-func TestApplySaysWhatItDoesAndDoesIt(t *testing.T) {
+func TestApplyReportsItsChanges(t *testing.T) {
 	r := newRig(t)
 	dry := r.must("POST", "/v1/schedules:apply", fmt.Sprintf(aSet, `,"dry_run":true`))
 	for _, want := range []string{
@@ -66,12 +66,12 @@ func TestApplyNamesEachRefusedFieldByItsPlace(t *testing.T) {
 		body string
 		want []string
 	}{
-		{name: "what contradicts the set", body: body, want: []string{"schedules[1].managed_by"}},
-		{name: "what is wrong with the definitions", body: strings.Replace(body, `,"managed_by":"me"`, "", 1), want: []string{"schedules[1].cron_expr", "workflows[0].dag.triggers[1].timezone"}},
+		{name: "a schedule that contradicts the set", body: body, want: []string{"schedules[1].managed_by"}},
+		{name: "invalid definitions", body: strings.Replace(body, `,"managed_by":"me"`, "", 1), want: []string{"schedules[1].cron_expr", "workflows[0].dag.triggers[1].timezone"}},
 		{name: "a trigger that breaks a rule", body: `{"set":"x","workflows":[{"workflow_id":"w","version":1,"user_id":"u","dag":{"triggers":[{"type":"schedule_based","cronn":"@daily"}]}}]}`, want: []string{"workflows[0].dag.triggers[0].cronn"}},
 		{name: "a rule of the protos", body: `{"set":"x","schedules":[` + upsert("jitter_ms", "3600001") + `]}`, want: []string{"schedules[0].jitter_ms"}},
 		{name: "a DAG that is none", body: `{"set":"x","workflows":[{"workflow_id":"w","version":1,"user_id":"u","dag":7}]}`, want: []string{"workflows[0].dag"}},
-		{name: "a workflow with a request of its own", body: `{"set":"x","workflows":[{"workflow_id":"w","version":1,"user_id":"u","dag":{},"request_id":"r"}]}`, want: []string{"workflows[0].request_id"}},
+		{name: "a workflow with a request id", body: `{"set":"x","workflows":[{"workflow_id":"w","version":1,"user_id":"u","dag":{},"request_id":"r"}]}`, want: []string{"workflows[0].request_id"}},
 		{name: "no set", body: `{"schedules":[` + upsert() + `]}`, want: []string{"set"}},
 		{name: "nothing, with prune", body: `{"set":"x","prune":true}`, want: []string{"prune"}},
 	} {

@@ -17,20 +17,19 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// AuditTrail keeps who changed what; every store is one.
+// AuditTrail stores audit entries; every store implements it.
 type AuditTrail interface {
 	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
 	// ListAudit is newest first.
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
 
-// Auditor writes the calls that change something to the trail. A change that has
-// written its row in its own transaction is not written twice. Refused calls, and
-// calls without such a transaction, are written after they have ended. Equal
-// refusals share a row a minute, see refusalFold.
+// Auditor writes changing calls to the audit trail. A change that wrote its entry in its
+// transaction is not written twice. Refused calls, and calls without such a transaction, are
+// written after they end. Equal refusals share a row per minute, see refusalFold.
 //
-// Unknown callers and invalid requests leave no row: a stranger must not be able
-// to fill a table.
+// Unauthenticated callers and invalid requests leave no row: a stranger must not be able to fill a
+// table.
 type Auditor struct {
 	trail   AuditTrail
 	now     func() time.Time
@@ -44,7 +43,8 @@ func NewAuditor(trail AuditTrail, now func() time.Time, log *slog.Logger) *Audit
 	return &Auditor{trail: trail, now: now, log: log.With("component", "audit"), refused: newRefusalFold()}
 }
 
-// Interceptors are what writes the trail; they stand outside of the gate.
+// Interceptors returns the interceptor that writes the trail; it must run outside of the
+// authorization check.
 func (a *Auditor) Interceptors() Interceptors { return Interceptors{Unary: a.unary} }
 
 // auditTimeout bounds one write.
@@ -92,8 +92,8 @@ func (a *Auditor) lost(ctx context.Context, e *schedule.AuditEntry, why error) {
 	a.log.ErrorContext(ctx, "cannot write the audit row", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "count", max(e.Count, 1), "err", why)
 }
 
-// worthKeeping leaves out callers that are nobody, requests that mean nothing,
-// and what failed on our side: that changed nothing and is in the log.
+// worthKeeping leaves out unauthenticated callers, invalid requests and internal errors: those
+// changed nothing and are in the log.
 func worthKeeping(code codes.Code) bool {
 	return slices.Contains([]codes.Code{
 		codes.OK, codes.PermissionDenied, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted,
@@ -105,7 +105,7 @@ func dryRun(req any) bool {
 	return ok && m.GetDryRun()
 }
 
-// targetOf is the id of what a request is about, by the names that ids have.
+// targetOf is the id that a request is about, found by the names of id fields.
 func targetOf(m protoreflect.Message) string {
 	for _, name := range []protoreflect.Name{"schedule_id", "idempotency_key", "workflow_id", "grant_id", "backfill_id", "set", "shard", "alert_id", "delivery_id"} {
 		if text := said(m, name); text != "" {
@@ -124,7 +124,7 @@ func ownerOf(m protoreflect.Message) string {
 	return said(m, "user_id")
 }
 
-// said is a field of the request as text, cut to what an id may have.
+// said is a field of the request as text, cut to the length of an id.
 func said(m protoreflect.Message, name protoreflect.Name) string {
 	fd := m.Descriptor().Fields().ByName(name)
 	if fd == nil || fd.IsList() || fd.IsMap() {

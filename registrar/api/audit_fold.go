@@ -20,14 +20,13 @@ const (
 	maxAppend = 500
 )
 
-// refusalFold folds equal refusals: the first is written at once, those of the
-// minute after it in one row with their count, and so on until a minute has
-// none. The target does not tell them apart, or a caller could fill the table by
-// naming another one each time.
+// refusalFold folds equal refusals: the first is written at once, those of each following minute
+// in one row with their count, until a minute has none. Targets are not distinguished, or a caller
+// could fill the table by naming a new one each time.
 //
-// It holds counts in memory because rows of the trail are never updated. Each
-// process folds by itself. What a process that is killed has not written yet is
-// lost: counts of less than a minute, of refusals whose first has its row.
+// The counts are in memory because rows of the trail are never updated. Each process folds
+// separately. A killed process loses its unwritten counts: less than a minute, of refusals that
+// have a first row.
 type refusalFold struct {
 	mu   sync.Mutex
 	open map[refusalKey]*refusals
@@ -47,7 +46,7 @@ func keyOfRefusal(e *schedule.AuditEntry) refusalKey {
 	return refusalKey{e.Subject, e.Via, e.Method, e.Code}
 }
 
-// begins reports whether e is to be written at once; else it is counted.
+// begins reports whether e must be written at once; otherwise it is counted.
 func (f *refusalFold) begins(e *schedule.AuditEntry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,13 +55,13 @@ func (f *refusalFold) begins(e *schedule.AuditEntry) bool {
 		r.add(e)
 		return false
 	}
-	if len(f.open) < maxFolds { // else it has a row of its own
+	if len(f.open) < maxFolds { // otherwise it gets its own row
 		f.open[key] = &refusals{since: e.Time}
 	}
 	return true
 }
 
-// keep takes back a row that could not be written: it is written later.
+// keep takes a row that could not be written, to write it later.
 func (f *refusalFold) keep(e *schedule.AuditEntry) (kept bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +92,7 @@ func (r *refusals) add(e *schedule.AuditEntry) {
 	}
 }
 
-// take is what is to be written now: what has been folded for a minute, or
-// everything.
+// take returns the rows to write now: those folded for a minute, or everything.
 func (f *refusalFold) take(now time.Time, everything bool) (rows []schedule.AuditEntry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,8 +128,7 @@ func (a *Auditor) Run(ctx context.Context) {
 // WriteFolded writes the refusals that have been folded for a minute.
 func (a *Auditor) WriteFolded(ctx context.Context) { a.write(ctx, a.refused.take(a.now(), false)...) }
 
-// Flush writes all that is folded: there are no more calls. What cannot be
-// written is in the log.
+// Flush writes all folded rows at shutdown. Rows that cannot be written are logged.
 func (a *Auditor) Flush(ctx context.Context) {
 	rows := a.refused.take(a.now(), true)
 	for len(rows) > 0 {
@@ -146,7 +143,7 @@ func (a *Auditor) Flush(ctx context.Context) {
 	}
 }
 
-// write keeps what the store does not take, for the next time.
+// write writes rows and keeps those that the store refuses for the next time.
 func (a *Auditor) write(ctx context.Context, rows ...schedule.AuditEntry) {
 	for len(rows) > 0 {
 		n := min(len(rows), maxAppend)

@@ -22,7 +22,7 @@ import (
 	"github.com/carillon/carillon/registrar/api"
 )
 
-// audited is an Auditor over a real store, with a clock of its own.
+// audited is an Auditor over a real store with a test clock.
 type audited struct {
 	*testing.T
 	*api.Auditor
@@ -65,7 +65,7 @@ func (a *audited) pauses(id auth.Identity, target string, code codes.Code) {
 		func(context.Context, any) (any, error) { return nil, status.Error(code, "as the test says") })
 }
 
-// rows are the trail, oldest first: who, what about, how it ended, how many.
+// rows are the trail, oldest first: subject, target, code, count.
 func (a *audited) rows() (rows []string) {
 	a.Helper()
 	found, err := a.store.ListAudit(a.Context(), schedule.AuditFilter{Limit: 1000})
@@ -120,7 +120,7 @@ func TestEqualRefusalsShareARowAMinute(t *testing.T) {
 	a.want(first, second, third, "bob/token after a quiet minute NotFound ×1 at 12:03:00")
 }
 
-func TestWhatIsNotEqualHasRowsOfItsOwn(t *testing.T) {
+func TestDifferentRefusalsHaveSeparateRows(t *testing.T) {
 	a := newAudited(t)
 	byCertificate, eve := bob, bob
 	byCertificate.Via, eve.Subject = "mtls", "eve"
@@ -143,7 +143,7 @@ func TestCallsThatAreNotRefusedAreNotFolded(t *testing.T) {
 	a.want(row, row, row)
 }
 
-func TestWhatIsFoldedIsWrittenAtAnEndAndAfterAnOutage(t *testing.T) {
+func TestFoldedRowsAreWrittenAtShutdownAndAfterAnOutage(t *testing.T) {
 	a := newAudited(t)
 	a.away = true
 	for range 3 {

@@ -103,7 +103,6 @@ func (s *scheduleServer) CancelBackfill(ctx context.Context, req *carillonv1.Can
 	return &carillonv1.CancelBackfillResponse{Backfill: backfillOf(b, s.now())}, nil
 }
 
-// backfillPlace is where a backfill stands in the list.
 func backfillPlace(at time.Time, id string) string {
 	return backfillsPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + id)
 }

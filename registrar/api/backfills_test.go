@@ -12,8 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// history is a rig whose clock has gone on by six hours since it had an hourly
-// schedule of everybody's default policy.
+// history is a rig six hours after the creation of an hourly schedule with default policies.
 func history(t *testing.T, expr string) *rig {
 	t.Helper()
 	now := time.Date(2026, 3, 2, 12, 30, 0, 0, time.UTC)
@@ -107,7 +106,7 @@ func TestABackfillThatCannotBeIsRefusedWithTheFieldAndTheReason(t *testing.T) {
 		{name: "a range that lies ahead", body: `{` + from + `, "to": "2026-03-03T00:00:00Z"}`, code: 400, says: "only past slots"},
 		{name: "a range that ends before it begins", body: `{` + from + `, "to": "2026-03-02T13:00:00Z"}`, code: 400, says: "is not before"},
 		{name: "before the creation", body: `{"from": "2026-03-01T00:00:00Z"}`, code: 400, says: "creation"},
-		{name: "before what is kept", body: `{"from": "2025-03-01T00:00:00Z"}`, code: 400, says: "reprocess all"},
+		{name: "before the retention", body: `{"from": "2025-03-01T00:00:00Z"}`, code: 400, says: "reprocess all"},
 		{name: "too many slots", expr: "* * * * * *", body: `{"from": "2026-02-02T13:00:00Z", "reprocess": "all"}`, code: 400, says: "more than 100000"},
 		{name: "an unknown word", body: `{` + from + `, "reprocess": "some"}`, code: 400, says: "reprocess"},
 		{name: "two at once under skip", body: `{` + from + `, "concurrency": 2}`, code: 400, says: "needs overlap_policy allow"},

@@ -20,8 +20,8 @@ import (
 // Size limits of the calls that a caller without credentials may make.
 const (
 	maxHealthBytes = 1 << 10
-	// Over gRPC the token of a report is for a key that stands in the message, so it
-	// cannot be checked before. 64 KiB of output, and 16 KiB for all else.
+	// Over gRPC the token of a report is for a key inside the message, so it cannot be checked
+	// before. 64 KiB of output, and 16 KiB for everything else.
 	maxReportBytes = schedule.MaxReportedOutput + 16<<10
 )
 
@@ -33,8 +33,8 @@ const (
 	maxReportBodyProved = 512 << 10
 )
 
-// ownSize holds the calls with a limit of their own. gRPC has one limit for all
-// calls of a server, which here is schedule.MaxApplyBytes.
+// ownSize holds the calls with a separate limit. gRPC has one limit per server, here
+// schedule.MaxApplyBytes.
 var ownSize = map[string]int{
 	"/grpc.health.v1.Health/Check":                 maxHealthBytes,
 	"/grpc.health.v1.Health/List":                  maxHealthBytes,
@@ -42,21 +42,20 @@ var ownSize = map[string]int{
 	carillonv1.RunService_ReportRun_FullMethodName: maxReportBytes,
 }
 
-// frames is what this package uses of the transport's stream of a call. The
-// library checks a message's size against one limit per server, so the calls in
-// ownSize read the length prefix themselves. The type is internal to grpc-go;
-// TestEveryAnonymousCallHasASizeOfItsOwn fails if an upgrade renames a method.
+// frames is the part of the transport's stream that this package uses. The library checks message
+// sizes against one limit per server, so the calls in ownSize read the length prefix themselves.
+// The type is internal to grpc-go; TestEveryAnonymousCallHasASizeOfItsOwn fails if an upgrade
+// renames a method.
 type frames interface {
 	RecvCompress() string
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
 }
 
-// boundMessages refuses compressed requests, and messages larger than their
-// call's own limit. It runs before credentials are checked and before any byte
-// of a message is read: a gzip message of 8 kB can unpack to the largest message
-// that the server takes. Another package in the process registers gzip for its
-// own client, so the library would unpack it.
+// boundMessages refuses compressed requests and messages above the limit of their call. It runs
+// before credentials are checked and before any byte of a message is read: a gzip message of 8 kB
+// can unpack to the server's largest message. The library would unpack it, because another package
+// in the process registers gzip for its client.
 func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	wire, ok := grpc.ServerTransportStreamFromContext(ss.Context()).(frames)
 	if !ok {
@@ -71,7 +70,7 @@ func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, n
 	return next(srv, ss)
 }
 
-// bounded reads the one request message of a call under the call's own limit.
+// bounded reads the one request message of a call with the limit of that call.
 type bounded struct {
 	grpc.ServerStream
 	wire   frames
@@ -134,7 +133,7 @@ func (b *bounded) header() (length int, err error) {
 	return int(n), nil
 }
 
-// broken makes a status of what the transport says.
+// broken makes a status of a transport error.
 func (b *bounded) broken(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err

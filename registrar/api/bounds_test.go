@@ -9,8 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// bound is a limit: what lies at it or inside is taken, what lies outside is
-// not. body makes the request for a size or a number.
+// bound is an inclusive limit. body makes the request for a size or a number.
 type bound struct {
 	name string
 	call string // default upsertCall
@@ -138,7 +137,7 @@ func TestABodyMayBeAsLargeAsItsRouteSays(t *testing.T) {
 		{"a DAG", "/v1/workflows/w/versions/1", 1<<20 + 64<<10},
 	} {
 		for _, size := range []int{c.limit - 1, c.limit, c.limit + 1} {
-			// Space around a body counts too; what is inside is refused by itself.
+			// Space around a body counts too.
 			body := `{"unknown":1}`
 			_, text := r.rest(map[bool]string{true: "POST", false: "PUT"}[strings.HasSuffix(c.path, "upsert")], c.path, body+strings.Repeat(" ", size-len(body)))
 			if over := strings.Contains(text, "has more than"); over != (size > c.limit) {

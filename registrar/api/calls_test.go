@@ -13,7 +13,7 @@ import (
 const documents = `{"schedule_id":"s1","workflow_id":"w","version":1,"user_id":"u","cron_expr":"*/5 * * * *",` +
 	`"timezone":"America/New_York","overlap_policy":"skip"}`
 
-// The source documents' calls, literally, with what curl sends.
+// The source documents' calls, verbatim, with curl's headers.
 func TestTheDocumentsCallsWorkAsWritten(t *testing.T) {
 	r := newRig(t)
 
@@ -108,7 +108,7 @@ func TestListsGoPageByPage(t *testing.T) {
 	tests := []struct {
 		name  string
 		path  string
-		field string // what tells the rows apart
+		field string // the field that distinguishes the rows
 		want  int
 	}{
 		{"schedules", "/v1/schedules?", "schedule_id", 7},
@@ -188,7 +188,7 @@ func TestRunsByHand(t *testing.T) {
 		t.Errorf("trigger %s, status %s", trigger, status)
 	}
 
-	// A report of a run that was not launched moves nothing, and says so.
+	// A report of a run that was not launched moves nothing and returns that.
 	report := r.must("POST", "/v1/runs/"+key+":report", `{"status":"STARTED","run_id":"x"}`)
 	if member(t, report, "moved") != "false" {
 		t.Errorf("report answers %s", report)
@@ -273,13 +273,13 @@ func TestDeployMakesSchedulesOfTriggers(t *testing.T) {
 	if code, _ := r.rest("GET", "/v1/workflows/w/versions/4", ""); code != http.StatusNotFound {
 		t.Errorf("the DAG of a broken deployment was stored: %d", code)
 	}
-	// Somebody else's workflow of the same name.
+	// Another owner's workflow of the same name.
 	if code, text := r.rest("POST", "/v1/workflows/w:deploy", strings.Replace(deploy, `"user_id":"u"`, `"user_id":"v"`, 1)); code != http.StatusConflict {
 		t.Errorf("another owner's deployment: %d %s", code, text)
 	}
 }
 
-func TestWhatIsNoCallIsSaidPlainly(t *testing.T) {
+func TestAnUnknownCallHasAClearError(t *testing.T) {
 	r := newRig(t)
 	tests := []struct {
 		name string

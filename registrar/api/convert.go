@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// What the registrar says, in proto. A zero time is null.
+// Conversions from the registrar's types to protos. A zero time is null.
 
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
@@ -29,7 +29,7 @@ func fromTimestamp(t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
-// count32 holds counters to the 32 bits that JSON numbers keep.
+// count32 limits counters to 32 bits, because JSON has larger integers as strings.
 func count32(n int64) uint32 {
 	return uint32(min(max(n, 0), math.MaxUint32))
 }
@@ -122,8 +122,8 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 	return out
 }
 
-// launchOf is how the launch of a run goes; nil unless an attempt has failed.
-// log is nil where it was not read.
+// launchOf describes the launch of a run; nil unless an attempt has failed. log is nil if it was
+// not read.
 func launchOf(r *schedule.Run, log []schedule.LaunchAttempt) *carillonv1.RunLaunch {
 	if r.FailedAttempts == 0 {
 		return nil
@@ -141,8 +141,8 @@ func launchOf(r *schedule.Run, log []schedule.LaunchAttempt) *carillonv1.RunLaun
 	return out
 }
 
-// traceIDOf is what the executor answered, or, of a run that was claimed and has
-// no answer yet, the trace id that it is sent with.
+// traceIDOf is the executor's trace id or, for a claimed run without an answer, the trace id that
+// it is sent with.
 func traceIDOf(r *schedule.Run) string {
 	if r.TraceID == "" && !r.ClaimedAt.IsZero() {
 		return r.Key.TraceID()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cpu is what this process has used of the processor.
+// cpu is the CPU time of this process.
 func cpu(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// spent is what the calls of a rig have spent, one after the other.
+// spent records the steps of the rig's calls, in order.
 type spent struct {
 	mu    sync.Mutex
 	calls map[string]int
@@ -27,7 +27,7 @@ func (s *spent) count(o *registrar.Options) {
 	}
 }
 
-// take is what was spent since the last time.
+// take returns the steps since the last take.
 func (s *spent) take() (sum int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *spent) take() (sum int) {
 	return sum
 }
 
-// everySecondFleet puts down n schedules that fire every second from an hour on.
+// everySecondFleet inserts n schedules that fire every second, starting in an hour.
 func everySecondFleet(t *testing.T, r *rig, n int) {
 	t.Helper()
 	begin := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
@@ -51,8 +51,7 @@ func everySecondFleet(t *testing.T, r *rig, n int) {
 	}
 }
 
-// dryRun asks for a set of n schedules that fire at other seconds than those of
-// everySecondFleet.
+// dryRun is a set of n schedules that fire at other seconds than everySecondFleet.
 func dryRun(n int) string {
 	var rows []string
 	for i := range n {
@@ -61,8 +60,8 @@ func dryRun(n int) string {
 	return fmt.Sprintf(`{"set":"set-0","dry_run":true,"schedules":[%s]}`, strings.Join(rows, ","))
 }
 
-// Each request is the dearest of its kind that passes its rules. What it spends
-// is counted in steps, so that a busy machine changes nothing.
+// Each request is the most expensive valid one of its kind. Cost is counted in steps, which do not
+// depend on the load of the machine.
 func TestNoRequestDoesMoreWorkThanOneCallMay(t *testing.T) {
 	t.Parallel()
 	var s spent
@@ -81,7 +80,7 @@ func TestNoRequestDoesMoreWorkThanOneCallMay(t *testing.T) {
 	r.must("PUT", "/v1/schedules/past", `{"workflow_id":"w","version":1,"user_id":"u","cron_expr":"* * * * * *"}`)
 	for _, c := range []struct {
 		name, method, path, body string
-		refused                  string // what the 400 says
+		refused                  string // message of the 400
 	}{
 		{name: "a simulation in which a thousand runs wait", method: "POST", path: "/v1/schedules:simulate", body: simulation(1, "1000", "1100", "")},
 		{

@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// upsertOf is an upsert as the registrar takes it. A field that is not set
-// stays zero or nil; the registrar knows the defaults.
+// upsertOf is an upsert as the registrar takes it. Unset fields stay zero or nil; the registrar
+// knows the defaults.
 func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.UpsertInput {
 	return registrar.UpsertInput{
 		Definition: schedule.Definition{
@@ -42,7 +42,7 @@ func newGrantOf(g *carillonv1.NewGrant) *registrar.GrantInput {
 	}
 }
 
-// specOf is the unsaved rule of a preview, or nil where there is none.
+// specOf is the unsaved rule of a preview, or nil.
 func specOf(req *carillonv1.PreviewScheduleRequest) *registrar.UpsertInput {
 	if req.CronExpr == nil && req.IntervalMs == nil && req.OnceAt == nil {
 		return nil

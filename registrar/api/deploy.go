@@ -30,8 +30,8 @@ func readDAG(dag []byte) (dagMembers, error) {
 	return members, nil
 }
 
-// deployment makes each schedule_based trigger of the DAG an upsert. What is
-// wrong with any of them is listed with the trigger's place in the DAG.
+// deployment makes each schedule_based trigger of the DAG an upsert. Violations are listed with
+// the trigger's place in the DAG.
 func deployment(req *carillonv1.DeployWorkflowRequest, actor string) (registrar.DeployInput, error) {
 	in := registrar.DeployInput{
 		WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(), DAG: req.GetDag(),
@@ -45,8 +45,8 @@ func deployment(req *carillonv1.DeployWorkflowRequest, actor string) (registrar.
 	return in, err
 }
 
-// scheduleTriggers are the upserts that the DAG of a deploy asks for, and what
-// stands before their fields' names. prefix is the deploy's own place.
+// scheduleTriggers are the upserts of a deploy's DAG, and the prefixes of their fields. prefix is
+// the deploy's place in the call.
 func scheduleTriggers(req *carillonv1.DeployWorkflowRequest, prefix, managedBy string) (upserts []*carillonv1.UpsertScheduleRequest, fields []string, err error) {
 	var found schedule.InvalidError
 	refused := func(err error) bool {
@@ -134,7 +134,7 @@ func (t trigger) upsert(raw json.RawMessage, names map[string]int) (*carillonv1.
 	return req, validate(req, t.prefix)
 }
 
-// name is the trigger's own, else its index.
+// name is the trigger's name, else its index.
 func (t trigger) name(c *schedule.Collect, raw json.RawMessage) string {
 	if raw == nil {
 		return strconv.Itoa(t.index)
@@ -148,7 +148,7 @@ func (t trigger) name(c *schedule.Collect, raw json.RawMessage) string {
 	return name
 }
 
-// fill sets what comes from the call, and refuses a trigger that says otherwise.
+// fill sets the fields that come from the call, and refuses a trigger that contradicts them.
 func (t trigger) fill(c *schedule.Collect, req *carillonv1.UpsertScheduleRequest, name string) {
 	set := func(field string, to *string, value string) {
 		if *to != "" && *to != value {

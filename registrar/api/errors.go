@@ -18,7 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The ErrorInfo that tells apart what shares a gRPC code.
+// The ErrorInfo reasons that distinguish errors with one gRPC code.
 const (
 	errorDomain = "carillon"
 	// ReasonKeyConflict marks the ALREADY_EXISTS that REST answers as 422: the
@@ -39,7 +39,7 @@ const (
 var codeOf = []struct {
 	err    error
 	code   codes.Code
-	reason string // ErrorInfo; empty = the code says it all
+	reason string // ErrorInfo; empty: the code suffices
 }{
 	{schedule.ErrNotFound, codes.NotFound, ""},
 	{schedule.ErrExists, codes.AlreadyExists, ""},
@@ -63,8 +63,8 @@ var codeOf = []struct {
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 }
 
-// statusOf is what a client sees of an error. What is not foreseen becomes
-// INTERNAL without its text, which may name what only the log should.
+// statusOf is the status that a client sees for an error. An unexpected error becomes INTERNAL
+// without its text, which may hold secrets.
 func statusOf(err error) *status.Status {
 	var invalid *schedule.InvalidError
 	if errors.As(err, &invalid) {
@@ -73,7 +73,7 @@ func statusOf(err error) *status.Status {
 	for _, known := range codeOf {
 		if errors.Is(err, known.err) {
 			st := status.New(known.code, err.Error())
-			if known.code == codes.DeadlineExceeded { // ours: a caller whose own deadline is over reads no answer
+			if known.code == codes.DeadlineExceeded { // ours: a caller past its deadline reads no answer
 				return status.New(known.code, "deadline exceeded: the database did not answer in time; try again")
 			}
 			if known.reason == "" {
@@ -99,10 +99,9 @@ func CodeOf(err error) codes.Code {
 	return statusOf(err).Code()
 }
 
-// storeAway reports whether a store could not be reached, however its driver
-// says so: a broken connection, or a SQLSTATE of the classes 08 (connection),
-// 53 (resources) and 57 (shut down, not up yet, timed out), and 25006 (it takes
-// no writes: a standby, or a primary that is about to be one).
+// storeAway reports whether a store could not be reached, for all drivers: a broken connection, or
+// a SQLSTATE of the classes 08 (connection), 53 (resources) and 57 (shut down, starting, timed
+// out), and 25006 (read only: a standby, or a primary about to become one).
 func storeAway(err error) bool {
 	var network net.Error
 	var refused interface{ SQLState() string }
@@ -125,7 +124,7 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 			Field: schedule.Storable(v.Field, maxText), Description: schedule.Storable(description, maxText),
 		})
 	}
-	if len(invalid.Violations) > maxViolations { // or whoever mends these believes that to be all
+	if len(invalid.Violations) > maxViolations { // otherwise the list looks complete
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
 			Field: "…", Description: fmt.Sprintf("more fields are invalid; these are the first %d", maxViolations),
 		})
@@ -133,7 +132,7 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 	return detailed(status.New(codes.InvalidArgument, schedule.Storable(invalid.Error(), maxText)), bad)
 }
 
-// An answer never grows with what was sent.
+// Limits of an answer, independent of the size of the request.
 const (
 	maxViolations = 20
 	maxText       = 1024
@@ -142,13 +141,12 @@ const (
 func detailed(st *status.Status, detail protoadapt.MessageV1) *status.Status {
 	with, err := st.WithDetails(detail)
 	if err != nil {
-		return st // the message still says it
+		return st // the message still has it
 	}
 	return with
 }
 
-// answerErrors turns what the servers return into statuses, and logs what
-// nobody foresaw.
+// answerErrors turns errors of the servers into statuses, and logs unexpected ones.
 func answerErrors(log *slog.Logger) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		err := next(srv, ss)

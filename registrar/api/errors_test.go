@@ -35,7 +35,7 @@ func (f *failing) Get(context.Context, string, int) (registrar.GetResult, error)
 
 func TestEveryErrorHasItsCodes(t *testing.T) {
 	tests := []struct {
-		sentinel string // its name in package schedule, where it is one
+		sentinel string // its name in package schedule, if any
 		err      error
 		grpc     codes.Code
 		http     int
@@ -98,8 +98,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 	}
 }
 
-// sentinels are the names of all of package schedule's errors.
-// isSentinel tells ErrNotFound from ErrorCodes.
+// sentinels are the names of package schedule's errors. isSentinel excludes ErrorCodes.
 func isSentinel(name string) bool {
 	return strings.HasPrefix(name, "Err") && !strings.HasPrefix(name, "Error")
 }

@@ -5,8 +5,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// expectIn gives alert_after its default wherever there is an expect: an empty
-// one promises nothing, which is refused, and is not the same as none.
+// expectIn sets the default of alert_after. An empty expect is refused, unlike an absent one.
 func expectIn(e *carillonv1.Expectation) schedule.Expect {
 	if e == nil {
 		return schedule.Expect{}
@@ -17,7 +16,7 @@ func expectIn(e *carillonv1.Expectation) schedule.Expect {
 	}
 }
 
-// expectOut is nil where nothing is promised.
+// expectOut is nil without expectations.
 func expectOut(e schedule.Expect) *carillonv1.Expectation {
 	if e == (schedule.Expect{}) {
 		return nil

@@ -79,7 +79,7 @@ func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
 	return out
 }
 
-// span32 is a length of time in milliseconds; null while there is none.
+// span32 is a duration in milliseconds; null if unknown.
 func span32(d time.Duration, ok bool) *uint32 {
 	if !ok {
 		return nil

@@ -71,7 +71,7 @@ func TestExplainOverREST(t *testing.T) {
 	for _, tt := range []struct{ name, local, verdict, reason, says string }{
 		{"a local time", "2026-03-09T02:30", "will_fire", "", `"shown":1`},
 		{"one that the clock never shows, a pause at the end of its gap", "2026-03-08T02:30", "not_fired", "paused", `"gap_from":"2026-03-08T02:00:00","gap_to":"2026-03-08T03:00:00"`},
-		{"one that nothing stands for", "2026-03-08%2002:15:30", "not_a_slot", "gap", `"shown":0`},
+		{"one that does not occur", "2026-03-08%2002:15:30", "not_a_slot", "gap", `"shown":0`},
 		{"one that the clock shows twice", "2026-11-01T01:30", "not_a_slot", "off_rule", `"second":{"time":"2026-11-01T06:30:00Z","verdict":"not_a_slot"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestExplainWithoutATimeIsOfTheNewestDueSlot(t *testing.T) {
 		says    []string
 	}{
 		{
-			name: "one that was paused over is told of, not the one launched before", members: []string{"cron_expr", `"30 2 * * *"`}, pause: true, after: 15 * time.Hour,
+			name: "a slot during a pause is explained, not the one launched before", members: []string{"cron_expr", `"30 2 * * *"`}, pause: true, after: 15 * time.Hour,
 			code: http.StatusOK, says: []string{`"time":"2026-03-08T02:30:00Z"`, `"verdict":"not_fired","reason":"paused"`},
 		},
 		{

@@ -15,8 +15,8 @@ import (
 // exportPage is how many runs an export holds in memory.
 const exportPage = 500
 
-// ExportRuns sends the ledger page by page, and forgets each page. It holds no
-// transaction open: what an export does not promise is one instant of it.
+// ExportRuns streams the ledger page by page without a transaction, so an export is not a snapshot
+// of one instant.
 func (s *runServer) ExportRuns(req *carillonv1.ExportRunsRequest, stream grpc.ServerStreamingServer[carillonv1.ExportRunsResponse]) error {
 	ctx := stream.Context()
 	f := filterOf(req)
@@ -50,8 +50,8 @@ func (s *runServer) ExportRuns(req *carillonv1.ExportRunsRequest, stream grpc.Se
 	}
 }
 
-// exportFrom sets the place behind a run that came before. A run's run_at
-// never changes, so its place is found again by its key.
+// exportFrom sets the position after a given run. run_at never changes, so the position is found
+// by the run's key.
 func (s *runServer) exportFrom(ctx context.Context, f *schedule.RunFilter, after string) error {
 	if after == "" {
 		return nil

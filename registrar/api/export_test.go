@@ -24,7 +24,7 @@ func ledger(t *testing.T, n int) *rig {
 	return r
 }
 
-// exported is what gRPC sends, until it ends.
+// exported is the stream of an export until it ends.
 func exported(t *testing.T, r *rig, req *carillonv1.ExportRunsRequest) (keys []string, err error) {
 	t.Helper()
 	stream, err := carillonv1.NewRunServiceClient(r.conn).ExportRuns(t.Context(), req)
@@ -107,7 +107,7 @@ func TestAnExportIsAFileOfRunsOnREST(t *testing.T) {
 	}
 }
 
-func TestAnExportRefusesWhatItCannotDo(t *testing.T) {
+func TestAnExportRefusesInvalidRequests(t *testing.T) {
 	r := ledger(t, 1)
 	for _, tt := range []struct {
 		name  string

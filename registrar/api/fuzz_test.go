@@ -18,8 +18,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Whatever a client sends, it is the client's mistake or none: never a 5xx
-// (501 says that there is no such call), never an answer of unbounded length.
+// No client input may cause a 5xx (except 501, no such call) or an answer of unbounded length.
 
 func FuzzRESTBody(f *testing.F) {
 	r := newRig(f)
@@ -58,8 +57,7 @@ func FuzzRESTPathAndQuery(f *testing.F) {
 	})
 }
 
-// FuzzUpsert: a definition that was taken can be read, and what was read, sent
-// back, changes nothing.
+// FuzzUpsert: an accepted definition can be read, and sending the same back changes nothing.
 func FuzzUpsert(f *testing.F) {
 	r := newRig(f)
 	for _, c := range append(refusedDefinitions, refusedOthers...) {
@@ -99,7 +97,7 @@ func FuzzUpsert(f *testing.F) {
 	})
 }
 
-// definitionOf is what an upsert takes of a schedule that was read.
+// definitionOf is the upsert of a schedule that was read.
 func definitionOf(t *testing.T, read string) string {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -117,7 +115,7 @@ func definitionOf(t *testing.T, read string) string {
 	return "{" + strings.Join(kept, ",") + "}"
 }
 
-// lists are those with pages, and what their tokens are made of.
+// lists are the calls with pages, and the content of their tokens.
 var lists = []struct {
 	path, rows, row string
 	place           *regexp.Regexp

@@ -21,13 +21,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Limits of a REST body. What fits in one is still measured field by field.
+// Limits of a REST body. Its fields are checked one by one afterwards.
 const (
 	maxBody    = 256 << 10
 	maxDAGBody = maxRequestBytes
 )
 
-// GatewayOptions say what else the gateway offers beside the registrar's calls.
+// GatewayOptions are the gateway's options.
 type GatewayOptions struct {
 	Launcher bool // POST /run-launcher/start
 	// ReportToken reports whether a token is the one of a run's reports. nil: none is.
@@ -38,7 +38,7 @@ type GatewayOptions struct {
 // which Loopback makes.
 func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOptions) (http.Handler, error) {
 	mux := runtime.NewServeMux(
-		// Whatever the Content-Type: curl -d says it sends a form.
+		// Any Content-Type: curl -d sends that of a form.
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
 		runtime.WithIncomingHeaderMatcher(passedOn),
 		runtime.WithErrorHandler(answerError),
@@ -80,8 +80,8 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 	}), nil
 }
 
-// reportLimit bounds the body of a report. The token is checked before the body
-// is read, so that only whoever may report this run can send a large one.
+// reportLimit bounds the body of a report. The token is checked before the body is read, so that
+// only the run's executor can send a large one.
 func reportLimit(r *http.Request, good func(schedule.Key, string) bool) int64 {
 	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/runs/"), ":report")
 	key, err := schedule.ParseKey(name)
@@ -108,8 +108,8 @@ func passedOn(header string) (name string, ok bool) {
 	return name, ok && !strings.HasSuffix(strings.ToLower(name), "-bin")
 }
 
-// Loopback is a connection inside the process: serve the listener with the
-// gRPC server beside its other listeners, and close conn at the end.
+// Loopback is a connection inside the process: serve the listener with the gRPC server, and close
+// conn at the end.
 func Loopback() (*bufconn.Listener, *grpc.ClientConn, error) {
 	const window = 256 << 10
 	lis := bufconn.Listen(window)
@@ -121,8 +121,8 @@ func Loopback() (*bufconn.Listener, *grpc.ClientConn, error) {
 	return lis, conn, err
 }
 
-// answerRouting answers what no call stands behind. The gateway would answer
-// 501 to a method that a path does not have.
+// answerRouting answers requests without a call. By default the gateway answers 501 to an unknown
+// method of a path.
 func answerRouting(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	if code != http.StatusMethodNotAllowed {
 		runtime.DefaultRoutingErrorHandler(ctx, mux, m, w, r, code)
@@ -147,7 +147,7 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 		code, err = routing.HTTPStatus, routing.Err
 	}
 	st := status.Convert(err).Proto()
-	st.Message = schedule.Storable(st.GetMessage(), maxText) // the gateway's own may quote any bytes of the path
+	st.Message = schedule.Storable(st.GetMessage(), maxText) // the gateway's messages may quote any bytes of the path
 	err = status.ErrorProto(st)
 	if code == 0 {
 		code = httpStatus(status.Convert(err))
@@ -168,7 +168,7 @@ func retryAfter(st *status.Status) string {
 	return ""
 }
 
-// httpStatus is the gateway's own mapping with four exceptions.
+// httpStatus is the gateway's default mapping with four exceptions.
 func httpStatus(st *status.Status) int {
 	for _, detail := range st.Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// What a forecast names.
+// Limits of a forecast's lists.
 const (
 	peaksNamed    = 5 // unless asked otherwise; and as many schedules for each
 	membersNamed  = 100

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// launchesAnswer is what a client reads of a forecast.
+// launchesAnswer is the part of a forecast that the tests read.
 type launchesAnswer struct {
 	From, Until        time.Time
 	LaunchesPerMinute  []int `json:"launches_per_minute"`
@@ -30,7 +30,7 @@ func (r *rig) forecast(query string) (a launchesAnswer) {
 	return a
 }
 
-func TestAForecastCountsWhatLaunches(t *testing.T) {
+func TestAForecastCountsLaunches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for i := range 40 {
@@ -61,8 +61,8 @@ func TestAForecastCountsWhatLaunches(t *testing.T) {
 	}
 }
 
-// The suggestion is carried out, and the next forecast says what it said.
-func TestASuggestedChangeComesToWhatItSays(t *testing.T) {
+// The test applies the suggestion and compares the next forecast.
+func TestASuggestedChangeHasThePredictedEffect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	put := func(id, rule string) {
@@ -96,8 +96,8 @@ func TestASuggestedChangeComesToWhatItSays(t *testing.T) {
 	}
 }
 
-// The change says no minute, so that a page can say it in the zone of its reader.
-func TestASuggestedChangeIsAlsoSaidWithoutWhatItComesTo(t *testing.T) {
+// The change names no minute, so that a page can show it in the reader's zone.
+func TestASuggestedChangeIsAlsoGivenWithoutItsEffect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for i := range 5 {
@@ -142,8 +142,8 @@ func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 	}
 }
 
-// fleet puts down so many schedules as users have them: other minutes and
-// zones, one in four with jitter, one in ten an interval, a burst at 02:00.
+// fleet inserts n typical schedules: different minutes and zones, one in four with jitter, one in
+// ten an interval, a burst at 02:00.
 func fleet(b testing.TB, r *rig, n int) {
 	b.Helper()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"}
@@ -173,13 +173,12 @@ func fleet(b testing.TB, r *rig, n int) {
 	}
 }
 
-// A forecast over 10,000 schedules takes at most two seconds, the answer and
-// what the store reads included.
+// A forecast over 10,000 schedules must take at most two seconds, including the store's reads.
 func BenchmarkForecastOf10000Schedules(b *testing.B) {
 	r := newRig(b)
 	fleet(b, r, 10_000)
 	for b.Loop() {
-		// What would flatten the peaks is sought, and saves less than a tenth.
+		// A change is searched for, but saves less than a tenth.
 		if a := r.forecast(""); a.Launches < 1_000_000 || len(a.Peaks) == 0 {
 			b.Fatalf("got %d launches and %v", a.Launches, a.Peaks)
 		}

@@ -25,7 +25,7 @@ type LinkTemplate struct{ text string }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
-// placeholders are what a template may name. Each is empty where a run has none yet.
+// placeholders are the names in a template. Each is empty while a run has no value.
 var placeholders = map[string]func(*carillonv1.Run) string{
 	"{key}":           (*carillonv1.Run).GetIdempotencyKey,
 	"{run_id}":        (*carillonv1.Run).GetRunId,
@@ -65,8 +65,7 @@ func ParseLinkTemplate(text string) (*LinkTemplate, error) {
 	return &LinkTemplate{text}, nil
 }
 
-// of is the address for a run. It is empty while the run lacks what the template
-// names: half an address leads nowhere.
+// of is the address for a run; empty while the run lacks a value that the template needs.
 func (t *LinkTemplate) of(run *carillonv1.Run) string {
 	if t == nil {
 		return ""

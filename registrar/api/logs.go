@@ -8,8 +8,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// logPage is how many parts one answer holds. All parts of a run together have
-// little more than schedule.MaxRunOutput bytes.
+// logPage is the number of parts in one answer. All parts of a run together have little more than
+// schedule.MaxRunOutput bytes.
 const logPage = 500
 
 // GetRunLogs answers a page of a run's output.
@@ -47,8 +47,8 @@ func (s *runServer) tailRunLogs(ctx context.Context, req *carillonv1.GetRunLogsR
 	return logsOf(run, schedule.LastLines(parts, int(req.GetTailLines())), last, true), nil
 }
 
-// logsOf is the answer with parts; after is the place behind which they were read,
-// and last says that nothing more is kept behind them.
+// logsOf is the answer with parts; after is the position from which they were read; last: no
+// stored part follows.
 func logsOf(run *schedule.Run, parts []schedule.LogPart, after uint32, last bool) *carillonv1.GetRunLogsResponse {
 	resp := &carillonv1.GetRunLogsResponse{NextAfter: after, Status: string(run.Status), Complete: run.Status.Terminal() && last}
 	for i := range parts {

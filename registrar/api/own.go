@@ -10,9 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 )
 
-// fillOwner puts the caller's own id where a request of an owner names none, so
-// that users need not say who they are twice. What names somebody else is left
-// for the registrar to refuse.
+// fillOwner sets the owner of a caller's request if it names none. The registrar refuses other
+// owners.
 func fillOwner(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if owner := auth.FromContext(ctx).Owner; owner != "" {
 		if m, ok := req.(proto.Message); ok {

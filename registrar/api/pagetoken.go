@@ -9,11 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// A page token is where the next page begins: the sort key of the last row of
-// the page before, behind a letter for the list it belongs to. It carries no
-// right to see anything, since every page is asked for with its filter again,
-// so it needs no signature; but what does not parse to the last character is
-// refused rather than guessed at.
+// A page token is the start of the next page: the sort key of the last row of the previous page,
+// after a letter for its list. It grants no access, because every page is requested with its
+// filter, so it needs no signature. Tokens that do not parse completely are refused.
 
 // kind is the list that a token belongs to.
 type kind string
@@ -40,7 +38,7 @@ func (k kind) token(key string) string {
 
 func (k kind) number(n int64) string { return k.token(strconv.FormatInt(n, 10)) }
 
-// key is what token was made of; "" without a token.
+// key is the sort key in a token; "" without a token.
 func (k kind) key(token string) (string, error) {
 	if token == "" {
 		return "", nil
@@ -96,7 +94,6 @@ func grantPlace(token string) (schedule.GrantRef, error) {
 	return schedule.GrantRef{UserID: userID, GrantID: grantID}, nil
 }
 
-// runPlace is where a run stands in the list.
 func runPlace(at time.Time, key schedule.Key) string {
 	return runsPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + key.String())
 }
@@ -118,7 +115,6 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 	return at, key, nil
 }
 
-// upcomingPlace is where a schedule stands in the list by next slots.
 func upcomingPlace(at time.Time, scheduleID string) string {
 	return upcomingPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + scheduleID)
 }
@@ -139,7 +135,6 @@ func upcomingAfter(token string) (at time.Time, scheduleID string, err error) {
 	return at, scheduleID, nil
 }
 
-// versionPlace is where a workflow version stands in the list.
 func versionPlace(version int32, userID string) string {
 	return workflowsPage.token(strconv.FormatInt(int64(version), 10) + "." + userID)
 }
@@ -157,7 +152,7 @@ func versionAfter(token string) (version int32, userID string, err error) {
 	return int32(n), userID, nil
 }
 
-// pageSize is how many rows are asked for.
+// pageSize is the number of rows of a page.
 func pageSize(asked uint32) int {
 	if asked == 0 {
 		return schedule.DefaultPageSize
@@ -169,8 +164,8 @@ func pageSize(asked uint32) int {
 // default.
 const maxPageBytes = 2 << 20
 
-// page is the part of rows that one answer holds, and whether there is more.
-// rows were asked for with one more than size.
+// page is the part of rows for one answer, and whether more rows follow. rows has one more than
+// size.
 func page[T any](rows []T, size int, bytes func(*T) int) (shown []T, more bool) {
 	total := 0
 	for i := range rows {

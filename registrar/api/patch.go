@@ -52,13 +52,12 @@ func (s *scheduleServer) PatchSchedule(ctx context.Context, req *carillonv1.Patc
 	return resp, nil
 }
 
-// patched is the whole upsert of a schedule as it is, with the fields that a
-// patch names replaced.
+// patched is the whole upsert of the current schedule with the fields of a patch replaced.
 func patched(req *carillonv1.PatchScheduleRequest, current *schedule.Schedule) (*carillonv1.UpsertScheduleRequest, error) {
 	merged := editable.Definition(scheduleOf(registrar.View{Schedule: current}))
 	merged.Paused = nil // unless the mask names it
 	var c schedule.Collect
-	given := proto.CloneOf(req.GetSchedule()) // what is merged is changed below
+	given := proto.CloneOf(req.GetSchedule()) // the merge changes it
 	values := given.ProtoReflect()
 	paths := maskOf(req)
 	if len(paths) == 0 {

@@ -30,7 +30,7 @@ func TestClosedSetsAreTheDomains(t *testing.T) {
 		"reason": words(schedule.Reasons), "status": words(schedule.Statuses),
 		"state": words([]schedule.ScheduleState{schedule.StateActive, schedule.StatePaused, schedule.StateExhausted}),
 	}
-	// What an executor or a cancel may say is less than all.
+	// Reports and cancels accept a subset of the values.
 	subsets := map[string]bool{
 		"ReportRunRequest.status": true, "RunLauncherStartResponse.status": true, "RunLauncherCancelRequest.reason": true,
 		"ExecutorRunResponse.status": true, "ExecutorCancelRequest.reason": true, "ExecutorGetByKeyResponse.status": true,
@@ -126,7 +126,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 	}
 }
 
-// The OpenAPI document has every path that clients were promised.
+// The OpenAPI document has every documented path.
 func TestOpenAPIHasEveryPath(t *testing.T) {
 	document, err := os.ReadFile("../../docs/openapi/carillon.swagger.json")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// unparsed is what the gateway says of a parameter whose type its text does not
-// fit: the words of Go's own parsers, which mean nothing to whoever calls REST.
+// unparsed matches the gateway's error for a parameter of the wrong type: text of Go's parsers,
+// which means nothing to a REST client.
 var unparsed = regexp.MustCompile(`(?s)^parsing (?:field|list) "([a-zA-Z0-9_.]+)": (.*)$`)
 
 // unreadable is such a refusal as a body's field would get it; nil for any
@@ -36,8 +36,8 @@ func unreadable(query url.Values, said string) error {
 	return c.Err()
 }
 
-// unreadableTime says what is wrong with a time in a URL: mostly that it has no
-// offset, or one whose + the URL has made a blank of.
+// unreadableTime explains an invalid time in a URL: usually it has no offset, or the URL has
+// decoded the + of one as a space.
 func unreadableTime(name, value string) (problem, hint string) {
 	shown, noOffset := explain.ParseReading(value)
 	_, blank := time.Parse(time.RFC3339Nano, strings.Replace(value, " ", "+", 1))

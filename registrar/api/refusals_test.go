@@ -198,7 +198,7 @@ var refusedOthers = []refused{
 		name: "triggers that are no list", call: deployCall, rest: "POST /v1/workflows/w:deploy",
 		body: `{"workflow_id":"w","version":1,"user_id":"u","dag":{"triggers":{}}}`, field: "dag.triggers", says: "list",
 	},
-	{name: "a query beside a body", call: "rest", rest: "PUT /v1/schedules/s1?paused=true", body: upsert(), field: "paused", says: "body"},
+	{name: "a query and a body", call: "rest", rest: "PUT /v1/schedules/s1?paused=true", body: upsert(), field: "paused", says: "body"},
 	{name: "an unknown query parameter", call: "rest", rest: "GET /v1/schedules?owner=u", field: "owner", says: "not a parameter"},
 	{name: "a parameter that is no time", call: "rest", rest: "GET /v1/runs?from=yesterday", field: "from", says: `"yesterday" is not a time such as 2026-03-08T14:00:00Z`},
 	{
@@ -239,7 +239,7 @@ var refusedOthers = []refused{
 
 func TestBadInputIsRefusedOnBothAPIsAndWritesNothing(t *testing.T) {
 	r := newRig(t)
-	for _, tt := range slices.Concat(refusedDefinitions, refusedOthers, refusedPromises) {
+	for _, tt := range slices.Concat(refusedDefinitions, refusedOthers, refusedExpectations) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.call == "" {
 				tt.call, tt.rest = upsertCall, "POST /schedules/upsert"
@@ -260,7 +260,7 @@ func TestBadInputIsRefusedOnBothAPIsAndWritesNothing(t *testing.T) {
 			}
 			_, st, carried := grpcCall(t, r.conn, tt.call, tt.body)
 			if !carried {
-				return // gRPC has no way to say it
+				return // not expressible in gRPC
 			}
 			if st.Code() != codes.InvalidArgument {
 				t.Fatalf("gRPC: %v", st)

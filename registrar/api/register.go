@@ -10,8 +10,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Services is what Register puts behind the calls. *registrar.Registrar is
-// each of the first six, every store is Workers.
+// Services are the implementations of the calls. *registrar.Registrar is each of the first six,
+// every store is Workers.
 type Services struct {
 	Writer    ScheduleWriter
 	Reader    ScheduleReader
@@ -30,8 +30,7 @@ type Services struct {
 	Links Links
 	// Now is the clock that runs are stamped by; nil: time.Now.
 	Now func() time.Time
-	// Ending is closed when the server is to end: watches, which have no end of
-	// their own, end then. nil: they end with their clients.
+	// Ending is closed at shutdown to end watches. nil: they end with their clients.
 	Ending <-chan struct{}
 }
 

@@ -23,7 +23,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// sentKey finds what a client sent in its request's context.
+// sentKey is the context key of the client's request.
 type sentKey struct{}
 
 // sent is a REST request as the client wrote it. The gateway passes on only the text
@@ -37,7 +37,7 @@ type sent struct {
 	members       []string // of the body of a patch, by name
 }
 
-// marshaler is the gateway's JSON: rawjson, whatever the content type.
+// marshaler is the gateway's JSON: rawjson for every content type.
 type marshaler struct{}
 
 func (marshaler) ContentType(any) string { return "application/json" }
@@ -96,7 +96,7 @@ func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// NewDecoder takes the whole of r as one object; io.EOF where it is empty.
+// NewDecoder reads the whole of r as one object; io.EOF if it is empty.
 func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		text, err := io.ReadAll(r)
@@ -126,8 +126,8 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// anyText makes JSON text readable that holds bytes of no UTF-8, or escapes of half
-// a surrogate pair, as Python writes such bytes. Each becomes U+FFFD.
+// anyText makes JSON text with invalid UTF-8, or with escaped lone surrogates (Python writes such
+// bytes that way), readable. Each becomes U+FFFD.
 func anyText(text []byte) []byte {
 	text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
 	surrogate := func(at int, first byte) bool { // \ud8.. to \udb.., or \udc.. to \udf..
@@ -143,7 +143,7 @@ func anyText(text []byte) []byte {
 			copy(text[i+2:], "fffd")
 			i += 5
 		default:
-			i++ // what is escaped, such as another backslash
+			i++ // skip the escaped character
 		}
 	}
 	return text
@@ -180,7 +180,7 @@ func (s checkedStream) SendMsg(req any) error {
 	return s.ClientStream.SendMsg(req)
 }
 
-// checkUTF8 looks at what path and query may hold; proto could not send it.
+// checkUTF8 checks path and query parameters; proto cannot carry invalid UTF-8.
 func checkUTF8(c *schedule.Collect, m protoreflect.Message) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if fd.Kind() != protoreflect.StringKind || fd.IsMap() {

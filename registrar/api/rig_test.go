@@ -36,7 +36,7 @@ type rig struct {
 	conn  *grpc.ClientConn // gRPC, as the gateway uses it
 	base  string           // REST
 
-	gateway http.Handler // what answers at base
+	gateway http.Handler // serves base
 }
 
 func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
@@ -106,7 +106,7 @@ func rest(t testing.TB, base, method, path, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// must is rest where it has to succeed.
+// must is rest that has to succeed.
 func (r *rig) must(method, path, body string) string {
 	r.t.Helper()
 	code, text := r.rest(method, path, body)
@@ -136,8 +136,7 @@ func message(t *testing.T, call string, request bool) proto.Message {
 	return mt.New().Interface()
 }
 
-// grpc makes one call with a request that is written as JSON. carried says
-// whether a gRPC message can carry that JSON at all.
+// grpcCall makes one call with a request in JSON. carried: a gRPC message can carry that JSON.
 func grpcCall(t *testing.T, conn *grpc.ClientConn, call, body string) (answer string, st *status.Status, carried bool) {
 	t.Helper()
 	req, resp := message(t, call, true), message(t, call, false)

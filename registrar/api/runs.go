@@ -51,7 +51,7 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	return resp, nil
 }
 
-// runFilter is what ListRuns, WatchRuns and ExportRuns have in common.
+// runFilter is the common part of ListRuns, WatchRuns and ExportRuns.
 type runFilter interface {
 	GetScheduleId() string
 	GetUserId() string
@@ -119,12 +119,11 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	return &carillonv1.ReportRunResponse{Run: runOf(&run), Moved: moved}, nil
 }
 
-// reportHeader carries the run's own token of an executor whose Authorization
-// says who it is.
+// reportHeader carries the run's token of an executor that uses Authorization for its identity.
 const reportHeader = "x-carillon-report-token"
 
-// reportToken is the run's own token, where the caller shows one. Where
-// authentication is off Authorization holds no other.
+// reportToken is the run's token, if the caller sends one. Without authentication, Authorization
+// can hold no other.
 func reportToken(ctx context.Context) string {
 	if md, _ := metadata.FromIncomingContext(ctx); len(md.Get(reportHeader)) > 0 {
 		return md.Get(reportHeader)[0]
@@ -136,7 +135,6 @@ func reportToken(ctx context.Context) string {
 	return ""
 }
 
-// bearer is the token of the call's Authorization, or empty.
 func bearer(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, value := range md.Get("authorization") {

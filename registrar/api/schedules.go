@@ -21,7 +21,7 @@ type scheduleServer struct {
 	carillonv1.UnimplementedScheduleServiceServer
 	write  ScheduleWriter
 	read   ScheduleReader
-	alerts Alerts // nil: nothing is judged here
+	alerts Alerts // nil: no alerts in this process
 	actor  func(context.Context) string
 
 	backfills Backfills
@@ -218,8 +218,8 @@ func (s *scheduleServer) PreviewSchedule(ctx context.Context, req *carillonv1.Pr
 	return resp, nil
 }
 
-// checkPreview refuses what names neither a schedule nor a rule, or changes a
-// saved schedule by halves.
+// checkPreview refuses a preview without a schedule or rule, and one that changes a saved schedule
+// incompletely.
 func checkPreview(req *carillonv1.PreviewScheduleRequest, in registrar.PreviewInput) error {
 	if in.Spec != nil {
 		return nil

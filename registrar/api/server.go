@@ -18,25 +18,23 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Server is a gRPC server that knows who calls before it reads what they send.
+// Server is a gRPC server that identifies callers before it reads their messages.
 //
-// The library reads the message of a unary call before any interceptor hears of
-// the call, so that somebody who is not known here could make this process keep
-// the largest message there is (schedule.MaxApplyBytes) for each stream of a
-// connection. A call with one message each way is the same on the wire whichever
-// way a server takes it; so every unary call is served as a stream here, whose
-// message is read when the interceptors before it have let the call in. (A tap,
-// which the library has for such decisions, is asked under the lock of its
-// connection, and what it refuses keeps its context until its timeout is over.)
+// The library reads the message of a unary call before any interceptor runs, so an unknown caller
+// could make this process hold the largest message (schedule.MaxApplyBytes) for each stream of a
+// connection. A call with one message each way is the same on the wire as a stream, so every unary
+// call is served as a stream here, and its message is read after the interceptors have admitted
+// the call. (The library's tap runs under the lock of its connection, and a refused call keeps its
+// context until its timeout.)
 type Server struct {
 	*grpc.Server
 	outside []grpc.StreamServerInterceptor // of unary calls, before the message is read
 	inside  []grpc.UnaryServerInterceptor  // of unary calls, once it is
 }
 
-// Interceptors are what else stands before every call; nil ones do nothing.
+// Interceptors run before every call; nil ones do nothing.
 type Interceptors struct {
-	// Early stands before the message of a unary call is read.
+	// Early runs before the message of a unary call is read.
 	Early  grpc.StreamServerInterceptor
 	Unary  grpc.UnaryServerInterceptor
 	Stream grpc.StreamServerInterceptor
@@ -53,10 +51,9 @@ type Interceptors struct {
 	Refusals *logthrottle.PerPeer
 }
 
-// NewServer is what carillon.v1 is served by: every call has a line in the log,
-// a panic ends one call only, errors become statuses, and malformed requests are
-// refused. What inner brings runs inside the access log and the answering of
-// errors, in its order, and before the request is looked at: so stands the gate.
+// NewServer serves carillon.v1: every call is logged, a panic ends one call only, errors become
+// statuses, and malformed requests are refused. inner runs in its order inside of the access log
+// and the mapping of errors, and before validation: the place for authorization.
 func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOption) *Server {
 	if log == nil {
 		log = slog.Default()
@@ -114,7 +111,7 @@ func recoverPanics(log *slog.Logger) grpc.StreamServerInterceptor {
 	}
 }
 
-// noSuchCall answers what no service has, behind the gate like all else.
+// noSuchCall answers unknown calls; they are authorized like all others.
 func noSuchCall(_ any, ss grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(ss)
 	return status.Errorf(codes.Unimplemented, "this server has no call %.200q", method)
@@ -132,8 +129,8 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.Server.RegisterService(&served, impl)
 }
 
-// unread calls the interceptors itself: the library leaves those of streams out
-// where there is one message each way.
+// unread calls the interceptors itself: the library skips stream interceptors for calls with one
+// message each way.
 func (s *Server) unread(service string, call *grpc.MethodDesc) grpc.StreamHandler {
 	info := &grpc.StreamServerInfo{FullMethod: "/" + service + "/" + call.MethodName}
 	next := func(impl any, ss grpc.ServerStream) error {
@@ -150,8 +147,8 @@ func (s *Server) unread(service string, call *grpc.MethodDesc) grpc.StreamHandle
 	return next
 }
 
-// read takes the one message. What is none is the caller's fault; the library
-// calls it INTERNAL.
+// read reads the one message. A missing message is the caller's fault; the library calls it
+// INTERNAL.
 func read(ss grpc.ServerStream, req any) error {
 	err := ss.RecvMsg(req)
 	if status.Code(err) == codes.Internal {
@@ -170,12 +167,12 @@ func (s *Server) within(ctx context.Context, req any, call *grpc.UnaryServerInfo
 	return next(ctx, req)
 }
 
-// maxRequestBytes lets the largest DAG and what stands around it pass, which is
-// as much as any call but ApplySchedules may send.
+// maxRequestBytes fits the largest DAG with its envelope, the limit of every call but
+// ApplySchedules.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
 
-// holdToSize refuses what only an ApplySchedules may be as large as. gRPC knows
-// one limit for all calls of a server; that must be the larger one.
+// holdToSize enforces maxRequestBytes. gRPC has one limit per server, which is that of
+// ApplySchedules.
 func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if m, ok := req.(proto.Message); ok && call.FullMethod != carillonv1.ScheduleService_ApplySchedules_FullMethodName {
 		if size := proto.Size(m); size > maxRequestBytes {

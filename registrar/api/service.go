@@ -9,15 +9,14 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// What the servers ask of the registrar; *registrar.Registrar is all but
-// Workers, which is a store.
-// Every call may return a *schedule.InvalidError or one of schedule's
-// sentinels; statusOf says what clients see of them.
+// The interfaces that the servers need; *registrar.Registrar implements all but Workers, which a
+// store does. Every call may return a *schedule.InvalidError or one of schedule's sentinels, see
+// statusOf.
 
 // ScheduleWriter changes schedules.
 type ScheduleWriter interface {
 	Upsert(ctx context.Context, in registrar.UpsertInput) (registrar.UpsertResult, error)
-	// Patch is an Upsert of what is made of the schedule as it is.
+	// Patch is an Upsert of the current schedule with changes.
 	Patch(ctx context.Context, p registrar.PatchInput) (registrar.UpsertResult, error)
 	Pause(ctx context.Context, in registrar.PauseInput) (registrar.View, error)
 	Resume(ctx context.Context, in registrar.ResumeInput) (registrar.View, error)
@@ -26,7 +25,7 @@ type ScheduleWriter interface {
 	ApplySchedules(ctx context.Context, in registrar.ApplyInput) (registrar.ApplyResult, error)
 }
 
-// ScheduleReader answers what is asked of schedules.
+// ScheduleReader reads schedules.
 type ScheduleReader interface {
 	// Get adds the next n fires.
 	Get(ctx context.Context, scheduleID string, n int) (registrar.GetResult, error)
@@ -38,16 +37,16 @@ type ScheduleReader interface {
 	ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.UpcomingView, error)
 	// Overview counts schedules and runs.
 	Overview(ctx context.Context, q schedule.FleetQuery) (schedule.FleetCounts, error)
-	// FailureGroups is the failing schedules of an owner, "" = everybody's.
+	// FailureGroups are the failing schedules of an owner, "" = all.
 	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
-	// Preview returns where the next page begins; zero = there is none.
+	// Preview returns where the next page starts; zero: no further page.
 	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
 	// ForecastLaunches counts launches minute by minute.
 	ForecastLaunches(ctx context.Context, in registrar.LaunchesInput) (*registrar.LaunchesForecast, error)
 	Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error)
-	// ExplainLast explains the newest slot that is due, whatever became of it.
+	// ExplainLast explains the newest slot that is due, whatever its outcome.
 	ExplainLast(ctx context.Context, scheduleID string) (explain.Answer, error)
-	// ExplainReading is of what the clock of the schedule's zone shows.
+	// ExplainReading explains a local time in the schedule's zone.
 	ExplainReading(ctx context.Context, scheduleID, local string) (explain.Answer, error)
 	// Simulate plays a scenario on a virtual clock.
 	Simulate(ctx context.Context, in registrar.SimulateInput) (*registrar.Simulation, error)
@@ -57,13 +56,12 @@ type ScheduleReader interface {
 	Revisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error)
 }
 
-// Workflows keeps workflow versions.
+// Workflows stores workflow versions.
 type Workflows interface {
 	PutWorkflow(ctx context.Context, in registrar.WorkflowInput) (*schedule.WorkflowVersion, error)
 	// GetWorkflow is the version that runs of the owner userID load; "": see the API.
 	GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error)
-	// ListWorkflows is newest version first: those that runs of the owner userID load,
-	// "" = everybody's.
+	// ListWorkflows is newest version first: those that runs of the owner userID load, "" = all.
 	ListWorkflows(ctx context.Context, userID string, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error)
 	// DeployWorkflow has one result for each of in.Triggers, in their order.
 	DeployWorkflow(ctx context.Context, in registrar.DeployInput) ([]registrar.UpsertResult, error)
@@ -73,7 +71,7 @@ type Workflows interface {
 	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
-// Grants keeps execution grants.
+// Grants stores execution grants.
 type Grants interface {
 	CreateGrant(ctx context.Context, in registrar.GrantInput) (*schedule.Grant, error)
 	GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error)
@@ -93,7 +91,7 @@ type Runs interface {
 	FirstSent(ctx context.Context, run *schedule.Run) (time.Time, error)
 	// ListRuns: the registrar sets f.Now.
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
-	// RunLog answers a part of what a run wrote, and the run as it was before.
+	// RunLog returns a part of a run's output, and the run as read before it.
 	RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedule.Run, []schedule.LogPart, error)
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
@@ -101,9 +99,9 @@ type Runs interface {
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 }
 
-// Workers is what the workers have written down about themselves.
+// Workers reads the rows that workers write about themselves.
 type Workers interface {
-	// Workers were seen within so long before now, ordered by id.
+	// Workers were seen within a duration before now, ordered by id.
 	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
 	// Leaders are all shards that were ever led, by number.
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
@@ -113,6 +111,6 @@ type Workers interface {
 	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
 	// ListTerms is newest first.
 	ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error)
-	// AskToResign is schedule.ErrNotFound when nobody leads the shard.
+	// AskToResign returns schedule.ErrNotFound if the shard has no leader.
 	AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error)
 }

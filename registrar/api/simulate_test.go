@@ -14,7 +14,7 @@ import (
 
 func withSimulator(o *registrar.Options) { o.Simulator = simulate.New(worker.Config{}) }
 
-// simulatedAnswer is what a client reads of a simulation.
+// simulatedAnswer is the part of a simulation that the tests read.
 type simulatedAnswer struct {
 	Slots []struct {
 		ScheduleID string `json:"schedule_id"`
@@ -73,7 +73,7 @@ func TestASimulatedExecutorOutageGoesByTheLaunchTimeout(t *testing.T) {
 	}
 }
 
-func TestASimulationRefusesWhatIsTooMuch(t *testing.T) {
+func TestASimulationRefusesTooMuchWork(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withSimulator)
 	for name, c := range map[string]struct {

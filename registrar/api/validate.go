@@ -38,8 +38,7 @@ func validateRequests() (grpc.UnaryServerInterceptor, grpc.StreamServerIntercept
 	return unary, stream
 }
 
-// Check is the status with which a request that breaks a rule is refused: for
-// what comes with others in one message, of which only it is to be refused.
+// Check is the status of an invalid message, for batches in which only that message is refused.
 func Check(m proto.Message) error {
 	if err := validate(m, ""); err != nil {
 		return statusOf(err).Err()
@@ -59,8 +58,7 @@ func (s validatedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// validate is nil or an *schedule.InvalidError that names every field that
-// breaks a rule, each behind prefix.
+// validate is nil or an *schedule.InvalidError with all invalid fields, each with prefix.
 func validate(m proto.Message, prefix string) error {
 	var c schedule.Collect
 	checkValues(&c, m.ProtoReflect(), prefix)
@@ -77,7 +75,7 @@ func validate(m proto.Message, prefix string) error {
 	}
 	seen := make(map[string]bool)
 	for _, v := range broken.Violations {
-		// The first broken rule of a field says enough.
+		// Only the first broken rule of a field is reported.
 		if field := prefix + protovalidate.FieldPathString(v.Proto.GetField()); !seen[field] {
 			seen[field] = true
 			problem, hint := described(v)
@@ -87,7 +85,7 @@ func validate(m proto.Message, prefix string) error {
 	return c.Err()
 }
 
-// described says which value broke which rule, and what to write instead.
+// described explains which value broke which rule, and what to write instead.
 func described(v *protovalidate.Violation) (problem, hint string) {
 	rule := v.Proto.GetRuleId()
 	switch {
@@ -143,8 +141,8 @@ func quoted(v *protovalidate.Violation) string {
 	}
 }
 
-// checkValues refuses what no rule in a proto can say: text that Postgres
-// cannot store, times that are none, raw members that are not JSON.
+// checkValues enforces rules that a proto cannot express: text that Postgres cannot store, invalid
+// times, raw members that are not JSON.
 func checkValues(c *schedule.Collect, m protoreflect.Message, prefix string) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		field := prefix + string(fd.Name())
@@ -195,7 +193,7 @@ func checkRaw(c *schedule.Collect, fd protoreflect.FieldDescriptor, raw []byte, 
 		limit = schedule.MaxDAGBytes
 	}
 	if len(raw) == 0 || len(raw) > limit {
-		return // none, or the proto's own rule refuses it
+		return // none, or the proto's rule refuses it
 	}
 	if problem := rawjson.Problem(raw, schedule.MaxJSONDepth); problem != "" {
 		c.Note(field, problem, "")

@@ -22,7 +22,7 @@ const (
 )
 
 func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.ServerStreamingServer[carillonv1.WatchRunsResponse]) error {
-	// At once, so that the client knows from when on it misses nothing.
+	// At once, so that the client knows from when on it sees every change.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.Serv
 	}
 }
 
-// watch remembers what a stream has sent.
+// watch remembers the runs that a stream has sent.
 type watch struct {
 	runs   Runs
 	filter schedule.RunFilter

@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func TestWatchSendsWhatChangesAndNothingElse(t *testing.T) {
+func TestWatchSendsOnlyChanges(t *testing.T) {
 	r := newRig(t)
 	r.must("POST", "/v1/schedules", upsert())
 	r.must("PUT", "/v1/schedules/other", upsert("schedule_id", "-"))

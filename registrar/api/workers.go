@@ -10,8 +10,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// workersWithin is how long ago a worker may have been seen and still be
-// listed: long enough to see who has just died.
+// workersWithin is how long workers are listed after they were last seen: long enough to see which
+// one has just died.
 const workersWithin = time.Minute
 
 type workerServer struct {

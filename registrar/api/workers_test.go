@@ -45,7 +45,7 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 		}
 	}
 
-	for range 2 { // to ask twice is harmless
+	for range 2 { // a repeat is harmless
 		if answer := r.must("POST", "/v1/workers:resign", `{"shard":1}`); !strings.Contains(answer, `{"leadership":{"shard":1,"worker_id":"gone","epoch":2,`) {
 			t.Errorf("resign answers %s", answer)
 		}
@@ -72,7 +72,7 @@ func TestAShardBeyondTheRecordedNumberIsRefusedWithThatNumber(t *testing.T) {
 	}
 }
 
-func TestNobodyCanBeAskedToResignWhereNobodyLeads(t *testing.T) {
+func TestAShardWithoutALeaderCannotBeAskedToResign(t *testing.T) {
 	r := newRig(t)
 	code, text := r.rest("POST", "/v1/workers:resign", `{"shard":1}`)
 	if answer := readRefusal(t, text); code != http.StatusNotFound || answer.Code != int(codes.NotFound) || !strings.Contains(answer.Message, "no worker leads shard 1") {

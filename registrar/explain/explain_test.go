@@ -24,7 +24,7 @@ func at(text string) time.Time {
 	return t.UTC()
 }
 
-// nightly is a schedule as it stands, with its one revision.
+// nightly is the facts of a schedule with one revision.
 func nightly(edits ...func(*schedule.Schedule)) explain.Facts {
 	s := &schedule.Schedule{
 		Definition: schedule.Definition{
@@ -43,7 +43,7 @@ func nightly(edits ...func(*schedule.Schedule)) explain.Facts {
 	}}
 }
 
-// asked puts the instant in, with what else there is.
+// asked sets the instant and other facts.
 func asked(f explain.Facts, instant string, edits ...func(*explain.Facts)) explain.Facts {
 	f.Asked = at(instant)
 	for _, edit := range edits {
@@ -137,7 +137,7 @@ func TestSlotsWithARow(t *testing.T) {
 			verdict: explain.VerdictFailed, why: "workflow_failed", says: []string{"The executor reported a failure: out of disk (E42)."},
 		},
 		{
-			name: "one that was skipped for an overlap names the run in its way", facts: asked(nightly(), slot, row(ended(schedule.StatusSkipped, schedule.ReasonOverlap)), blocked),
+			name: "one that was skipped for an overlap names the blocking run", facts: asked(nightly(), slot, row(ended(schedule.StatusSkipped, schedule.ReasonOverlap)), blocked),
 			verdict: explain.VerdictSkipped, why: "overlap",
 			says: []string{"overlap_policy is skip", "Blocked by run " + blocker.Key.String(), "launched at 2026-03-07T07:29:00.1Z, ended at 2026-03-07T07:40:00Z"},
 		},
@@ -158,7 +158,7 @@ func TestSlotsWithARow(t *testing.T) {
 			verdict: explain.VerdictWaiting, why: "overlap", says: []string{"is queued since 2026-03-07T07:30:00Z", "Blocked by"},
 		},
 		{
-			name: "one that was due at a pause says whose it was",
+			name: "one that was due at a pause names the user",
 			facts: asked(nightly(), slot, row(ended(schedule.StatusSkipped, schedule.ReasonPaused)),
 				event(schedule.EventPaused, "2026-03-07T07:30:01Z", func(e *schedule.Event) { e.Note = "moving" })),
 			verdict: explain.VerdictSkipped, why: "paused",
@@ -200,7 +200,7 @@ func TestSlotsWithoutARow(t *testing.T) {
 			says: []string{"did not fire", "one of 2 slots from 2026-03-06T07:30:00Z to 2026-03-07T07:30:00Z, recorded at 2026-03-08T01:00:00Z, catchup_policy is none"},
 		},
 		{
-			name: "one in a pause says whose, with which note, and who ended it",
+			name: "one in a pause names its users and note",
 			facts: asked(nightly(), slot, paused, event(schedule.EventResumed, "2026-03-08T08:00:00Z", func(e *schedule.Event) {
 				e.Actor = "eve"
 			})),
@@ -246,7 +246,7 @@ func TestSlotsWithoutARow(t *testing.T) {
 			verdict: explain.VerdictExpired, why: explain.WhyRetention, says: []string{"runs that ended before 2026-03-08T00:00:00Z may be deleted"},
 		},
 		{
-			name: "one of which nothing is known at all is called a defect", facts: asked(nightly(), slot),
+			name: "one without any record is called a defect", facts: asked(nightly(), slot),
 			verdict: explain.VerdictUnrecorded, says: []string{"report it"},
 		},
 	} {
@@ -353,8 +353,8 @@ func TestInstantsAhead(t *testing.T) {
 	}
 }
 
-// An edit takes slots later than itself: the one at its own second is the old
-// revision's, and the slots around it are looked for on both sides.
+// An edit removes slots later than itself: the one at its second is the old revision's. Slots
+// around it are searched on both sides.
 func TestAnEditDividesTheRules(t *testing.T) {
 	f := nightly()
 	edited := f.Schedule.Definition

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// claimedLater was claimed so long behind its fire time, and launched at once.
+// claimedLater was claimed by after its fire time and launched at once.
 func claimedLater(by time.Duration) func(*schedule.Run) {
 	return func(r *schedule.Run) { r.ClaimedAt, r.LaunchedAt = r.FireAt.Add(by), r.FireAt.Add(by) }
 }

@@ -28,7 +28,7 @@ var away = led(term(7, "05:00:00", "07:29:58", schedule.EndDatabase), term(8, "0
 
 const awayWords = "No worker led shard 0 from 2026-03-07T07:29:58Z to 2026-03-07T07:30:10Z (database unreachable)."
 
-func TestSlotsThatNobodyCouldFireSayThatNobodyLed(t *testing.T) {
+func TestSlotsWithoutALeaderSaySo(t *testing.T) {
 	steady := led(term(7, "05:00:00", "", ""))
 	for _, tt := range []expectation{
 		{

@@ -91,7 +91,7 @@ func TestTimesThatTheClockNeverShows(t *testing.T) {
 			says:    []string{"The slot at 2026-03-08T03:00:00-04:00 EDT (in place of 02:30: the clock goes from 02:00 to 03:00) ran", gap, "runs once, at the end of the gap: this is that slot"},
 		},
 		{
-			name:    "one that the end of the gap does not stand for",
+			name:    "one that the end of the gap does not replace",
 			facts:   read(nightly(), "2026-03-08T02:15", row(ended(schedule.StatusSuccess, ""))),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
 			says: []string{`and it does not match "30 2 * * *": minute 15 does not match 30`, "The slot after is 2026-03-08T03:00:00-04:00 EDT (in place of 02:30"},

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
-// hook is a target whose URL is its secret, and whose format is render's.
+// hook is a target with a secret URL and the format of render.
 type hook struct {
 	url    source
 	render func(*Message) any
@@ -71,8 +71,7 @@ type slackField struct {
 	Short bool   `json:"short"`
 }
 
-// slackEscaper is Slack's own rule: without these three, text holds no link and
-// no mention.
+// slackEscaper escapes as Slack requires: without these three, text holds no link and no mention.
 var slackEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func slackText(text string) string { return slackEscaper.Replace(noMention(text)) }

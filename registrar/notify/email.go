@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
-// email is a mailbox, or several, behind one SMTP server.
+// email is one or more mailboxes reached through one SMTP server.
 type email struct {
 	server  smtpServer
 	from    mail.Address
@@ -24,7 +24,7 @@ type email struct {
 	domains []string // those recipients must be within one of them
 }
 
-// maxLabelRecipients bounds what one schedule's label can ask for.
+// maxLabelRecipients bounds the recipients in one schedule's label.
 const maxLabelRecipients = 10
 
 // Send composes the mail and hands it to the server.

@@ -164,8 +164,7 @@ func readFile(path string) ([]byte, error) {
 
 var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
-// yamlError says in one line, without the names of Go's types, what the library
-// says in several.
+// yamlError shortens the library's error to one line without names of Go types.
 func yamlError(err error) error {
 	var wrong *yaml.TypeError
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -191,8 +190,8 @@ func fieldName(field []string) string {
 	return b.String()
 }
 
-// lineOf finds a field such as targets, 0, password. What is missing has the line
-// of what it is missing from.
+// lineOf finds the line of a field such as targets, 0, password. A missing field has the line of
+// its parent.
 func lineOf(n *yaml.Node, field []string) int {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]

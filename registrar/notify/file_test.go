@@ -84,7 +84,7 @@ func TestAnAlertGoesWhereItsRouteLeads(t *testing.T) {
 	}
 }
 
-func TestWithoutRoutesEveryTargetIsTold(t *testing.T) {
+func TestWithoutRoutesEveryTargetIsNotified(t *testing.T) {
 	t.Parallel()
 	routes, err := read(t, everyKind)
 	if err != nil {

@@ -61,7 +61,7 @@ func allMessages() map[string]notify.Message {
 	return all
 }
 
-// receiver notes what arrives and answers what it is told to.
+// receiver records requests and answers as configured.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -182,7 +182,7 @@ func TestEachFormatIsAsItsReceiverDocumentsIt(t *testing.T) {
 	}
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestTheAnswerDecidesTheResult(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -191,7 +191,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		want   notify.Result
 	}{
 		{name: "accepted for later", status: 202, want: notify.Result{Status: 202}},
-		{name: "what the receiver cannot read it will never read", status: 400, answer: "invalid_payload", want: notify.Result{Status: 400, Final: true, Problem: "the target answered 400: invalid_payload"}},
+		{name: "an unreadable document is final", status: 400, answer: "invalid_payload", want: notify.Result{Status: 400, Final: true, Problem: "the target answered 400: invalid_payload"}},
 		{name: "a hook that is not there may be made", status: 404, answer: "no_service", want: notify.Result{Status: 404, Problem: "the target answered 404: no_service"}},
 		{name: "an answer that repeats the address does not tell it", status: 500, answer: "Cannot POST {path}", want: notify.Result{Status: 500, Problem: "the target answered 500: Cannot POST …"}},
 		{name: "a hook that is gone", status: 410, want: notify.Result{Status: 410, Gone: true, Final: true, Problem: "the target answered 410 (gone)"}},

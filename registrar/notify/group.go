@@ -28,12 +28,11 @@ const (
 	slowest = 5
 )
 
-// Longest is the longest interval between two messages of a growing incident. An
-// incident that no alert has joined for so long takes no more alerts.
+// Longest is the longest interval between two messages of a growing incident. An incident that no
+// alert has joined for that time takes no more alerts.
 func (g Grouping) Longest() time.Duration { return slowest * g.Interval }
 
-// Next says which message an incident needs next, and when: empty, if there is
-// nothing to tell.
+// Next returns the next message of an incident and when it is due; empty: none.
 func (g Grouping) Next(of *schedule.AlertGroup) (message expect.NoticeType, due time.Time) {
 	var oldest, opened, reminded, newest time.Time
 	open := false
@@ -68,7 +67,7 @@ func (g Grouping) Next(of *schedule.AlertGroup) (message expect.NoticeType, due 
 		return expect.NoticeOpened, schedule.Later(opened.Add(g.Wait), after(growing))
 	case !reminded.IsZero():
 		return expect.NoticeReminder, schedule.Later(reminded.Add(g.Wait), after(growing))
-	default: // some recovered: told only if the others do not follow
+	default: // some recovered: sent only if the others do not follow
 		return expect.NoticeReminder, schedule.Later(newest.Add(g.Longest()), after(growing))
 	}
 }

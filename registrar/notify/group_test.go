@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// incident is a group, told at that second, of notices: a word is a type, the
-// second at which it was found, and whether it is told: "opened 0 told".
+// incident is a group with its last message at a second, and notices such as "opened 0 told": the
+// type, the second of the notice, and whether it was sent.
 func incident(toldAt int, notices ...string) *schedule.AlertGroup {
 	g := &schedule.AlertGroup{Target: "chat", GroupID: "al-0", Key: "critical/executor_unreachable/"}
 	if toldAt >= 0 {
@@ -67,7 +67,7 @@ func TestWhichMessageAnIncidentNeedsNext(t *testing.T) {
 	}
 }
 
-// outage is an incident of n schedules of which some are closed, and its message.
+// outage is an incident of n schedules with some closed, and its message.
 func outage(what expect.NoticeType, n, closed, fresh int, toldAt int) notify.Message {
 	g := incident(toldAt)
 	for i := range n {
@@ -96,7 +96,7 @@ func outages() map[string]notify.Message {
 	}
 }
 
-func TestWhatAGroupSays(t *testing.T) {
+func TestTextOfAGroup(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

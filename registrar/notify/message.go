@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
-// Message is the body of a Standard Webhook, and what every other format is
-// rendered from; docs/alerts.md.
+// Message is the body of a Standard Webhook, from which the other formats are rendered;
+// docs/alerts.md.
 type Message struct {
 	Type      expect.NoticeType `json:"type"`
 	Timestamp time.Time         `json:"timestamp"` // when the change was found
@@ -45,9 +45,9 @@ type MessageData struct {
 	Resolution  schedule.Resolution      `json:"resolution,omitempty"`
 	Run         string                   `json:"idempotency_key,omitempty"` // of kind failure: the newest failed run
 	Error       string                   `json:"error,omitempty"`           // of kind failure: its error
-	// OutputTail holds the last lines that the failed run wrote: at most
-	// MaxTailLines lines and MaxTailBytes bytes, secrets masked, no control
-	// characters but line breaks and tabs. Empty: no output is kept.
+	// OutputTail holds the last lines of the failed run's output: at most MaxTailLines lines and
+	// MaxTailBytes bytes, secrets masked, no control characters except line breaks and tabs.
+	// Empty: no output is stored.
 	OutputTail string `json:"output_tail,omitempty"`
 	URL        string `json:"url,omitempty"`     // of the alert's page in the console
 	APIURL     string `json:"api_url,omitempty"` // of the alert in the API
@@ -112,7 +112,7 @@ func (m *Message) title() string {
 // fact is a line below the sentence.
 type fact struct{ name, value string }
 
-// facts are the details that a reader decides by; what is empty is left out.
+// facts are the details to show, without empty ones.
 func (m *Message) facts() []fact {
 	d := &m.Data
 	var facts []fact

@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
-// ntfy is a topic of an ntfy server. The message is published as JSON, since
-// headers cannot hold all characters.
+// ntfy is a topic of an ntfy server. Messages are published as JSON, since headers cannot hold all
+// characters.
 type ntfy struct {
 	url   source // of the topic
 	token source // empty: none

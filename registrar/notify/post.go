@@ -32,7 +32,7 @@ type call struct {
 	hide []string
 }
 
-// post sends a call and judges the answer.
+// post sends a call and classifies the answer.
 func post(ctx context.Context, client *http.Client, c call) Result {
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
@@ -60,8 +60,8 @@ func post(ctx context.Context, client *http.Client, c call) Result {
 	return r
 }
 
-// postJSON sends a document to a receiver that has formats of its own: one that
-// it cannot read it will never read.
+// postJSON sends a document to a receiver with a fixed format: a document that it cannot read is
+// final.
 func postJSON(ctx context.Context, client *http.Client, c call, document any) Result {
 	body, err := json.Marshal(document)
 	if err != nil {
@@ -105,8 +105,7 @@ func problemOf(err error) string {
 	return oneLine(err.Error(), maxError)
 }
 
-// redact removes secrets from text that comes from outside: some servers repeat
-// the path that they were asked for.
+// redact removes secrets from external text: some servers repeat the requested path.
 func redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) > 3 {

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Routes say which targets an alert goes to, as the operator's file has them.
+// Routes are the routes of the operator's file.
 type Routes struct {
 	targets []Target
 	always  []string // the targets of ALERT_WEBHOOK_URL: they get every message
@@ -78,13 +78,13 @@ func (r *Routes) For(a Alert) []string {
 	return to
 }
 
-// Grouping says how messages to people wait for one another.
+// Grouping is the grouping of messages to people.
 func (r *Routes) Grouping() Grouping { return r.grouping }
 
 // Targets are all that there are.
 func (r *Routes) Targets() []Target { return r.targets }
 
-// Target is the one with this id; nil: there is none.
+// Target is the target with this id; nil: unknown.
 func (r *Routes) Target(id string) *Target {
 	for i := range r.targets {
 		if r.targets[i].ID == id {

@@ -56,8 +56,7 @@ type smtpError struct {
 func (e *smtpError) Error() string { return e.step + ": " + e.err.Error() }
 func (e *smtpError) Unwrap() error { return e.err }
 
-// deliver makes one attempt. The server's own words are kept: it is the
-// operator's, and they say what to do.
+// deliver makes one attempt. The server's text is kept, because it tells the operator what to do.
 func (s *smtpServer) deliver(ctx context.Context, m envelope) Result {
 	ctx, cancel := context.WithTimeout(ctx, smtpTimeout)
 	defer cancel()
@@ -121,8 +120,8 @@ func (s *smtpServer) transact(ctx context.Context, m envelope) (note string, err
 	return note, nil
 }
 
-// recipients names them to the server. Some may be refused: the mail goes to the
-// others, and the note says so. All refused is an error.
+// recipients names the recipients to the server. If some are refused, the mail goes to the others
+// and the note lists them. All refused is an error.
 func recipients(c *smtp.Client, to []string) (note string, err error) {
 	var refused []string
 	for _, address := range to {
@@ -145,7 +144,7 @@ func recipients(c *smtp.Client, to []string) (note string, err error) {
 	return note, nil
 }
 
-// greet protects the connection as configured, never less, and says who we are.
+// greet protects the connection as configured, never less, and sends EHLO.
 func (s *smtpServer) greet(ctx context.Context, conn net.Conn) (*smtp.Client, error) {
 	host, _, err := net.SplitHostPort(s.addr)
 	if err != nil {

@@ -201,7 +201,7 @@ func TestMailArrivesProtectedAsConfigured(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		server func(*mailServer)
-		entry  string // beside smtp, from, ca_file
+		entry  string // besides smtp, from, ca_file
 		auth   string
 		want   notify.Result // of the problem, a part
 	}{

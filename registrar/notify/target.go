@@ -35,9 +35,9 @@ type Target struct {
 	sender
 }
 
-// GroupKey is what alerts have in common that this target is told of together:
-// severity, cause and, for e-mail to a label's addresses, the recipients. Empty: it
-// is told of each alert alone. Programs are; they read better than people.
+// GroupKey is the common key of alerts that share messages to this target: severity, cause and,
+// for e-mail to a label's addresses, the recipients. Empty: one message per alert, as for
+// programs.
 func (t *Target) GroupKey(m *Message) string {
 	if t.Kind == KindWebhook || m.Data.AlertID == "" {
 		return ""
@@ -80,7 +80,7 @@ type Outgoing struct {
 	Client  *http.Client // of package safehttp
 }
 
-// Result is what became of an attempt.
+// Result is the result of an attempt.
 type Result struct {
 	Status  int    // the HTTP or SMTP status; 0: there was no answer
 	Problem string // empty: the target has the message

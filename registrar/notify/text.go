@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what one message shows, in characters and lines. The strictest
-// receivers are ntfy (4,096 bytes a message) and Teams (28 KiB a card).
+// Limits of one message, in characters and lines. The strictest receivers are ntfy (4,096 bytes a
+// message) and Teams (28 KiB a card).
 const (
 	maxTitle      = 200
 	maxSentence   = 1000
@@ -76,7 +76,7 @@ func (m *Message) output() []string {
 	return lines[first:]
 }
 
-// mention is a word that chat systems turn into a message to everybody.
+// mention is a word that chat systems turn into a message to everyone.
 var mention = regexp.MustCompile(`(?i)@(all|channel|here|everyone)\b`)
 
 // noMention parts such a word with a space of no width: ids of owners are free

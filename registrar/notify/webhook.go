@@ -96,8 +96,7 @@ func parseSecrets(text string) ([][]byte, error) {
 	return secrets, nil
 }
 
-// Send posts the payload as it is, signed anew at each attempt. Nothing of the
-// answer is kept.
+// Send posts the payload unchanged with a new signature at each attempt. The answer is not stored.
 func (w *webhook) Send(ctx context.Context, o Outgoing) Result {
 	address, err := w.url.read()
 	if err != nil {
