@@ -38,6 +38,9 @@ func noneOrKey(k schedule.Key) []byte {
 
 func noneOrInt(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: n != 0} }
 
+// noneOrCode is NULL for a word without a code: every column of codes refuses it.
+func noneOrCode(code int16) pgtype.Int2 { return pgtype.Int2{Int16: code, Valid: code != 0} }
+
 func keyBytes(keys []schedule.Key) pgtype.FlatArray[[]byte] {
 	return column(keys, func(k *schedule.Key) []byte { return k[:] })
 }
@@ -58,8 +61,8 @@ func runArgs(runs []schedule.Run, now time.Time) []any {
 		column(runs, func(r *run) int64 { return r.Revision }),
 		column(runs, func(r *run) int16 { return int16(schedule.Bucket(r.OverlapKey)) }),
 		column(runs, func(r *run) int16 { return int16(ledger.RowStateOf(r)) }),
-		column(runs, func(r *run) int16 { return r.Trigger.Code() }),
-		column(runs, func(r *run) int16 { return r.OverlapPolicy.Code() }),
+		column(runs, func(r *run) pgtype.Int2 { return noneOrCode(r.Trigger.Code()) }),
+		column(runs, func(r *run) pgtype.Int2 { return noneOrCode(r.OverlapPolicy.Code()) }),
 		column(runs, func(r *run) string { return r.OverlapKey }),
 		column(runs, func(r *run) time.Time { return r.RunAt }),
 		column(runs, func(r *run) time.Time { return r.FireAt }),

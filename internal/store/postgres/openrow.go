@@ -117,7 +117,7 @@ func rowKey(r **openRow) []byte { return (*r).Key[:] }
 // outcomeArgs are the columns of a row that a rule may change, as outcomeRows lists them.
 func outcomeArgs(rows []*openRow) []any {
 	return []any{
-		column(rows, func(r **openRow) int16 { return (*r).Status.Code() }),
+		column(rows, func(r **openRow) pgtype.Int2 { return noneOrCode((*r).Status.Code()) }),
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).RunID) }),
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).TraceID) }),
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).ErrorCode) }),

@@ -329,7 +329,7 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 		_, err := tx.Exec(ctx, sqlPlanFire, now,
 			column(firing, func(j *judgement) []byte { return j.Key[:] }),
 			column(firing, func(j *judgement) time.Time { return j.FireAt }),
-			column(firing, func(j *judgement) int16 { return j.Trigger.Code() }))
+			column(firing, func(j *judgement) pgtype.Int2 { return noneOrCode(j.Trigger.Code()) }))
 		if err != nil {
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}

@@ -34,7 +34,7 @@ func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
 }
 
 func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error {
-	return p.exec(ctx, `UPDATE schedule_runs SET cancel_reason = NULL WHERE idempotency_key = $1`, key[:])
+	return p.exec(ctx, `UPDATE open_runs SET cancel_reason = NULL WHERE idempotency_key = $1`, key[:])
 }
 
 // WritesBesideOthers makes it a storetest.OpenWriters.
