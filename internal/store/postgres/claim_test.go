@@ -53,10 +53,10 @@ func TestAChangeIsReadOnceHoweverLongItsTransactionWasOpen(t *testing.T) {
 	}
 	// The row of the slow run comes into being only with the commit.
 	exec(`DELETE FROM changes`)
-	exec(`CREATE TEMP TABLE held AS SELECT * FROM schedule_runs WHERE schedule_id = 'slow'`)
-	exec(`DELETE FROM schedule_runs WHERE schedule_id = 'slow'`)
+	exec(`CREATE TEMP TABLE held AS SELECT * FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'slow')`)
+	exec(`DELETE FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'slow')`)
 	exec(`BEGIN`)
-	exec(`INSERT INTO schedule_runs SELECT * FROM held`)
+	exec(`INSERT INTO open_runs SELECT * FROM held`)
 	exec(`INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES (2, 0, 1023, ARRAY[$1::bytea])`, slow.Key[:])
 	claim := func(want ...schedule.Key) {
 		t.Helper()
@@ -115,17 +115,17 @@ func TestAClaimLeavesOutWhatItCannotWrite(t *testing.T) {
 		other   string // another transaction, which stays open
 		by      string // somebody who writes no change
 		refused bool
-		status  schedule.Status // of the run that is left out
+		status  schedule.Status // of the run that is left out; empty: it is gone
 	}{
-		{name: "a run that another transaction has locked", other: `SELECT 1 FROM schedule_runs WHERE schedule_id = 'a' FOR UPDATE`, status: schedule.StatusPlanned},
-		{name: "a run that has ended", by: `UPDATE schedule_runs SET status = 'CANCELLED' WHERE schedule_id = 'a'`, status: schedule.StatusCancelled},
-		{name: "a run of another revision", by: `UPDATE schedule_runs SET revision = 9 WHERE schedule_id = 'a'`, status: schedule.StatusPlanned},
+		{name: "a run that another transaction has locked", other: `SELECT 1 FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a') FOR UPDATE`, status: schedule.StatusPlanned},
+		{name: "a run that has ended", by: `DELETE FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a')`},
+		{name: "a run of another revision", by: `UPDATE open_runs SET revision = 9 WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a')`, status: schedule.StatusPlanned},
 		{
 			name: "a run whose group has another exclusive run in flight", refused: true, status: schedule.StatusPlanned,
-			by: `INSERT INTO schedule_runs SELECT (json_populate_record(r, json_build_object('status', 'STARTED', 'idempotency_key', '\x' || repeat('00', 32)))).*
-				FROM schedule_runs r WHERE r.schedule_id = 'a'`,
+			by: `INSERT INTO open_runs SELECT (json_populate_record(r, json_build_object('state', 3, 'status', 4, 'exclusive_flight', true,
+					'idempotency_key', '\x' || repeat('00', 32)))).* FROM open_runs r WHERE r.sid = (SELECT sid FROM schedules WHERE schedule_id = 'a')`,
 		},
-		{name: "a run whose row is damaged", by: `UPDATE schedule_runs SET max_queued = -1 WHERE schedule_id = 'a'`, status: schedule.StatusFailed},
+		{name: "a run whose row is damaged", by: `UPDATE open_runs SET max_queued = -1 WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a')`, status: schedule.StatusFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestAClaimLeavesOutWhatItCannotWrite(t *testing.T) {
 				t.Errorf("missing %v, refused %v: want the run that is left out", claimed.Missing, claimed.Refused)
 			}
 			var status schedule.Status // in SQL: the row may be unreadable
-			err = connect(t, url).QueryRow(t.Context(), `SELECT status FROM schedule_runs WHERE idempotency_key = $1`, runs[0].Key[:]).Scan(&status)
+			err = connect(t, url).QueryRow(t.Context(), `SELECT coalesce((SELECT status FROM schedule_runs WHERE idempotency_key = $1), '')`, runs[0].Key[:]).Scan(&status)
 			if err != nil || status != tc.status {
 				t.Errorf("it is %s, want %s; %v", status, tc.status, err)
 			}

@@ -93,7 +93,12 @@ func newFailureRace(t *testing.T, failedSlot, succeededSlot time.Time) *failureR
 // begin starts both runs, again if they have ended.
 func (r *failureRace) begin(t *testing.T) {
 	t.Helper()
-	r.exec(t, `UPDATE schedule_runs SET status = 'STARTED', reason = NULL, completed_at = NULL`)
+	r.exec(t, `INSERT INTO open_runs (idempotency_key, sid, nth, revision, bucket, state, status, trigger, policy, overlap_key, run_at, fire_at, due_at,
+			priority, max_queued, attempt, deliveries, failed_attempts, epoch, retry_of, created_at, updated_at)
+		SELECT idempotency_key, sid, nth, revision, bucket, 3, 4, trigger, policy, overlap_key, run_at, fire_at, 'infinity',
+			priority, max_queued, attempt, deliveries, failed_attempts, epoch, retry_of, created_at, recorded_at FROM ended_runs`)
+	r.exec(t, `DELETE FROM ended_runs`)
+	r.exec(t, `UPDATE open_runs SET state = 3, status = 4`)
 	r.exec(t, `DELETE FROM schedule_failures`)
 }
 

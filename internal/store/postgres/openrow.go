@@ -49,8 +49,8 @@ func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]
 		run, err := row.run()
 		found := &openRow{Run: run, AttemptLog: attemptLog.String, Unreadable: err}
 		if known.key != nil {
-			record, err := known.request()
-			found.Record, found.Unreadable = &record, errors.Join(found.Unreadable, err)
+			there, err := known.request()
+			found.Record, found.Unreadable = &there, errors.Join(found.Unreadable, err)
 		}
 		rows = append(rows, found)
 		return nil

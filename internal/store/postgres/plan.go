@@ -37,7 +37,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return err
 		}
 		w := planWrite{tx: tx, now: req.Now, insert: insert, plannedUntil: plannedUntil, result: &result}
-		err = alreadyThere(w.write(ctx, decisions), runsKey)
+		err = alreadyThere(w.writePlan(ctx, decisions), runsKey)
 		insert = sqlInsertRuns
 		return err
 	})
@@ -216,7 +216,7 @@ type planWrite struct {
 	result       *schedule.PlanResult
 }
 
-func (w *planWrite) write(ctx context.Context, decisions []schedule.PlanDecision) error {
+func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDecision) error {
 	tx, now, result := w.tx, w.now, w.result
 	var (
 		planned, failed []schedule.PlanDecision

@@ -32,7 +32,7 @@ func TestRowsStandInstantByInstant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := connect(t, url).Query(t.Context(), `SELECT fire_at FROM schedule_runs ORDER BY ctid`)
+	rows, err := connect(t, url).Query(t.Context(), `SELECT fire_at FROM open_runs ORDER BY ctid`)
 	if err != nil {
 		t.Fatal(err)
 	}

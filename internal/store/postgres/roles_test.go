@@ -56,8 +56,9 @@ var roleNeeds = []struct {
 			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[local.LogStore](),
 		},
 		map[string]string{
-			"sqlInsertRuns": "of the changes of a run it only takes reports; triggers and retries are the registrar's",
-			"sqlFence":      "it settles under no term",
+			"sqlInsertRuns":        "of the changes of a run it only takes reports; triggers and retries are the registrar's",
+			"sqlRaisePlannedUntil": "as above",
+			"sqlFence":             "it settles under no term",
 		},
 	},
 	{"sched_ro", nil, nil},

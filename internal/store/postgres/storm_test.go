@@ -46,7 +46,7 @@ func TestAStormOfWritersEndsWithoutAnError(t *testing.T) {
 	}
 	var doubled int
 	err := connect(t, url).QueryRow(t.Context(), `SELECT count(*) FROM (
-		SELECT overlap_key FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+		SELECT overlap_key FROM open_runs WHERE policy <> 1 AND state = 3
 		GROUP BY overlap_key HAVING count(*) > 1) AS doubled`).Scan(&doubled)
 	if err != nil || doubled > 0 {
 		t.Errorf("%d overlap keys have two runs in flight (%v)", doubled, err)

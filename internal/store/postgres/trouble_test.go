@@ -44,7 +44,7 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 			return err
 		},
 		"Settle": func(ctx context.Context) error {
-			_, err := store.Settle(ctx, term, noon, []schedule.Settlement{{Key: run.Key, To: schedule.StatusSuccess}})
+			_, err := store.Settle(ctx, term, noon, []schedule.Settlement{{Key: run.Key, To: schedule.StatusCancelled}})
 			return err
 		},
 		"Begin": func(ctx context.Context) error {
@@ -124,7 +124,7 @@ func TestADiskThatIsFullIsSaidAndLaunchesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"schedules", "schedule_runs", "execution_requests", "leaders", "workers"} {
+	for _, table := range []string{"schedules", "open_runs", "ended_runs", "execution_requests", "leaders", "workers"} {
 		if _, err := conn.Exec(t.Context(), fmt.Sprintf(`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON %s EXECUTE FUNCTION full_disk()`, table)); err != nil {
 			t.Fatal(err)
 		}
