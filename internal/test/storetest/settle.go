@@ -24,6 +24,7 @@ var settles = []check{
 	{"settlements of one run in one call apply in their order", settleInOrder},
 	{"many are settled in one call, each with an answer of its own", settleMany},
 	{"last_run_at is the newest slot that was launched", settleLastRunAt},
+	{"runs of one slot that draw the same number in history all end", settleSameNth},
 }
 
 // settleTransitions tries every status from every status.
@@ -325,4 +326,29 @@ func settleLastRunAt(r *rig) {
 	want := s
 	want.LastRunAt = r.at(-20 * time.Second)
 	equal(r, "schedules", r.row(s), want)
+}
+
+// settleSameNth ends runs of one slot with keys that differ in their last byte only, in
+// one call and in later ones.
+func settleSameNth(r *rig) {
+	s := r.create("crowd", func(s *schedule.Schedule) { s.OverlapPolicy = schedule.OverlapAllow })
+	slot := r.slot(s, r.now)
+	runs := []schedule.Run{slot}
+	for i := range 20 {
+		runs = append(runs, r.manual(s, "crowd", r.now, func(run *schedule.Run) { run.Key[len(run.Key)-1] = byte(i) }))
+	}
+	r.lead()
+	r.add(runs...)
+	r.claim()
+	ends := make([]schedule.Settlement, len(runs))
+	for i := range runs {
+		ends[i] = schedule.Settlement{Key: runs[i].Key, To: schedule.StatusSuccess, LaunchedAt: r.now}
+	}
+	for _, batch := range [][]schedule.Settlement{ends[:18], ends[18:19], ends[19:]} {
+		r.hold(!slices.Contains(r.settle(batch...), false), "every run of the slot ends")
+	}
+	for i := range runs {
+		r.hold(r.ledger(runs[i].Key).Status == schedule.StatusSuccess, "run %d of the slot is SUCCESS", i)
+	}
+	r.hold(len(r.runsOf(s)) == len(runs), "history has each run of the slot once")
 }
