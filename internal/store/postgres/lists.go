@@ -13,8 +13,9 @@ import (
 )
 
 // readOnly begins a transaction that reads. Its statements are planned once: to plan
-// one that reads all partitions takes longer than to run it.
-var readOnly = pgx.TxOptions{BeginQuery: `BEGIN READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan`}
+// one that reads all partitions takes longer than to run it. Such a plan does not know
+// the limit of a page, so without enable_sort = off it would sort a whole history.
+var readOnly = pgx.TxOptions{BeginQuery: `BEGIN READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off`}
 
 // reading runs fn in a transaction of readOnly.
 func (s *Store) reading(ctx context.Context, fn func(tx pgx.Tx) error) error {
@@ -94,14 +95,8 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []sche
 }
 
 func listRuns(ctx context.Context, tx pgx.Tx, f *schedule.RunFilter) ([]schedule.Run, error) {
-	order, source := newest, runSources[f.Source()]
-	if f.Ascending {
-		order = oldest
-	}
-	switch {
-	case !f.UpdatedAfter.IsZero():
-		return collectRuns(ctx, tx, updated.list(runSources[schedule.SourceAll]), runFilterArgs(f)...)
-	case !f.Scattered():
+	order, source := orderOf(f), runSources[f.Source()]
+	if !f.Scattered() {
 		return collectRuns(ctx, tx, order.list(source), runFilterArgs(f)...)
 	}
 	runs, err := collectRuns(ctx, tx, order.recent(source), append(runFilterArgs(f), schedule.RecentRuns)...)
@@ -113,6 +108,16 @@ func listRuns(ctx context.Context, tx pgx.Tx, f *schedule.RunFilter) ([]schedule
 		owned = ownedByWorkflow
 	}
 	return collectRuns(ctx, tx, order.histories(owned), runFilterArgs(f)...)
+}
+
+func orderOf(f *schedule.RunFilter) listOrder {
+	switch {
+	case !f.UpdatedAfter.IsZero():
+		return updated
+	case f.Ascending:
+		return oldest
+	}
+	return newest
 }
 
 // runFilterArgs are $1 to $19 of a list's statement.

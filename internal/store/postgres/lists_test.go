@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
+)
+
+// A page must not read or sort a whole history.
+func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.exec(`INSERT INTO schedules SELECT (json_populate_record(s, json_build_object('sid', g, 'schedule_id', 's' || g))).*
+		FROM schedules s, generate_series(1000, 1099) g WHERE s.schedule_id = 's'`)
+	h.exec(`INSERT INTO schedule_revisions SELECT (json_populate_record(r, json_build_object('schedule_id', 's' || g))).*
+		FROM schedule_revisions r, generate_series(1000, 1099) g WHERE r.schedule_id = 's'`)
+	h.exec(`INSERT INTO ended_runs (idempotency_key, sid, nth, revision, bucket, status, reason, trigger, policy, overlap_key, run_at, fire_at, priority, max_queued, attempt,
+		deliveries, failed_attempts, epoch, created_at, completed_at, recorded_at, run_id)
+		SELECT sha256(g::text::bytea), 1000 + g % 100, 0, 1, 0, CASE WHEN g % 10 = 3 THEN 6 ELSE 5 END, 'x', CASE WHEN g % 10 = 7 THEN 3 ELSE 1 END, 1, 'u/s', at, at, 0, 1, 1, 1, 0, 1, at, at, at, 'r' || g
+		FROM (SELECT g, $1::timestamptz - g * interval '30 seconds' AS at FROM generate_series(1, 100000) g) p`, h.days(0))
+	h.exec(`ANALYZE ended_runs`)
+	key := schedule.Key{1}
+	for name, filter := range map[string]schedule.RunFilter{
+		"all":                       {},
+		"all, oldest first":         {Ascending: true},
+		"all after a page":          {AfterRunAt: h.days(-20), AfterKey: key},
+		"all of a day":              {From: h.days(-9), To: h.days(-8)},
+		"a schedule":                {ScheduleID: "s1007"},
+		"a schedule after a page":   {ScheduleID: "s1007", AfterRunAt: h.days(-20), AfterKey: key},
+		"failed":                    {Statuses: []schedule.Status{schedule.StatusFailed}},
+		"failed of a schedule":      {ScheduleID: "s1003", Statuses: []schedule.Status{schedule.StatusFailed}},
+		"by hand":                   {Trigger: schedule.TriggerManual},
+		"one run_id":                {RunID: "r777"},
+		"a range of keys":           {Keys: schedule.KeyRange{First: schedule.Key{1}, Last: schedule.Key{1, 16}}},
+		"what was updated":          {UpdatedAfter: h.days(-1), UpdatedKey: key},
+		"what was updated long ago": {UpdatedAfter: h.days(-30), UpdatedKey: key},
+	} {
+		filter.Now, filter.Limit = h.today, 50
+		statement, args := postgres.ListStatement(&filter)
+		if rows := h.rowsRead(statement, args); rows > 2000 {
+			t.Errorf("%s: the database reads %d rows for a page of 50", name, rows)
+		}
+	}
+}
+
+// rowsRead is the largest number of rows that a step of a plan returned.
+func (h *history) rowsRead(statement string, args []any) (most int) {
+	h.Helper()
+	ctx := h.Context()
+	tx, err := h.conn.Begin(ctx)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	h.exec(`SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off`)
+	h.exec(`PREPARE page AS ` + statement)
+	defer h.exec(`DEALLOCATE page`)
+	place := make([]string, len(args))
+	for i := range args {
+		place[i] = fmt.Sprintf("$%d", i+1)
+	}
+	rows, err := tx.Query(ctx, `EXPLAIN (ANALYZE, TIMING OFF) EXECUTE page(`+strings.Join(place, ", ")+`)`, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+	if err != nil {
+		h.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`actual rows=(\d+)|Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(strings.Join(lines, "\n"), -1) {
+		n, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			h.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	return most
+}
