@@ -169,7 +169,7 @@ func TestARunThatAnotherTransactionHasLockedIsNotSentAgain(t *testing.T) {
 		t.Fatalf("claimed %d runs: %v", len(claimed.Launches), err)
 	}
 	conn := connect(t, url)
-	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM schedule_runs WHERE schedule_id = 'a' FOR UPDATE`); err != nil {
+	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a') FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
 	later := noon.Add(time.Minute) // the keeper's lease
