@@ -53,12 +53,6 @@ func (c changed) run(kind changeKind, key schedule.Key, bucket int) {
 	row.keys = append(row.keys, key[:]...)
 }
 
-// runAnywhere names a run whose bucket was not read. All leaders see it.
-func (c changed) runAnywhere(kind changeKind, key schedule.Key) {
-	c.run(kind, key, 0)
-	c.row(kind, schedule.Buckets-1)
-}
-
 // schedule names a schedule in the buckets of its old and its new overlap key.
 func (c changed) schedule(id string, buckets ...int) {
 	for _, bucket := range buckets {

@@ -13,17 +13,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The columns of a run, in the order of runRow: of the view schedule_runs (r), of
-// open_runs (o, behind ofOpen) and of ended_runs (e, behind ofEnded). The tables have
-// numbers where the view has words; runRow reads both.
+// The columns of a run, in the order of runRow: of open_runs (o, behind ofOpen) and
+// of ended_runs (e, behind ofEnded).
 const (
-	runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.workflow_id, v.version,
- r.run_at, r.fire_at, r.status, r.reason, r.trigger, r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued,
- r.waiting_since, r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
- r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
- r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts, r.created_at, r.updated_at,
- r.exit_code, r.log_url`
-
 	openRunColumns = `o.idempotency_key, s.schedule_id, o.revision, v.user_id, v.workflow_id, v.version,
  o.run_at, o.fire_at, o.status, NULL, o.trigger, o.overlap_key, o.policy, o.policy <> 1, o.max_queued,
  o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority, o.run_id, o.trace_id,
@@ -42,9 +34,8 @@ const (
 // Owner and workflow are read off the revision, not copied per run. CROSS JOIN keeps
 // SQLite from beginning with the schedules.
 const (
-	ofRevision = ` LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision`
-	ofOpen     = ` CROSS JOIN schedules s ON s.sid = o.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = o.revision`
-	ofEnded    = ` CROSS JOIN schedules s ON s.sid = e.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = e.revision`
+	ofOpen  = ` CROSS JOIN schedules s ON s.sid = o.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = o.revision`
+	ofEnded = ` CROSS JOIN schedules s ON s.sid = e.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = e.revision`
 )
 
 type runRow struct {
@@ -114,7 +105,7 @@ func (r *runRow) planned() []any {
 	}
 }
 
-// readRuns collects the runs of a statement that selects runColumns.
+// readRuns collects the runs of a statement that selects openRunColumns or endedRunColumns.
 func readRuns(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow
 	columns := row.columns()
