@@ -13,9 +13,8 @@ import (
 )
 
 // readOnly begins a transaction that reads. Its statements are planned once: to plan
-// one that reads all partitions takes longer than to run it. Such a plan does not know
-// the limit of a page, so without enable_sort = off it would sort a whole history.
-var readOnly = pgx.TxOptions{BeginQuery: `BEGIN READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off`}
+// one that reads all partitions takes longer than to run it.
+var readOnly = pgx.TxOptions{BeginQuery: `BEGIN READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan`}
 
 // reading runs fn in a transaction of readOnly.
 func (s *Store) reading(ctx context.Context, fn func(tx pgx.Tx) error) error {
