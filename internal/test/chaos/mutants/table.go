@@ -19,11 +19,11 @@ var mutants = []mutant{
 		{"worker/leader/term.go", "	t.distrust(fmt.Errorf(\"%w: %w\", ErrTermLost, err))\n", "	_ = fmt.Errorf(\"%w: %w\", ErrTermLost, err)\n"},
 	}},
 	{"rows are inserted after the cursor was committed", "mutant-kills", 8, []change{
-		{"internal/store/postgres/plan.go", "	if len(result.Rows) > 0 {\n		//", "	if result.Rows == nil {\n		//"},
+		{"internal/store/postgres/plan.go", "	if len(rows) == 0 {\n		return nil\n	}\n	// What", "	if len(rows) >= 0 {\n		return nil\n	}\n	// What"},
 		{
 			"internal/store/postgres/plan.go", "		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n",
 			"		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n	if len(result.Rows) > 0 {\n		time.Sleep(150 * time.Millisecond)\n" +
-				"		err = s.transact(ctx, func(tx pgx.Tx) error {\n			result.Inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(result.Rows, req.Now)...)\n			return err\n		})\n" +
+				"		err = s.transact(ctx, func(tx pgx.Tx) error {\n			result.Inserted, err = insertRuns(ctx, tx, result.Rows, req.Now)\n			return err\n		})\n" +
 				"		if err != nil {\n			return schedule.PlanResult{}, err\n		}\n	}\n",
 		},
 	}},
@@ -55,7 +55,7 @@ var mutants = []mutant{
 		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.room)", "keys := []schedule.Key(nil)"},
 	}},
 	{"a status may be left for any other", "mutant-calm", 1, []change{
-		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key,", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key,"},
+		{"internal/ledger/end.go", "	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted\n", "	return from != schedule.StatusPlanned || to.Terminal()\n"},
 	}},
 	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
 		{"internal/ledger/begin.go", "	case trigger.FromSpec() && f.Pause.Active(now):", "	case false && trigger.FromSpec():"},
@@ -87,8 +87,8 @@ var mutants = []mutant{
 		{"internal/schedule/retry.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
-		{"internal/store/postgres/sql_settle.go", "m.status = 'SUCCESS' AND f.schedule_id", "m.status = 'NEVER' AND f.schedule_id"},
-		{"internal/store/postgres/sql_failing.go", "AND s.status = 'SUCCESS'\n		AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 'NEVER'\n		AND (s.run_at, s.completed_at) >= (f.last_run_at"},
+		{"internal/store/postgres/sql_end.go", "m.status = 5 AND f.schedule_id", "m.status = 0 AND f.schedule_id"},
+		{"internal/store/postgres/sql_failing.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
 	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
