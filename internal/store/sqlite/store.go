@@ -46,6 +46,7 @@ type Store struct {
 	checkpoints *checkpoints
 	definitions revision.Cache
 	wakes       wakes
+	path        string // of the file
 	opening     string // of the file, drawn at random: see position
 
 	close    sync.Once
@@ -80,7 +81,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(joinClose(err, r.db.Close), w.close))
 	}
 	s := &Store{
-		opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
+		path: path, opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
 		closed: make(chan struct{}),
 	}
 	s.clock = newClock(opts, s.log)
