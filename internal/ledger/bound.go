@@ -6,72 +6,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Bound is an instant at which a run in flight ends if nothing has ended it earlier.
-type Bound int
+// boundKind is an instant at which a run in flight ends if nothing has ended it earlier.
+type boundKind int
 
 // The bounds, in the order in which a sweep looks at them.
 const (
-	CancelBound  Bound = iota + 1 // no confirmation of the cancel within CancelWait
-	LaunchBound                   // no launch within its time
-	TimeoutBound                  // no sign of life within the run timeout
+	cancelBound  boundKind = iota + 1 // no confirmation of the cancel within CancelWait
+	launchBound                       // no launch within its time
+	timeoutBound                      // no sign of life within the run timeout
 )
-
-// Bounds lists all bounds in this order.
-var Bounds = []Bound{CancelBound, LaunchBound, TimeoutBound}
-
-// Since returns the column that a bound is compared with. It orders the candidates.
-func (b Bound) Since(r *schedule.Run) time.Time {
-	if b == CancelBound {
-		return r.CancelRequestedAt
-	}
-	return r.TimeoutAt
-}
-
-// Until returns the latest Since that counts as passed.
-func (b Bound) Until(req *schedule.SweepRequest) time.Time {
-	if b == CancelBound {
-		return req.Now.Add(-req.CancelWait)
-	}
-	return req.Now
-}
-
-// Candidate is a run in flight that may be past a bound.
-type Candidate struct {
-	Run    schedule.Run
-	Record *schedule.ExecutionRequest // of the run's key; nil: none
-}
-
-// Sweep decides which runs end: at most req.Limit, cancels first, then launches,
-// then timeouts, the oldest of each first. read returns one page: up to req.Limit runs
-// past Until, ordered by Since and key, after the given one (nil: from the first). It
-// may leave out runs that another transaction has locked.
-func Sweep(req *schedule.SweepRequest, read func(b Bound, after *Candidate) ([]Candidate, error)) (ended []schedule.Ended, err error) {
-	over := make(map[schedule.Key]bool)
-	for _, b := range Bounds {
-		for after := (*Candidate)(nil); len(ended) < req.Limit; {
-			page, err := read(b, after)
-			if err != nil {
-				return nil, err
-			}
-			for i := range page {
-				run, past := SweepRun(req, page[i].Run, page[i].Record)
-				if !past || over[run.Key] {
-					continue
-				}
-				over[run.Key] = true
-				ended = append(ended, schedule.Ended{Run: run, Before: page[i].Run.Status})
-				if len(ended) == req.Limit {
-					return ended, nil
-				}
-			}
-			if len(page) < req.Limit {
-				break
-			}
-			after = &page[len(page)-1]
-		}
-	}
-	return ended, nil
-}
 
 // SweepRun ends a run if it is past a bound. The cancel bound is checked first.
 func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.ExecutionRequest) (after schedule.Run, past bool) {
@@ -81,11 +24,11 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.Execu
 	}
 	r.Deliveries = max(r.Deliveries, callsMade(&r, record))
 	switch bound {
-	case CancelBound:
+	case cancelBound:
 		r.Status, r.Reason = schedule.StatusCancelled, cancelled(r.CancelReason)
-	case LaunchBound:
+	case launchBound:
 		r.GiveUp(record != nil && (record.Sent || record.Done))
-	case TimeoutBound:
+	case timeoutBound:
 		r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout
 	}
 	r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, stored(req.Now), stored(req.Now)
@@ -93,7 +36,7 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.Execu
 }
 
 // pastBound returns the bound that a run is past; 0: none.
-func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.ExecutionRequest) Bound {
+func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.ExecutionRequest) boundKind {
 	now := stored(req.Now)
 	launching := r.Status == schedule.StatusLaunching
 	// The last bound of a launch applies whatever its record says. A run of an earlier
@@ -103,13 +46,13 @@ func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.Exe
 	case !r.Status.InFlight():
 		return 0
 	case passed(r.CancelRequestedAt, now.Add(-req.CancelWait)) && (!launching || last || !answered(record)):
-		return CancelBound
+		return cancelBound
 	case !passed(r.TimeoutAt, now):
 		return 0
 	case !launching:
-		return TimeoutBound
+		return timeoutBound
 	case last || !stillTried(r, record, req.Term.Epoch, now):
-		return LaunchBound
+		return launchBound
 	}
 	return 0
 }

@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -139,74 +138,6 @@ func TestWhatASweepNotesOfARun(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAFullSweepTakes reads candidates page by page, as a store does. A candidate
-// is named "c" (cancel), "l" (launch) or "t" (timeout) and a digit, oldest first;
-// "C", "L" and "T" are runs that go on.
-func TestAFullSweepTakes(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		found string
-		limit int
-		want  string
-	}{
-		{"cancels, then launches, then timeouts", "t1 l1 c1 t2 l2 c2", 6, "c1 c2 l1 l2 t1 t2"},
-		{"one limit for all of them", "t1 l1 c1 t2 l2 c2", 3, "c1 c2 l1"},
-		{"nothing without a limit", "t1 l1 c1", 0, ""},
-		{"a run that is past two bounds once, as a cancel", "c1 t1=c1 t2", 5, "c1 t2"},
-		{"what comes after runs that go on", "L1 L2 L3 l4 l5", 2, "l4 l5"},
-		{"nothing of runs that go on", "C1 C2 L1 L2 T1", 2, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry, Limit: c.limit}
-			found := candidates(c.found)
-			ended, err := ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
-				page := found[b]
-				for after != nil && len(page) > 0 {
-					last := page[0].Run.ScheduleID == after.Run.ScheduleID
-					if page = page[1:]; last {
-						break
-					}
-				}
-				return page[:min(len(page), c.limit)], nil
-			})
-			var got []string
-			for _, e := range ended {
-				got = append(got, e.Run.ScheduleID)
-			}
-			if text := strings.Join(got, " "); err != nil || text != c.want {
-				t.Errorf("got %q, %v; want %q", text, err, c.want)
-			}
-		})
-	}
-}
-
-// candidates are those of a line of TestAFullSweepTakes; "t1=c1" has the key of c1.
-func candidates(line string) map[ledger.Bound][]ledger.Candidate {
-	found := make(map[ledger.Bound][]ledger.Candidate)
-	for _, name := range strings.Fields(line) {
-		name, same, _ := strings.Cut(name, "=")
-		var bound ledger.Bound
-		run := boundRun("STARTED", timedOut)
-		switch strings.ToLower(name[:1]) {
-		case "c":
-			bound, run = ledger.CancelBound, boundRun("STARTED", cancelOver("cancelled"))
-		case "l":
-			bound, run = ledger.LaunchBound, boundRun("LAUNCHING", timedOut)
-		default:
-			bound = ledger.TimeoutBound
-		}
-		if strings.ToUpper(name) == name { // somebody else has moved it since
-			run.Status = schedule.StatusSuccess
-		}
-		run.ScheduleID, run.Key = name, schedule.SlotKey(name+same, settleNow)
-		if same != "" {
-			run.Key = schedule.SlotKey(same, settleNow)
-		}
-		found[bound] = append(found[bound], ledger.Candidate{Run: run})
-	}
-	return found
 }
 
 func TestWhenASweepLooksAgainAtARunThatItHasNotEnded(t *testing.T) {

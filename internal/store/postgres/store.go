@@ -4,7 +4,7 @@
 //
 // Locks are taken in one order everywhere, so that nothing waits in a circle:
 // leaders, what a deploy manages (by name), workflow_versions (by id), schedules
-// (by id), schedule_runs (by key), execution_requests, workflow_shares (by id). A claim
+// (by id), open_runs (by key), execution_requests, workflow_shares (by id). A claim
 // updates its leaders row last. Only takeovers and renewals wait for that, and they
 // lock no runs. What still collides is tried again (transaction.go). The level is READ
 // COMMITTED: what a decision needs is read in its own statement after its locks are
