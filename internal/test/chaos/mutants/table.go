@@ -40,7 +40,7 @@ var mutants = []mutant{
 		{"registrar/upsert.go", "	paused := value(in.Paused, current.Pause.Active(now))\n", "	paused := value(in.Paused, false)\n"},
 	}},
 	{"an edit leaves planned slots behind", "mutant-calm", 1, []change{
-		{"internal/store/postgres/schedules.go", "		if !changes[i].DropPlannedAfter.IsZero() {", "		if changes[i].Row == nil {"},
+		{"internal/store/postgres/end.go", "		if !changes[i].DropPlannedAfter.IsZero() {", "		if changes[i].Row == nil {"},
 	}},
 	{"jitter is drawn anew", "mutant-calm", 1, []change{
 		{"internal/plan/jitter.go", "int64(key.Fraction(uint64(a+b+1)))", "time.Now().UnixNano()%(a+b+1)"},
