@@ -37,11 +37,14 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note
 }
 
 func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
-	n, err := affect(ctx, tx, sqlEnd, append([]any{
+	args := append([]any{
 		now, note, column(rows, rowKey),
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).Reason) }),
 		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).CompletedAt) }),
-	}, outcomeArgs(rows)...)...)
+	}, outcomeArgs(rows)...)
+	n, err := affect(ctx, tx, sqlEnd, append(args,
+		column(rows, func(r **openRow) string { return (*r).ScheduleID }),
+		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).RunAt) }))...)
 	if err == nil && n != len(rows) {
 		err = fmt.Errorf("%d of %d locked rows were there", n, len(rows))
 	}

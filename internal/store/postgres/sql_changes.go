@@ -38,7 +38,7 @@ SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket 
 )
 
 const shardColumns = `
-o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+o.idempotency_key, ` + scheduleOfOpen + `, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
 o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL, o.bucket`
 
 const sqlChangedRuns = `
@@ -56,7 +56,7 @@ WHERE s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 
 const sqlPlannedOfSchedules = `
 SELECT` + shardColumns + fromOpen + `
-WHERE s.schedule_id = ANY($1::text[]) AND o.state IN (1, 2)
+WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[]))) AND o.state IN (1, 2)
 	AND CASE WHEN o.bucket < $2 THEN false ELSE o.bucket <= $3 END`
 
 const sqlInFlight = `

@@ -1,7 +1,7 @@
 package postgres
 
 // The columns of a run in the order of runRow.targets: of the view schedule_runs (r), of
-// open_runs (o) and of ended_runs (e), the latter two with their schedule (s). The tables
+// open_runs (o) and of ended_runs (e), the latter with its schedule (s). The tables
 // have codes where the view has words; runRow reads both.
 const (
 	runColumns = `
@@ -13,7 +13,11 @@ r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error
 r.created_at, r.updated_at`
 
 	openColumns = `
-o.idempotency_key, s.schedule_id,` + openColumnsAfterSchedule
+o.idempotency_key, ` + scheduleOfOpen + ` AS schedule_id,` + openColumnsAfterSchedule
+
+	// scheduleOfOpen is a subquery, not a join: a plan that was made while schedules were
+	// few would read all of them, and the open runs of each.
+	scheduleOfOpen = `(SELECT s.schedule_id FROM schedules s WHERE s.sid = o.sid)`
 
 	// openColumnsAfterSchedule are for statements that get schedule_id from elsewhere.
 	openColumnsAfterSchedule = `
@@ -43,9 +47,9 @@ e.created_at, e.recorded_at AS updated_at`
 LEFT JOIN schedule_revisions d ON d.schedule_id = r.schedule_id AND d.revision = r.revision`
 
 	fromOpen = `
-FROM open_runs o JOIN schedules s ON s.sid = o.sid`
+FROM open_runs o`
 	joinOpenRevision = `
-LEFT JOIN schedule_revisions d ON d.schedule_id = s.schedule_id AND d.revision = o.revision`
+LEFT JOIN schedule_revisions d ON d.schedule_id = ` + scheduleOfOpen + ` AND d.revision = o.revision`
 
 	fromEnded = `
 FROM ended_runs e JOIN schedules s ON s.sid = e.sid`

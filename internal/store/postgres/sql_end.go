@@ -9,7 +9,7 @@ DELETE FROM open_runs o USING unnest($3::bytea[], $4::text[], $5::timestamptz[],
 	$6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[],
 	$11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::integer[], $15::integer[], $16::text[])
 	AS u(key, reason, completed_at, ` + outcomeColumns + `)
-WHERE o.idempotency_key = u.key
+WHERE o.idempotency_key = ANY(ARRAY[u.key])
 RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.started_at, coalesce(u.completed_at, $1) AS completed_at,
 	$1::timestamptz AS recorded_at, o.cancel_requested_at, u.timeout_at, o.epoch, o.sid, o.nth, o.revision, o.priority, o.max_queued,
 	o.attempt, u.deliveries, u.failed_attempts, o.late_reports, o.exit_code, o.bucket, u.status, o.trigger, o.policy,
@@ -19,8 +19,9 @@ RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.star
 INSERT INTO changes (first_bucket, last_bucket, keys, kind)
 SELECT min(bucket), max(bucket), array_agg(idempotency_key), 3 FROM gone HAVING $2::boolean AND count(*) > 0
 ), recovered AS (
-DELETE FROM schedule_failures f USING gone m JOIN schedules s ON s.sid = m.sid
-WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 5 AND f.schedule_id = s.schedule_id
+DELETE FROM schedule_failures f USING unnest($6::smallint[], $17::text[], $18::timestamptz[], $5::timestamptz[])
+	AS m(status, schedule_id, run_at, completed_at)
+WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 5 AND f.schedule_id = m.schedule_id
 	AND (f.last_run_at, f.last_ended_at) <= (m.run_at, m.completed_at))
 INSERT INTO ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at, completed_at,
 	recorded_at, cancel_requested_at, timeout_at, epoch, sid, nth, revision, priority, max_queued,
@@ -43,8 +44,8 @@ WHERE o.idempotency_key = $1`
 	sqlDropEnded = `
 WITH changed AS (
 DELETE FROM open_runs o
-WHERE o.idempotency_key = ANY($1::bytea[]) AND EXISTS (SELECT FROM ended_runs e
-	WHERE e.run_at = o.run_at AND e.sid = o.sid AND e.idempotency_key = o.idempotency_key)
+WHERE o.idempotency_key = ANY($1::bytea[]) AND (SELECT true FROM ended_runs e
+	WHERE e.run_at = o.run_at AND e.sid = o.sid AND e.idempotency_key = o.idempotency_key LIMIT 1)
 RETURNING o.idempotency_key, o.bucket
 )` + noteEnded
 )

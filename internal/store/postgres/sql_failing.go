@@ -18,10 +18,9 @@ SELECT r.schedule_id, count(*),
 	(array_agg(r.error_code ORDER BY r.run_at DESC, r.completed_at DESC))[1]
 FROM unnest($1::bytea[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[])
 	AS r(idempotency_key, schedule_id, run_at, completed_at, reason, error_code)
-JOIN schedules s ON s.schedule_id = r.schedule_id
 LEFT JOIN schedule_failures k ON k.schedule_id = r.schedule_id
 WHERE r.run_at >= k.first_run_at OR NOT EXISTS (
-	SELECT FROM ended_runs e WHERE e.sid = s.sid AND e.run_at >= r.run_at AND e.status = 5
+	SELECT FROM ended_runs e WHERE e.sid = (SELECT s.sid FROM schedules s WHERE s.schedule_id = r.schedule_id) AND e.run_at >= r.run_at AND e.status = 5
 		AND (e.run_at, e.completed_at) >= (r.run_at, r.completed_at))
 GROUP BY r.schedule_id ORDER BY r.schedule_id
 ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + EXCLUDED.failures,

@@ -24,7 +24,7 @@ FOR NO KEY UPDATE SKIP LOCKED`
 const sqlPlanLateOwners = `
 SELECT` + planColumns + `, s.planned_until
 FROM schedules s
-WHERE s.sid = ANY (ARRAY(SELECT DISTINCT o.sid FROM open_runs o WHERE ` + late + `))
+WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT ` + scheduleOfOpen + ` FROM open_runs o WHERE ` + late + `))
 	AND s.schedule_id <> ALL($4::text[])
 	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $3)
 	AND (s.plan_failures = 0 OR s.plan_at <= $3)
@@ -46,7 +46,7 @@ SELECT l.shard, coalesce(l.seen_until, '-infinity') FROM leaders l WHERE l.shard
 
 const sqlPlanLateRuns = `
 SELECT` + openColumns + fromOpen + `
-WHERE s.schedule_id = ANY($3::text[]) AND ` + late + `
+WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($3::text[]))) AND ` + late + `
 ORDER BY o.run_at, o.idempotency_key`
 
 // sqlPlanned are the slots since the beginning of an open backlog that have a row.
@@ -94,7 +94,7 @@ const sqlPlanFire = `
 WITH changed AS (
 UPDATE open_runs o SET fire_at = u.fire_at, due_at = u.fire_at, trigger = u.trigger, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::smallint[]) AS u(key, fire_at, trigger)
-WHERE o.idempotency_key = u.key AND o.state = 1
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 1
 RETURNING o.idempotency_key, o.bucket
 )` + noteChanged
 

@@ -5,8 +5,7 @@ package postgres
 // recorded: the launcher answers from the record, and that settles the run.
 const sqlReclaim = `
 UPDATE open_runs o SET epoch = $1, send_after = $3, updated_at = $2
-FROM schedules s
-WHERE s.sid = o.sid AND o.status = 2 AND o.idempotency_key = ANY(ARRAY(
+WHERE o.status = 2 AND o.idempotency_key = ANY(ARRAY(
 	SELECT o.idempotency_key FROM open_runs o
 	WHERE o.idempotency_key = ANY($4::bytea[]) AND o.status = 2
 		AND (o.epoch <> $1 OR o.send_after IS NULL OR o.send_after <= $2)

@@ -12,8 +12,8 @@ const (
 SELECT u.place, o.status, o.trigger, o.cancel_requested_at IS NOT NULL, o.cancel_reason,
 	s.deleted_at IS NOT NULL, coalesce(s.paused, false), s.paused_until
 FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS u(key, schedule_id, place)
-LEFT JOIN open_runs o ON o.idempotency_key = u.key
-LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
+LEFT JOIN open_runs o ON o.idempotency_key = ANY(ARRAY[u.key])
+LEFT JOIN schedules s ON s.schedule_id = ANY(ARRAY[u.schedule_id])`
 
 	sqlBeginReadEnded = `
 SELECT e.idempotency_key, e.status, e.reason, e.trigger, e.cancel_requested_at IS NOT NULL, e.cancel_reason

@@ -155,8 +155,8 @@ SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::integ
 ON CONFLICT (schedule_id, revision) DO NOTHING`
 
 const sqlDropPlanned = `
-DELETE FROM open_runs o USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after), schedules s
-WHERE s.schedule_id = u.schedule_id AND o.sid = s.sid AND o.run_at > u.after
+DELETE FROM open_runs o USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after)
+WHERE o.sid = ANY(ARRAY[(SELECT s.sid FROM schedules s WHERE s.schedule_id = u.schedule_id)]) AND o.run_at > u.after
 	AND o.state IN (1, 2) AND o.trigger IN (1, 2)`
 
 const sqlInsertEvents = `
