@@ -95,22 +95,6 @@ func (l *living) all() iter.Seq[*schedule.Run] {
 	return eachOf(&l.planned, &l.waiting, &l.launching, &l.started)
 }
 
-// timingOut are the rows in flight that may have timed out by now.
-func (l *living) timingOut(now time.Time) iter.Seq[*schedule.Run] {
-	return func(yield func(*schedule.Run) bool) {
-		for _, list := range []*ordered{&l.launching, &l.started} {
-			for _, r := range list.rows {
-				if r.TimeoutAt.After(now) {
-					break // the others time out later
-				}
-				if !yield(r) {
-					return
-				}
-			}
-		}
-	}
-}
-
 func eachOf(lists ...*ordered) iter.Seq[*schedule.Run] {
 	return func(yield func(*schedule.Run) bool) {
 		for _, list := range lists {
