@@ -195,12 +195,6 @@ func (b *bridge) finish(ctx context.Context, tx *sql.Tx) error {
 // down takes the database back to version 27. A database that began at a later
 // version gets the older versions written, so that an older binary accepts it.
 func (b *bridge) down(ctx context.Context) error {
-	if b.version < core {
-		return fmt.Errorf("%w: the database is at version %d; there is a way back from version %d only", ErrUnknownSchema, b.version, core)
-	}
-	if err := b.refuseInUse(ctx); err != nil {
-		return err
-	}
 	unfinished, err := b.unfinished(ctx)
 	if err != nil {
 		return err

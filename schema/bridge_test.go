@@ -244,6 +244,26 @@ func TestADatabaseInUseIsNotMoved(t *testing.T) {
 	}
 }
 
+func TestADatabaseInUseIsNotTakenBack(t *testing.T) {
+	for _, o := range olders {
+		t.Run(string(o.Dialect), func(t *testing.T) {
+			db := o.open(t)
+			if err := schema.Down(t.Context(), db, o.Dialect); !errors.Is(err, schema.ErrUnknownSchema) {
+				t.Errorf("an empty database: got %v, want ErrUnknownSchema", err)
+			}
+			migrateTwice(t, db, o.Dialect)
+			do(t, db, `INSERT INTO workers (worker_id, started_at, seen_at) VALUES ('w7', `+o.now+`, `+o.now+`)`)
+			old := o.described(t, db)
+			if err := schema.Down(t.Context(), db, o.Dialect); !errors.Is(err, schema.ErrInUse) || !strings.Contains(err.Error(), "worker w7") {
+				t.Errorf("got %v, want ErrInUse that names worker w7", err)
+			}
+			if d := cmp.Diff(old, o.described(t, db)); d != "" {
+				t.Errorf("something was done (- before, + after):\n%s", d)
+			}
+		})
+	}
+}
+
 // Migrations of parallel branches are merged in any order.
 func TestAMissingOlderMigrationIsAppliedBeforeTheMove(t *testing.T) {
 	t.Parallel()

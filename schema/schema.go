@@ -63,6 +63,12 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect, progress ...Progress) (
 // before this one.
 func Down(ctx context.Context, db *sql.DB, d Dialect) error {
 	return locked(ctx, db, d, func(p *goose.Provider, b *bridge) error {
+		if b.version < core {
+			return fmt.Errorf("%w: the database is at version %d; there is a way back from version %d only", ErrUnknownSchema, b.version, core)
+		}
+		if err := b.refuseInUse(ctx); err != nil {
+			return err
+		}
 		if b.version > core {
 			if _, err := p.DownTo(ctx, core); err != nil {
 				return fmt.Errorf("migrate %s down: %w", d, err)
@@ -127,16 +133,17 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
+	unfinished, err := (&bridge{db: db, dialect: d, version: have}).unfinished(ctx)
+	if err != nil {
+		return err
+	}
 	switch {
+	case unfinished:
+		return fmt.Errorf("%w: the move to version %d was interrupted: run `carillon migrate` to go on, or `carillon migrate down` to go back", ErrUnknownSchema, core)
 	case have < want:
 		return fmt.Errorf("%w: the database is at version %d, this binary needs %d: run `carillon migrate`", ErrUnknownSchema, have, want)
 	case have > want:
 		return fmt.Errorf("%w: the database is at version %d, this binary knows %d: use a newer carillon", ErrUnknownSchema, have, want)
-	}
-	if unfinished, err := (&bridge{db: db, dialect: d, version: have}).unfinished(ctx); err != nil {
-		return err
-	} else if unfinished {
-		return fmt.Errorf("%w: the move to version %d was interrupted: run `carillon migrate` to go on, or `carillon migrate down` to go back", ErrUnknownSchema, core)
 	}
 	// The newest is there; one before it may have been added after it.
 	pending, err := p.HasPending(ctx)
