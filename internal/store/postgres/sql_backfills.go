@@ -55,14 +55,14 @@ const unsettledKeys = `(SELECT e.idempotency_key FROM backfill_runs e WHERE e.ba
 
 const sqlBackfillDrop = `
 WITH changed AS (
-DELETE FROM open_runs WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND state IN (1, 2)
+DELETE FROM open_runs WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND status = 1
 RETURNING idempotency_key, bucket
 )` + noteEnded
 
 const sqlBackfillAskCancel = `
 WITH changed AS (
 UPDATE open_runs SET cancel_requested_at = $3, cancel_reason = $2, due_at = least(due_at, $3), updated_at = $3
-WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND cancel_requested_at IS NULL AND state = 3
+WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND cancel_requested_at IS NULL AND status > 1
 RETURNING idempotency_key, bucket
 )` + noteCancelled
 

@@ -56,11 +56,11 @@ WHERE s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 
 const sqlPlannedOfSchedules = `
 SELECT` + shardColumns + fromOpen + `
-WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[]))) AND o.state IN (1, 2)
+WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[]))) AND o.status = 1
 	AND CASE WHEN o.bucket < $2 THEN false ELSE o.bucket <= $3 END`
 
 const sqlInFlight = `
-SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.state = 3`
+SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status > 1`
 
 // What a shard has open: planned runs that fire in a window, and all others.
 const (

@@ -5,7 +5,8 @@ package postgres
 // open_runs is often empty, and a plan made then stays until statistics change. It must
 // read by key even so: a test checks the plans of an empty database. For a join with
 // = ANY(ARRAY[u.key]) in place of = u.key there is no other plan, nor for a subquery
-// with OFFSET 0.
+// with OFFSET 0. Rows that come by key are asked for their status, which no index has:
+// state would lead to open_runs_due.
 const (
 	lockOpenRuns = `
 SELECT` + openColumns + `, o.attempt_log::text,` + requestColumns + fromOpen + `
@@ -19,9 +20,9 @@ ORDER BY o.idempotency_key FOR UPDATE OF o`
 	// sqlLockPlannedOf are the planned runs of schedules.
 	sqlLockPlannedOf = lockOpenRuns + `o.idempotency_key = ANY(ARRAY(
 	SELECT k.idempotency_key FROM open_runs k
-	WHERE k.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[]))))) AND o.state IN (1, 2)` + byKey
+	WHERE k.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[]))))) AND o.status = 1` + byKey
 
-	sqlLockPlannedOfBackfill = lockOpenRuns + `o.idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND o.state IN (1, 2)` + byKey
+	sqlLockPlannedOfBackfill = lockOpenRuns + `o.idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND o.status = 1` + byKey
 
 	// sqlLockDue are runs in flight that a sweep must look at, the oldest due_at first.
 	// Rows that others have locked wait for the next sweep.
@@ -33,7 +34,7 @@ ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 const sqlPostpone = `
 UPDATE open_runs o SET due_at = coalesce(u.due_at, 'infinity')
 FROM unnest($1::bytea[], $2::timestamptz[]) AS u(key, due_at)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 3`
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 // sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
 // stays, and no index changes. The leader reads again when a LAUNCHING run is to be sent
@@ -48,7 +49,7 @@ FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[],
 	$5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
 	$10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::integer[], $15::text[])
 	AS u(key, due_at, send_after, ` + outcomeColumns + `)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 3
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1
 RETURNING o.idempotency_key, o.bucket, o.status
 ), noted AS (` + noteRuns + `2 FROM changed WHERE status = 2 HAVING count(*) > 0)
 SELECT FROM changed`

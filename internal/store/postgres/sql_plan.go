@@ -94,7 +94,7 @@ const sqlPlanFire = `
 WITH changed AS (
 UPDATE open_runs o SET fire_at = u.fire_at, due_at = u.fire_at, trigger = u.trigger, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::smallint[]) AS u(key, fire_at, trigger)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 1
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 1 AND o.waiting_since IS NULL
 RETURNING o.idempotency_key, o.bucket
 )` + noteChanged
 

@@ -16,5 +16,5 @@ RETURNING` + openColumns
 
 const sqlCancelRequests = `
 SELECT` + openColumns + openIdentityColumns + fromOpen + joinOpenRevision + `
-WHERE o.idempotency_key = ANY($1::bytea[]) AND o.cancel_requested_at IS NOT NULL AND o.state = 3
+WHERE o.idempotency_key = ANY($1::bytea[]) AND o.cancel_requested_at IS NOT NULL AND o.status > 1
 ORDER BY o.cancel_requested_at, o.idempotency_key`

@@ -157,7 +157,7 @@ ON CONFLICT (schedule_id, revision) DO NOTHING`
 const sqlDropPlanned = `
 DELETE FROM open_runs o USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after)
 WHERE o.sid = ANY(ARRAY[(SELECT s.sid FROM schedules s WHERE s.schedule_id = u.schedule_id)]) AND o.run_at > u.after
-	AND o.state IN (1, 2) AND o.trigger IN (1, 2)`
+	AND o.status = 1 AND o.trigger IN (1, 2)`
 
 const sqlInsertEvents = `
 INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
