@@ -14,13 +14,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The kinds of changes; see schema/postgres/00027_changes.sql.
-const (
-	changeSchedule = 1
-	changeRun      = 2
-	changeEnd      = 3
-	changeCancel   = 4
-)
+// changeEnd is the kind of changes that name runs that ended; see
+// schema/postgres/00027_changes.sql.
+const changeEnd = 3
 
 // claimReader is the ledger.Reader of one claim transaction.
 type claimReader struct {
