@@ -162,7 +162,7 @@ var importers = map[string]struct {
 	reason  string
 }{
 	"github.com/adhocore/gronx":    {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
-	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/test/services", "internal/test/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
+	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "internal/pgsession", "worker/leader/pglock", "launcher/presence", "internal/test/services", "internal/test/chaos/rig"}, "one store speaks Postgres, the locks of leaders and instances have their own connections, and the chaos rig looks at it from outside"},
 	"github.com/redis/go-redis/v9": {[]string{"launcher/launchqueue", "internal/app", "worker/leader/redislock", "internal/test/services"}, "the launch queue, and the leader lock"},
 	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/test/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
 	"github.com/golang-jwt/jwt":    {[]string{"internal/auth/signed"}, "one package checks signed tokens"},

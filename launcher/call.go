@@ -70,7 +70,8 @@ func (s *start) releaseSlot() {
 	}
 }
 
-// call calls the executor unless the check is too old. A valid check proves that
+// call calls the executor unless the check is too old or the presence lock under
+// which the key was recorded is lost: then others may take the key over now. A valid check proves that
 // the lease still runs, because leases last longer than checkLife. So no other
 // call of the key can be open now.
 //
@@ -79,7 +80,7 @@ func (s *start) releaseSlot() {
 func (s *start) call() bool {
 	at := s.now()
 	left := checkLife - at.Sub(s.checkedAt)
-	if left < 0 {
+	if left < 0 || !s.presence.Holds(s.lease.holder.Load()) {
 		return false
 	}
 	began := time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/batch"
@@ -45,11 +46,13 @@ type Options struct {
 	// Latest returns the newest version of a workflow that an owner may run, or
 	// schedule.ErrNotFound. It is for graph runs without a version. nil: they are
 	// sent without version and DAG.
-	Latest  func(ctx context.Context, userID, workflowID string) (int32, error)
-	Now     func() time.Time // default time.Now
-	Logger  *slog.Logger     // default slog.Default
-	Metrics *Metrics         // default: not registered
-	Tracer  *tracing.Tracer  // nil: no tracing
+	Latest func(ctx context.Context, userID, workflowID string) (int32, error)
+	// Presence: without a lock no call begins. nil: only leases protect keys.
+	Presence Presence
+	Now      func() time.Time // default time.Now
+	Logger   *slog.Logger     // default slog.Default
+	Metrics  *Metrics         // default: not registered
+	Tracer   *tracing.Tracer  // nil: no tracing
 	// Spread returns a duration in [0, below). It keeps leases from ending together
 	// and waiting calls from retrying together. Default: random.
 	Spread func(key schedule.Key, below time.Duration) time.Duration
@@ -61,6 +64,7 @@ type Launcher struct {
 	store     Store
 	workflows WorkflowStore
 	executor  Executor
+	presence  Presence
 	permit    Permit
 	latest    func(ctx context.Context, userID, workflowID string) (int32, error)
 	now       func() time.Time
@@ -94,6 +98,9 @@ func New(o Options) *Launcher {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil, "")
 	}
+	if o.Presence == nil {
+		o.Presence = unproven{}
+	}
 	if o.Spread == nil {
 		o.Spread = func(_ schedule.Key, below time.Duration) time.Duration { return rand.N(below) }
 	}
@@ -104,7 +111,7 @@ func New(o Options) *Launcher {
 		o.Config.MaxCalls = 2000
 	}
 	l := &Launcher{
-		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
+		store: o.Store, workflows: o.Workflows, executor: o.Executor, presence: o.Presence, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
 	}
 	l.limiter = newLimiter(o.Config.MaxCalls, o.Metrics)
@@ -126,9 +133,13 @@ func New(o Options) *Launcher {
 func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) ([]begun, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	holder, err := l.presence.Await(ctx)
+	if err != nil {
+		return nil, err
+	}
 	now := l.now()
 	for i := range reqs {
-		reqs[i].Lease = l.renewer.leaseAt(now, &reqs[i])
+		reqs[i].Lease, reqs[i].Holder = l.renewer.leaseAt(now, &reqs[i]), holder
 	}
 	results, err := l.store.Begin(ctx, reqs, now)
 	if err != nil {
@@ -137,6 +148,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	out := make([]begun, len(results))
 	for i := range results {
 		out[i] = begun{results[i], now}
+		l.metrics.takenOver(results[i].TakenOver)
 	}
 	return out, nil
 }
@@ -146,4 +158,23 @@ func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return l.store.Finish(ctx, done, l.now())
+}
+
+// MoveKeys is called when this process has lost the presence lock of the number from
+// and holds that of to. It moves the keys of open calls that nobody has taken over.
+// Where that fails, the lease still protects the key.
+func (l *Launcher) MoveKeys(ctx context.Context, from, to int32) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	for keys := range slices.Chunk(l.renewer.heldBy(from), maxBatch) {
+		moved, err := l.store.MoveKeys(ctx, schedule.KeyMove{Keys: keys, From: from, To: to})
+		if err != nil {
+			l.log.Warn("cannot move the keys of open calls to this process's new number; their leases still protect them", "keys", len(keys), "err", err)
+			return
+		}
+		l.renewer.moved(moved, from, to)
+		if len(moved) < len(keys) {
+			l.log.Warn("other processes took over keys of open calls while the presence lock was lost", "keys", len(keys)-len(moved))
+		}
+	}
 }

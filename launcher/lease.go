@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -39,7 +40,8 @@ func (r *leaseRenewer) leaseAt(now time.Time, req *schedule.BeginRequest) time.D
 
 // lease is a key that this process holds while its call is open.
 type lease struct {
-	key schedule.Key
+	key    schedule.Key
+	holder atomic.Int32 // instance_no that the record of the key names
 	// leaseRenewer.mu guards the rest.
 	//
 	// giveUpAt is when a call counts as hanging and its lease is no longer
@@ -72,6 +74,7 @@ type leaseRenewer struct {
 // add begins to extend the lease of a granted key.
 func (r *leaseRenewer) add(b begun) *lease {
 	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.LeaseUntil}, giveUpAt: time.Now().Add(r.maxOpen)}
+	l.holder.Store(b.Request.Holder)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[l] = true; len(r.open) == 1 && r.extending == nil {
@@ -108,6 +111,33 @@ func (r *leaseRenewer) held(l *lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !l.lost && r.now().Before(l.until[0])
+}
+
+// heldBy returns the keys of open calls that an instance number holds.
+func (r *leaseRenewer) heldBy(no int32) (keys []schedule.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for l := range r.open {
+		if l.holder.Load() == no {
+			keys = append(keys, l.key)
+		}
+	}
+	return keys
+}
+
+// moved records that keys are now held by another number of this process.
+func (r *leaseRenewer) moved(keys []schedule.Key, from, to int32) {
+	of := make(map[schedule.Key]bool, len(keys))
+	for _, k := range keys {
+		of[k] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for l := range r.open {
+		if of[l.key] {
+			l.holder.CompareAndSwap(from, to)
+		}
+	}
 }
 
 // end marks a lease whose outcome is about to be recorded. Recording it ends the

@@ -16,6 +16,7 @@ type Metrics struct {
 	executor        string
 	executorSeconds map[string]prometheus.Observer // by outcome label
 	leasesLost      prometheus.Counter
+	keysTakenOver   map[schedule.TakeoverProof]prometheus.Counter
 	callsOpen       prometheus.Gauge
 	callsWaiting    prometheus.Gauge
 }
@@ -42,6 +43,14 @@ func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 			Name: "carillon_executor_calls_waiting", Help: "Due runs that wait for a free executor call (MAX_CALLS, or their owner's share of it).",
 		}),
 	}
+	takenOver := p.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_keys_taken_over_total",
+		Help: "Keys of other processes that this one took over: because their presence lock was free (presence), or because their lease had ended (lease).",
+	}, []string{"proof"})
+	m.keysTakenOver = make(map[schedule.TakeoverProof]prometheus.Counter, 2)
+	for _, proof := range []schedule.TakeoverProof{schedule.ProofOfPresence, schedule.ProofOfLease} {
+		m.keysTakenOver[proof] = takenOver.WithLabelValues(string(proof))
+	}
 	for _, outcome := range outcomeLabels { // an alert on a series that does not exist yet stays silent
 		m.executorSeconds[outcome] = executorSeconds.WithLabelValues(executor, outcome)
 	}
@@ -50,6 +59,13 @@ func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 
 func (m *Metrics) called(took time.Duration, outcome schedule.Outcome, err error) {
 	m.executorSeconds[outcomeLabel(outcome, err)].Observe(took.Seconds())
+}
+
+// takenOver counts a key of another process.
+func (m *Metrics) takenOver(proof schedule.TakeoverProof) {
+	if c := m.keysTakenOver[proof]; c != nil {
+		c.Inc()
+	}
 }
 
 // Labels of calls without an outcome. The others have the status as label.

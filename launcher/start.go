@@ -85,8 +85,13 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 // the DAG was loaded or the executor was asked by key.
 const renewals = 3
 
-// busyWait is how long a start waits for another open call of its key.
-const busyWait = 5 * time.Second
+// busyWait is how long a start waits for another open call of its key. The pauses
+// are short because the key is free as soon as its holder is proven to be gone.
+const (
+	busyWait     = 5 * time.Second
+	minBusyPause = 20 * time.Millisecond
+	maxBusyPause = 100 * time.Millisecond
+)
 
 // start is one running Start.
 type start struct {
@@ -109,7 +114,9 @@ type start struct {
 // begin records the key. It waits up to busyWait for another open call of the key.
 func (s *start) begin(ctx context.Context) (begun, error) {
 	began := time.Now()
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+	// Drawn once: two starts of a key that waited for one batch part again.
+	jitter := s.renewer.spread(s.req.Key, maxBusyPause/4)
+	for pause := minBusyPause; ; pause = min(2*pause, maxBusyPause) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
 			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
 			FireAt: s.req.FireAt, // beginAll sets the lease
@@ -118,7 +125,7 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
 		}
-		if err := sleep(ctx, pause+s.renewer.spread(s.req.Key, pause/4)); err != nil {
+		if err := sleep(ctx, pause+jitter); err != nil {
 			return b, nil // still busy
 		}
 	}

@@ -36,7 +36,25 @@ type Store interface {
 	// so that every later send is answered from the record. closed = false: a call
 	// has begun, or the key is DONE already.
 	CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
+	// MoveKeys gives open keys that the instance number From still holds to the
+	// number To, and returns those.
+	MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error)
 }
+
+// Presence proves to other processes that this one lives (package presence).
+type Presence interface {
+	// Await returns the number under which this process holds keys. It waits while
+	// the process does not hold its presence lock.
+	Await(ctx context.Context) (no int32, err error)
+	// Holds reports whether this process holds the presence lock of the number now.
+	Holds(no int32) bool
+}
+
+// unproven is for a launcher without a presence lock: only leases protect its keys.
+type unproven struct{}
+
+func (unproven) Await(context.Context) (int32, error) { return 0, nil }
+func (unproven) Holds(int32) bool                     { return true }
 
 // WorkflowStore returns the DAG JSON of a version for a run of the owner userID,
 // as it was uploaded. Errors: schedule.ErrNotFound if the owner may run none, a

@@ -29,6 +29,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/launchqueue"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
@@ -67,6 +68,7 @@ type App struct {
 	bucket   *bucket.Store    // nil without WORKFLOW_STORE=blob
 	executor *executorRole    // nil without the launcher role
 	launch   *launcher.Launcher
+	presence *presence.Presence    // nil without the launcher role
 	worker   *worker.Worker        // nil without the worker role
 	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
 	client   closer                // of LAUNCHER_ADDR
@@ -257,6 +259,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { a.told.Store(time.Now().UnixNano()) })()
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
+	defer a.holdPresence()()
 	servers, serveCtx := errgroup.WithContext(serveCtx)
 	servers.Go(func() error { return a.serveHTTP(serveCtx) })
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })

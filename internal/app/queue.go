@@ -24,7 +24,7 @@ func (a *App) buildConsumer() {
 		return
 	}
 	a.consumer = launchqueue.New(launchqueue.Options{
-		Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
+		ID: a.id, Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
 		Metrics: a.queueMetrics(), Observer: a.runMetrics(),
 		MaxLaunches: a.cfg.MaxLaunches, Drain: a.bound(),
 	})

@@ -67,8 +67,9 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	} else if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.store, a.log); err != nil {
 		return err
 	}
+	a.buildPresence()
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
+		Store: a.store, Presence: a.presence, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",

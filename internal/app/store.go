@@ -8,6 +8,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
@@ -26,6 +27,7 @@ type Store interface {
 	leader.TermStore
 	leader.ProcessStore
 	launcher.Store
+	presence.Store
 	workflow.Versions
 	workflow.Standings
 	launchqueue.Store

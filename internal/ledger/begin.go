@@ -15,6 +15,21 @@ type BeginFacts struct {
 	Deleted bool                       // the schedule of the request
 	Pause   schedule.Pause             // of the schedule of the request
 	Grant   *schedule.Grant            // that the request names; nil: it does not exist
+	Holder  *Holder                    // of Known while its lease runs; nil: the database knows no such instance
+}
+
+// Holder is what the database shows about the instance that holds a key.
+type Holder struct {
+	No               int32
+	Generation       string // of the server on which the instance took its presence lock; "": it has not
+	ServerGeneration string // of the server now
+	LockFree         bool   // the presence lock could be taken just now
+}
+
+// Gone reports whether the instance is proven to be gone. A free lock proves nothing
+// on another generation of the server: a restart frees the locks of the living too.
+func (h *Holder) Gone() bool {
+	return h != nil && h.LockFree && h.Generation != "" && h.Generation == h.ServerGeneration
 }
 
 // BeginRun holds the columns of a run that Begin reads.
@@ -39,7 +54,8 @@ func BeginRunOf(r *schedule.Run) *BeginRun {
 //
 //   - the key was used for another request: Conflict;
 //   - its outcome is recorded: Recorded;
-//   - another call holds a lease that is not over: Busy;
+//   - another call holds a lease that is not over, and its holder is not proven to
+//     be gone: Busy;
 //   - the checks pass: Granted, or GrantedAgain where the key has a record;
 //   - a check fails, that is final, and nothing was sent: Refused, and the key is DONE;
 //   - any other failed check: Withheld.
@@ -52,7 +68,7 @@ func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.Be
 			return schedule.BeginResult{Permission: schedule.Conflict, Sent: sent, Request: *k}
 		case k.Done:
 			return schedule.BeginResult{Permission: schedule.Recorded, Sent: sent, Request: *k}
-		case now.Before(k.LeaseUntil):
+		case f.held(now):
 			return schedule.BeginResult{Permission: schedule.Busy, Sent: sent, Request: *k}
 		}
 	}
@@ -68,14 +84,36 @@ func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.Be
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: sent, Reason: refusal.Reason}
 }
 
+// held reports whether only the holder of the known key may call the executor.
+func (f *BeginFacts) held(now time.Time) bool {
+	return now.Before(f.Known.LeaseUntil) && !f.holderGone()
+}
+
+func (f *BeginFacts) holderGone() bool {
+	return f.Known.Holder != 0 && f.Holder.Gone() && f.Holder.No == f.Known.Holder
+}
+
+// takenOver returns why a known key is free although another process held it. A key
+// that its holder has released is not taken over.
+func (f *BeginFacts) takenOver(req *schedule.BeginRequest, now time.Time) schedule.TakeoverProof {
+	switch k := f.Known; {
+	case k.LeaseUntil.IsZero() || k.Holder != 0 && k.Holder == req.Holder:
+		return schedule.NotTakenOver
+	case now.Before(k.LeaseUntil):
+		return schedule.ProofOfPresence
+	}
+	return schedule.ProofOfLease
+}
+
 // granted returns the record of a call that may begin. It counts as sent at once:
 // if the sender dies, nobody knows whether its request reached the executor.
 func (f *BeginFacts) granted(req *schedule.BeginRequest, now time.Time) schedule.BeginResult {
 	result := schedule.BeginResult{Permission: schedule.Granted, Request: schedule.ExecutionRequest{
 		Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1,
-		LeaseUntil: stored(now.Add(req.Lease)), CreatedAt: f.createdAt(now),
+		LeaseUntil: stored(now.Add(req.Lease)), Holder: req.Holder, CreatedAt: f.createdAt(now),
 	}}
 	if f.Known != nil {
+		result.TakenOver = f.takenOver(req, now)
 		result.Permission, result.Sent = schedule.GrantedAgain, f.Known.Sent
 		result.Request.Calls += f.Known.Calls
 	}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 
 var beginNow = time.Date(2026, 3, 2, 12, 0, 0, 1500, time.UTC)
 
-const beginLease = 3 * time.Second
+const (
+	beginLease  = 3 * time.Second
+	beginHolder = 9
+)
 
 // beginCase is a request for a slot that is due, whose run is LAUNCHING, whose
 // schedule is neither deleted nor paused, and whose key has no record: edit
@@ -86,10 +90,38 @@ var beginsByKey = []beginCase{
 	{"a key that is done answers its record", known(done, sent), "recorded"},
 	{"a key that was closed before any request answers any request", known(done, closedUnsent), "recorded"},
 	{"a key is busy while its lease runs", known(sent, open), "busy"},
-	{"a key is free at the instant when its lease ends", known(sent, lapsed), "granted again"},
+	{"a key is free at the instant when its lease ends", known(sent, lapsed), "granted again by lease"},
 	{"a key whose call was never sent is free", known(), "granted again"},
 	{"a record is answered before any check", both(known(done, sent), paused, cancelling("cancelled")), "recorded"},
 	{"an open call is busy before any check", both(known(sent, open), paused), "busy"},
+}
+
+// held gives the key a record with a lease that runs, of instance 7, and says what
+// the database shows about that instance.
+func held(h ledger.Holder) func(*schedule.BeginRequest, *ledger.BeginFacts) {
+	return func(req *schedule.BeginRequest, f *ledger.BeginFacts) {
+		known(sent, open, func(r *schedule.ExecutionRequest) { r.Holder = 7 })(req, f)
+		f.Holder = &h
+	}
+}
+
+var beginsByPresence = []beginCase{
+	{"a key whose holder is gone is free before its lease ends", held(ledger.Holder{No: 7, Generation: "a", ServerGeneration: "a", LockFree: true}), "granted again by presence"},
+	{"a key whose holder lives is busy", held(ledger.Holder{No: 7, Generation: "a", ServerGeneration: "a"}), "busy"},
+	{"a free lock after a restart of the server is no proof", held(ledger.Holder{No: 7, Generation: "a", ServerGeneration: "b", LockFree: true}), "busy"},
+	{"a free lock is no proof before the holder has had it", held(ledger.Holder{No: 7, ServerGeneration: "", LockFree: true}), "busy"},
+	{"another instance that is gone is no proof", held(ledger.Holder{No: 8, Generation: "a", ServerGeneration: "a", LockFree: true}), "busy"},
+	{"a holder that the database does not know is no proof", both(held(ledger.Holder{}), func(_ *schedule.BeginRequest, f *ledger.BeginFacts) { f.Holder = nil }), "busy"},
+	{"a key without a holder is protected by its lease", both(known(sent, open), func(_ *schedule.BeginRequest, f *ledger.BeginFacts) {
+		f.Holder = &ledger.Holder{Generation: "a", ServerGeneration: "a", LockFree: true}
+	}), "busy"},
+	{"a key of another holder is taken over when its lease ends", known(sent, lapsed, func(r *schedule.ExecutionRequest) { r.Holder = 7 }), "granted again by lease"},
+	{"an own key whose lease has ended is not taken over", known(sent, lapsed, func(r *schedule.ExecutionRequest) { r.Holder = beginHolder }), "granted again"},
+	{"a key that was released is not taken over", known(sent, func(r *schedule.ExecutionRequest) { r.Holder = 7 }), "granted again"},
+	{"a record is answered although its holder is gone", both(held(ledger.Holder{No: 7, Generation: "a", ServerGeneration: "a", LockFree: true}), func(_ *schedule.BeginRequest, f *ledger.BeginFacts) {
+		f.Known.Done = true
+	}), "recorded"},
+	{"checks apply to a key whose holder is gone", both(held(ledger.Holder{No: 7, Generation: "a", ServerGeneration: "a", LockFree: true}), paused), "withheld paused"},
 }
 
 var beginsByCheck = []beginCase{
@@ -143,10 +175,10 @@ var beginsByCheck = []beginCase{
 }
 
 func TestMayThisKeyBeCalled(t *testing.T) {
-	for _, c := range append(beginsByKey, beginsByCheck...) {
+	for _, c := range slices.Concat(beginsByKey, beginsByPresence, beginsByCheck) {
 		t.Run(c.name, func(t *testing.T) {
 			req := schedule.BeginRequest{
-				Key: schedule.Key{1}, RequestHash: [32]byte{2}, ScheduleID: "s", Trigger: schedule.TriggerSchedule, FireAt: beginNow, Lease: beginLease,
+				Key: schedule.Key{1}, RequestHash: [32]byte{2}, ScheduleID: "s", Trigger: schedule.TriggerSchedule, FireAt: beginNow, Lease: beginLease, Holder: beginHolder,
 			}
 			f := ledger.BeginFacts{Run: &ledger.BeginRun{Status: schedule.StatusLaunching, Trigger: schedule.TriggerSchedule}}
 			c.edit(&req, &f)
@@ -171,6 +203,9 @@ func begunText(b *schedule.BeginResult) string {
 	if b.Permission == schedule.Refused {
 		word += fmt.Sprintf(" %s", b.Request.Outcome.Status)
 	}
+	if b.TakenOver != schedule.NotTakenOver {
+		word += " by " + string(b.TakenOver)
+	}
 	if b.Reason != schedule.ReasonNone {
 		word += " " + string(b.Reason)
 	}
@@ -189,7 +224,7 @@ func isRecord(t *testing.T, req *schedule.BeginRequest, f *ledger.BeginFacts, b 
 	case schedule.Granted, schedule.GrantedAgain:
 		want = schedule.ExecutionRequest{
 			Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: calls,
-			LeaseUntil: beginNow.Add(beginLease).Truncate(time.Microsecond), CreatedAt: created,
+			LeaseUntil: beginNow.Add(beginLease).Truncate(time.Microsecond), Holder: beginHolder, CreatedAt: created,
 		}
 	case schedule.Refused:
 		outcome := b.Request.Outcome

@@ -11,6 +11,7 @@ type BeginRequest struct {
 	FireAt      time.Time // a refusal is final only from then on
 	Lease       time.Duration
 	Grant       GrantUse // permission that the run needs
+	Holder      int32    // instance_no of the process that will call; 0: it has no presence lock
 }
 
 // Permission says what Begin allows.
@@ -43,6 +44,24 @@ type BeginResult struct {
 	Sent       bool             // an earlier attempt may have reached the executor
 	Reason     Reason           // Refused, Withheld: which check
 	Request    ExecutionRequest // the row; Withheld: none. Of what is granted LeaseUntil says which call it is
+	TakenOver  TakeoverProof    // GrantedAgain: why the key of another holder is free
+}
+
+// TakeoverProof is why a key that another process held is free.
+type TakeoverProof string
+
+// The proofs.
+const (
+	NotTakenOver    TakeoverProof = ""
+	ProofOfPresence TakeoverProof = "presence" // the holder's presence lock is free
+	ProofOfLease    TakeoverProof = "lease"    // the holder did not extend the lease
+)
+
+// KeyMove asks that keys of one instance number become those of another: the same
+// process has registered again.
+type KeyMove struct {
+	Keys     []Key
+	From, To int32
 }
 
 // FinishRequest records one definite outcome.

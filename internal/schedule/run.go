@@ -153,7 +153,8 @@ type ExecutionRequest struct {
 	Done        bool      // IN_PROGRESS or DONE
 	Sent        bool      // a request may have reached the executor
 	Calls       int32     // that may have reached it, the open one included; 0 unless Sent
-	LeaseUntil  time.Time // IN_PROGRESS: nobody else may call the executor before
+	LeaseUntil  time.Time // IN_PROGRESS: nobody else may call the executor before, unless Holder is gone
+	Holder      int32     // IN_PROGRESS: instance_no that may call the executor; 0: unknown
 	Outcome     Outcome
 	CreatedAt   time.Time
 }

@@ -1,6 +1,7 @@
 package launchqueue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,6 +27,9 @@ type Store interface {
 	// SettleLaunched moves runs forward where their status allows, without a term.
 	// moved[i] reports whether run i changed.
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
+	// GoneInstances returns which of the instances are proven to be gone, by their
+	// presence locks. Others, and ids that are not known, may live.
+	GoneInstances(ctx context.Context, ids []string) (gone []string, err error)
 }
 
 // Observer counts runs in metrics that are the same wherever runs are settled. The
@@ -37,6 +41,9 @@ type Observer interface {
 
 // Options has the parts of a Consumer.
 type Options struct {
+	// ID names this process in the table of instances, so that others can take its
+	// entries over as soon as it is proven to be gone. "": after three seconds.
+	ID       string
 	Redis    *redis.Client
 	Launcher Launcher
 	Store    Store
@@ -52,7 +59,7 @@ type Options struct {
 // Consumer takes runs from the queue, starts them and settles them.
 type Consumer struct {
 	Options
-	name    string // of this consumer in the group, random per process start
+	name    string // of this consumer in the group, another one per process start
 	log     *slog.Logger
 	keys    openKeys
 	streams []*stream
@@ -83,7 +90,7 @@ func New(o Options) *Consumer {
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
 	}
-	c := &Consumer{Options: o, name: rand.Text(), log: o.Logger.With("component", "launch queue"), keys: openKeys{open: make(map[schedule.Key]bool)}}
+	c := &Consumer{Options: o, name: cmp.Or(o.ID, rand.Text()), log: o.Logger.With("component", "launch queue"), keys: openKeys{open: make(map[schedule.Key]bool)}}
 	c.outage.log, c.outage.up = c.log, o.Metrics.up
 	onTime := newStream(launches, "launches", o.MaxLaunches, c.launch)
 	// Catch-up runs need a place of both streams, and get at most a quarter.
@@ -156,7 +163,7 @@ const (
 // read takes entries from one stream while it has free places, until ctx ends.
 // Entries are performed with the context calls.
 func (c *Consumer) read(ctx, calls context.Context, s *stream) {
-	var lookedOver time.Time
+	var lookedOver, lookedForGone time.Time
 	pause := minPause
 	for {
 		n := s.reserve(ctx, readBatch)
@@ -172,6 +179,13 @@ func (c *Consumer) read(ctx, calls context.Context, s *stream) {
 		}
 		c.perform(calls, s, found)
 		n -= len(found)
+		if err == nil && n > 0 && time.Since(lookedForGone) >= goneEvery {
+			if found, err = c.takeOverGone(s, n); err == nil {
+				lookedForGone = time.Now()
+			}
+			c.perform(calls, s, found)
+			n -= len(found)
+		}
 		if err == nil && n > 0 {
 			found, err = c.next(s, n)
 			c.perform(calls, s, found)

@@ -11,8 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher/launchertest"
 	"github.com/carillon/carillon/launcher/launchqueue"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/registrar"
 )
 
@@ -52,6 +55,64 @@ func TestWhatADeadConsumerHadInHandIsTakenOver(t *testing.T) {
 		r.once(launches)
 		r.empty()
 	})
+}
+
+func TestEntriesOfAProcessThatIsGoneAreTakenOverAtOnce(t *testing.T) {
+	t.Parallel()
+	url := migrated.Postgres(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	r := newRig(t, s)
+	no, err := s.RegisterInstance(t.Context(), schedule.Instance{ID: "gone", Host: "host:1", StartedAt: s.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := presence.Sessions{URL: url, TakePresence: postgres.TakePresence, ServerGeneration: postgres.ServerGeneration}.Take(t.Context(), no)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ConfirmInstance(t.Context(), no, lock.Generation()); err != nil {
+		t.Fatal(err)
+	}
+	launches := r.claim(10)
+	r.publish(launches...)
+	if err := r.redis.XGroupCreateMkStream(r.Context(), "carillon:launches", "launchers", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := r.redis.XReadGroup(r.Context(), &redis.XReadGroupArgs{
+		Group: "launchers", Consumer: "gone", Streams: []string{"carillon:launches", ">"}, Count: 10,
+	}).Result()
+	if err != nil || len(taken[0].Messages) != 10 {
+		t.Fatalf("took %v, %v", taken, err)
+	}
+	// Refreshed each second, no entry is ever idle for three seconds: only the
+	// presence lock shows that the process is gone.
+	refresh := make(chan struct{})
+	refreshed := make(chan struct{})
+	go func() {
+		defer close(refreshed)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-refresh:
+				return
+			case <-ticker.C:
+				for _, m := range taken[0].Messages {
+					r.redis.XClaimJustID(t.Context(), &redis.XClaimArgs{Stream: "carillon:launches", Group: "launchers", Consumer: "gone", Messages: []string{m.ID}})
+				}
+			}
+		}
+	}()
+	lock.Close()
+	r.consume(100)
+	r.settled(launches, schedule.StatusSuccess)
+	close(refresh)
+	<-refreshed
+	r.once(launches)
 }
 
 // hung is a launcher whose calls never end before it is told.

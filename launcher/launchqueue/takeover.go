@@ -16,6 +16,11 @@ const (
 	takeoverEvery = time.Second
 	// keepEvery is the interval at which a live consumer refreshes its entries.
 	keepEvery = time.Second
+	// goneEvery is the interval at which a consumer looks for entries of processes
+	// that are proven to be gone. A consumer that lives reads all the time, so one
+	// that was silent for goneIdle is worth a look.
+	goneEvery = 250 * time.Millisecond
+	goneIdle  = readBlock
 )
 
 // takeOver takes up to n idle entries of other consumers.
@@ -42,10 +47,68 @@ func (c *Consumer) takeOver(s *stream, n int) ([]redis.XMessage, error) {
 			break
 		}
 	}
+	c.tookOver(s, found)
+	return found, nil
+}
+
+func (c *Consumer) tookOver(s *stream, found []redis.XMessage) {
 	if len(found) > 0 {
 		c.log.Info("launch queue entries taken over", "stream", s.name, "entries", len(found))
 	}
+}
+
+// takeOverGone takes up to n entries of consumers whose processes are proven to be
+// gone. What it misses takeOver finds.
+func (c *Consumer) takeOverGone(s *stream, n int) ([]redis.XMessage, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	consumers, err := c.Redis.XInfoConsumers(ctx, s.name, group).Result()
+	if err != nil {
+		return nil, err
+	}
+	var silent []string
+	for _, x := range consumers {
+		if x.Name != c.name && x.Pending > 0 && x.Idle >= goneIdle {
+			silent = append(silent, x.Name)
+		}
+	}
+	if len(silent) == 0 {
+		return nil, nil
+	}
+	gone, err := c.Store.GoneInstances(ctx, silent)
+	if err != nil {
+		c.log.Debug("cannot look for processes that are gone; their entries are taken over after three seconds", "err", err)
+		return nil, nil
+	}
+	var found []redis.XMessage
+	for _, name := range gone {
+		some, err := c.takeFrom(ctx, s, name, n-len(found))
+		if found = append(found, some...); err != nil || len(found) == n {
+			c.tookOver(s, found)
+			return found, err
+		}
+	}
+	c.tookOver(s, found)
 	return found, nil
+}
+
+// takeFrom takes up to n entries of one consumer. Of several that try at once one
+// gets an entry, because taking it ends its idle time.
+func (c *Consumer) takeFrom(ctx context.Context, s *stream, name string, n int) (found []redis.XMessage, err error) {
+	pending, err := c.Redis.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: s.name, Group: group, Start: "-", End: "+", Count: int64(n), Consumer: name,
+	}).Result()
+	if err != nil || len(pending) == 0 {
+		return nil, err
+	}
+	ids := make([]string, len(pending))
+	for i := range pending {
+		ids[i] = pending[i].ID
+	}
+	found, err = c.Redis.XClaim(ctx, &redis.XClaimArgs{Stream: s.name, Group: group, Consumer: c.name, MinIdle: goneIdle, Messages: ids}).Result()
+	c.Metrics.takenOver.Add(float64(len(found)))
+	c.Metrics.redelivered.Add(float64(len(found)))
+	return found, err
 }
 
 // keep refreshes the entries that are open here, measures the queue and deletes

@@ -93,6 +93,9 @@ GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_launcher; -- of the local executor, and reported
 
+-- Whoever launches registers the number under which it holds keys.
+GRANT SELECT, INSERT, UPDATE, DELETE ON instances TO sched_launcher;
+
 -- Every server process notes its version and roles.
 GRANT SELECT, INSERT, UPDATE, DELETE ON processes TO sched_api, sched_worker, sched_launcher;
 

@@ -29,6 +29,9 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 // beginFacts collects the facts about one key.
 func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 	f := ledger.BeginFacts{Known: t.recordOf(q.Key), Grant: t.grants[q.Grant.Ref()]}
+	if f.Known != nil {
+		f.Holder = t.holder(f.Known.Holder)
+	}
 	if r := t.runs[q.Key]; r != nil {
 		f.Run = ledger.BeginRunOf(r)
 	}

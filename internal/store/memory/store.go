@@ -69,6 +69,9 @@ type Store struct {
 	workers    map[string]*schedule.WorkerSeen
 	terms      []*termRow
 	processes  map[string]schedule.ProcessSeen
+	instances  map[int32]*instance
+	lastNo     int32                      // of instances
+	generation int                        // of the server; see Restart
 	firstSent  map[schedule.Key]time.Time // of requests that were sent
 	events     []schedule.Event
 	lastEvent  int64
@@ -110,7 +113,7 @@ func New(o Options) *Store {
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
-		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time),
+		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
 		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
 		notices: make(map[noticeID]notice), groups: make(map[noticeID]group),

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/test/services"
 	"github.com/carillon/carillon/internal/test/storetest"
+	"github.com/carillon/carillon/launcher/presence"
 )
 
 func TestStoreKeepsTheContract(t *testing.T) {
@@ -50,4 +51,26 @@ func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 		return fmt.Errorf("poison %v: %w", arg, err)
 	}
 	return nil
+}
+
+// HoldPresence makes it a storetest.Presences.
+func (p poisoner) HoldPresence(ctx context.Context, no int32) (generation string, drop func(), err error) {
+	s, err := presence.Sessions{URL: p.url, TakePresence: postgres.TakePresence, ServerGeneration: postgres.ServerGeneration}.Take(ctx, no)
+	if err != nil {
+		return "", nil, err
+	}
+	// The server frees the lock a moment after the connection has ended.
+	return s.Generation(), func() { s.Close(); p.ended(no) }, nil
+}
+
+// ended waits until the server has freed the presence lock.
+func (p poisoner) ended(no int32) {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, p.url)
+	if err != nil {
+		return // the test has ended
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, _ = conn.Exec(ctx, postgres.TakePresence, no)
+	_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock_all()`)
 }

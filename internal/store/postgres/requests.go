@@ -64,9 +64,17 @@ func allGranted(results []schedule.BeginResult) bool {
 type beginning struct {
 	now     time.Time
 	memory  map[schedule.Key]*schedule.ExecutionRequest
+	holders map[int32]*ledger.Holder    // of keys whose leases run
 	fresh   []schedule.ExecutionRequest // rows to insert
-	again   []schedule.ExecutionRequest // leases to take over
+	again   []taking                    // leases to take over
 	refused []schedule.ExecutionRequest // rows to close
+}
+
+// taking is a lease to take over. gone is the holder that is proven to be gone; 0:
+// the lease is over or was released.
+type taking struct {
+	schedule.ExecutionRequest
+	gone int32
 }
 
 // readBeginFacts reads runs, schedules and grants. Grants have a second statement,
@@ -123,28 +131,45 @@ func (b *beginning) recall(ctx context.Context, tx pgx.Tx, reqs []schedule.Begin
 		return err
 	}, sqlBeginRecall, column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }))
 	if err != nil {
-		return fmt.Errorf("read what is remembered of keys: %w", err)
+		return fmt.Errorf("read records of keys: %w", err)
 	}
-	return nil
+	var numbers []int32
+	for _, known := range b.memory {
+		if known.Holder != 0 && !known.Done && b.now.Before(known.LeaseUntil) && !slices.Contains(numbers, known.Holder) {
+			numbers = append(numbers, known.Holder)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	b.holders = make(map[int32]*ledger.Holder, len(numbers))
+	return eachHolder(ctx, tx, func(_ string, h ledger.Holder) { b.holders[h.No] = &h }, sqlHolders, numbers)
 }
 
 func (b *beginning) decideAll(reqs []schedule.BeginRequest, facts []ledger.BeginFacts) []schedule.BeginResult {
 	results := make([]schedule.BeginResult, len(reqs))
 	for i := range reqs {
-		facts[i].Known = b.memory[reqs[i].Key]
+		known := b.memory[reqs[i].Key]
+		if facts[i].Known = known; known != nil {
+			facts[i].Holder = b.holders[known.Holder]
+		}
 		results[i] = ledger.Begin(&reqs[i], &facts[i], b.now)
-		b.keep(&results[i], facts[i].Known != nil)
+		b.keep(&results[i], known)
 	}
 	return results
 }
 
 // keep collects the row to write.
-func (b *beginning) keep(result *schedule.BeginResult, known bool) {
+func (b *beginning) keep(result *schedule.BeginResult, known *schedule.ExecutionRequest) {
 	row := result.Request
 	switch {
 	case result.Permission == schedule.GrantedAgain:
-		b.again = append(b.again, row)
-	case result.Permission == schedule.Refused && known:
+		t := taking{ExecutionRequest: row}
+		if result.TakenOver == schedule.ProofOfPresence {
+			t.gone = known.Holder
+		}
+		b.again = append(b.again, t)
+	case result.Permission == schedule.Refused && known != nil:
 		b.refused = append(b.refused, row)
 	case result.Permission == schedule.Granted, result.Permission == schedule.Refused:
 		b.fresh = append(b.fresh, row)
@@ -158,38 +183,49 @@ func (b *beginning) keep(result *schedule.BeginResult, known bool) {
 // faster with one.
 func (b *beginning) write(ctx context.Context, tx pgx.Tx, insert string) error {
 	type request = schedule.ExecutionRequest
+	byKey := func(x, y *request) int { return slices.Compare(x.Key[:], y.Key[:]) }
+	slices.SortFunc(b.fresh, func(x, y request) int { return byKey(&x, &y) })
+	slices.SortFunc(b.again, func(x, y taking) int { return byKey(&x.ExecutionRequest, &y.ExecutionRequest) })
+	slices.SortFunc(b.refused, func(x, y request) int { return byKey(&x, &y) })
 	key := func(r *request) []byte { return r.Key[:] }
 	hash := func(r *request) []byte { return r.RequestHash[:] }
-	leaseUntil := func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }
 	status := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }
 	reason := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }
 	message := func(r *request) pgtype.Text { return noneOrText(r.Outcome.ErrorMessage) }
 	for _, step := range []struct {
-		rows      []request
+		rows      int
 		statement string
-		columns   func(rows []request) []any
+		columns   func() []any
 	}{
-		{b.fresh, insert, func(rows []request) []any {
+		{len(b.fresh), insert, func() []any {
 			return []any{
-				column(rows, key), column(rows, hash), column(rows, state),
-				column(rows, func(r *request) bool { return r.Sent }), column(rows, leaseUntil),
-				column(rows, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
-				column(rows, status), column(rows, reason), column(rows, message),
+				column(b.fresh, key), column(b.fresh, hash), column(b.fresh, state),
+				column(b.fresh, func(r *request) bool { return r.Sent }),
+				column(b.fresh, func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }),
+				column(b.fresh, func(r *request) pgtype.Int8 { return noneOrInt(int64(r.Holder)) }),
+				column(b.fresh, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
+				column(b.fresh, status), column(b.fresh, reason), column(b.fresh, message),
 			}
 		}},
-		{b.again, sqlBeginAgain, func(rows []request) []any {
-			return []any{column(rows, key), column(rows, leaseUntil)}
+		{len(b.again), sqlBeginAgain, func() []any {
+			return []any{
+				column(b.again, func(t *taking) []byte { return t.Key[:] }),
+				column(b.again, func(t *taking) pgtype.Timestamptz { return noneOrTime(t.LeaseUntil) }),
+				column(b.again, func(t *taking) pgtype.Int8 { return noneOrInt(int64(t.Holder)) }),
+				column(b.again, func(t *taking) pgtype.Int8 { return noneOrInt(int64(t.gone)) }),
+			}
 		}},
-		{b.refused, sqlBeginRefuse, func(rows []request) []any {
-			return []any{column(rows, key), column(rows, hash), column(rows, status), column(rows, reason), column(rows, message)}
+		{len(b.refused), sqlBeginRefuse, func() []any {
+			return []any{
+				column(b.refused, key), column(b.refused, hash), column(b.refused, status), column(b.refused, reason), column(b.refused, message),
+			}
 		}},
 	} {
-		if len(step.rows) == 0 {
+		if step.rows == 0 {
 			continue
 		}
-		slices.SortFunc(step.rows, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
-		n, err := affect(ctx, tx, step.statement, append([]any{b.now}, step.columns(step.rows)...)...)
-		if err == nil && n != len(step.rows) {
+		n, err := affect(ctx, tx, step.statement, append([]any{b.now}, step.columns()...)...)
+		if err == nil && n != step.rows {
 			err = errAgain
 		}
 		if err != nil {

@@ -240,13 +240,13 @@ type requestRow struct {
 	state, status, reason, runID     pgtype.Text
 	traceID, errorCode, errorMessage pgtype.Text
 	sent                             pgtype.Bool
-	calls                            pgtype.Int4
+	calls, holder                    pgtype.Int4
 	leaseUntil, createdAt            pgtype.Timestamptz
 }
 
 func (w *requestRow) targets() []any {
 	return []any{
-		&w.key, &w.hash, &w.state, &w.sent, &w.calls, &w.leaseUntil,
+		&w.key, &w.hash, &w.state, &w.sent, &w.calls, &w.leaseUntil, &w.holder,
 		&w.status, &w.reason, &w.runID, &w.traceID, &w.errorCode, &w.errorMessage, &w.createdAt,
 	}
 }
@@ -255,7 +255,7 @@ func (w *requestRow) request() (schedule.ExecutionRequest, error) {
 	var d decoding
 	return schedule.ExecutionRequest{
 		Key: d.key("idempotency_key", w.key), RequestHash: d.key("request_hash", w.hash),
-		Done: w.state.String == stateDone, Sent: w.sent.Bool, Calls: w.calls.Int32, LeaseUntil: d.time("lease_until", w.leaseUntil),
+		Done: w.state.String == stateDone, Sent: w.sent.Bool, Calls: w.calls.Int32, LeaseUntil: d.time("lease_until", w.leaseUntil), Holder: w.holder.Int32,
 		Outcome: schedule.Outcome{
 			Status: schedule.Status(w.status.String), Reason: schedule.Reason(w.reason.String),
 			RunID: w.runID.String, TraceID: w.traceID.String, ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,

@@ -1,7 +1,7 @@
 package postgres
 
 const requestColumns = `
-e.idempotency_key, e.request_hash, e.state, e.sent, CASE WHEN e.sent THEN e.calls ELSE 0 END, e.lease_until,
+e.idempotency_key, e.request_hash, e.state, e.sent, CASE WHEN e.sent THEN e.calls ELSE 0 END, e.lease_until, e.holder,
 e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.created_at`
 
 // sqlBeginRead: two lookups by primary key for each of the keys. It locks
@@ -24,10 +24,10 @@ const (
 ON CONFLICT (idempotency_key) DO NOTHING`
 
 	sqlBeginInsertNew = `
-INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, error_message, created_at, updated_at)
-SELECT key, request_hash, state, sent, lease_until, ok, status, reason, error_message, $1, $1
-FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::boolean[], $8::text[], $9::text[], $10::text[])
-	AS u(key, request_hash, state, sent, lease_until, ok, status, reason, error_message)`
+INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, holder, ok, status, reason, error_message, created_at, updated_at)
+SELECT key, request_hash, state, sent, lease_until, holder, ok, status, reason, error_message, $1, $1
+FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::integer[], $8::boolean[], $9::text[], $10::text[], $11::text[])
+	AS u(key, request_hash, state, sent, lease_until, holder, ok, status, reason, error_message)`
 )
 
 // sqlBeginRefuse closes keys whose call was given up unsent.
@@ -37,11 +37,13 @@ UPDATE execution_requests e SET state = 'DONE', request_hash = u.request_hash, l
 FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS u(key, request_hash, status, reason, error_message)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND NOT e.sent AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
+// sqlBeginAgain: a lease that runs is taken only from the holder that is proven to
+// be gone ($5).
 const sqlBeginAgain = `
-UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, calls = CASE WHEN e.sent THEN e.calls ELSE 0 END + 1, updated_at = $1,
+UPDATE execution_requests e SET lease_until = u.lease_until, holder = u.holder, sent = true, calls = CASE WHEN e.sent THEN e.calls ELSE 0 END + 1, updated_at = $1,
 	sent_at = CASE WHEN e.sent THEN e.sent_at ELSE $1 END
-FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
-WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1)`
+FROM unnest($2::bytea[], $3::timestamptz[], $4::integer[], $5::integer[]) AS u(key, lease_until, holder, gone)
+WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1 OR e.holder = u.gone)`
 
 const (
 	sqlFinish           = finish + `e.state = 'IN_PROGRESS' RETURNING e.idempotency_key`

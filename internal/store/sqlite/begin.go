@@ -20,6 +20,9 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 			return err
 		}
 		b.now = now
+		if err := s.readHolders(ctx, t, b); err != nil {
+			return err
+		}
 		for i := range reqs {
 			results[i] = ledger.Begin(&reqs[i], b.facts(&reqs[i], b.clean[i]), now)
 			if err := b.record(ctx, t, &results[i]); err != nil {
@@ -42,11 +45,12 @@ type beginning struct {
 	runs      map[schedule.Key]schedule.Run // only what the checks need
 	schedules map[string]schedule.Schedule  // likewise
 	grants    map[schedule.GrantRef]*schedule.Grant
-	granted   []any // the arguments of keys that are new, in order
+	holders   map[int32]*ledger.Holder // of keys whose leases run
+	granted   []any                    // the arguments of keys that are new, in order
 }
 
 // beginArgs is how many arguments a new key has.
-const beginArgs = 5
+const beginArgs = 6
 
 func (s *Store) readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
 	var keys []schedule.Key
@@ -120,7 +124,7 @@ func (s *Store) readClean(ctx context.Context, t tx, reqs []schedule.BeginReques
 func (b *beginning) facts(q *schedule.BeginRequest, clean bool) *ledger.BeginFacts {
 	f := ledger.BeginFacts{Grant: b.grants[q.Grant.Ref()]}
 	if there, known := b.requests[q.Key]; known {
-		f.Known = &there
+		f.Known, f.Holder = &there, b.holders[there.Holder]
 	}
 	if clean {
 		f.Run = &ledger.BeginRun{Status: schedule.StatusLaunching, Trigger: q.Trigger}
@@ -145,9 +149,9 @@ func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResu
 	}
 	switch result.Permission {
 	case schedule.Granted:
-		b.granted = append(b.granted, keyArg(row.Key), row.RequestHash[:], row.LeaseUntil.UnixMicro(), now, now)
+		b.granted = append(b.granted, keyArg(row.Key), row.RequestHash[:], row.LeaseUntil.UnixMicro(), row.Holder, now, now)
 	case schedule.GrantedAgain:
-		_, err = t.exec(ctx, sqlBeginAgain, row.LeaseUntil.UnixMicro(), now, keyArg(row.Key))
+		_, err = t.exec(ctx, sqlBeginAgain, row.LeaseUntil.UnixMicro(), now, keyArg(row.Key), row.Holder)
 	case schedule.Refused:
 		o := row.Outcome
 		_, err = t.exec(ctx, sqlRefuse, keyArg(row.Key), row.RequestHash[:], string(o.Status), word(o.Reason), now, word(o.ErrorMessage))

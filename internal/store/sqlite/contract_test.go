@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/internal/test/storetest"
+	"github.com/carillon/carillon/launcher/presence"
 )
 
 func TestMain(m *testing.M) {
@@ -70,4 +71,13 @@ func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 		return fmt.Errorf("poison %v: %w", arg, err)
 	}
 	return nil
+}
+
+// HoldPresence makes it a storetest.Presences.
+func (p poisoner) HoldPresence(ctx context.Context, no int32) (generation string, drop func(), err error) {
+	s, err := presence.Files{Path: p.PresenceFile, Generation: sqlite.Generation}.Take(ctx, no)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.Generation(), s.Close, nil
 }

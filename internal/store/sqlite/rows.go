@@ -293,27 +293,27 @@ func readSchedules(ctx context.Context, q querier, statement string, args ...any
 }
 
 // requestColumns and requestRow belong together.
-const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.sent, q.calls, q.lease_until, q.status, q.reason,
+const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.sent, q.calls, q.lease_until, q.holder, q.status, q.reason,
  q.run_id, q.trace_id, q.error_code, q.error_message, q.created_at`
 
 type requestRow struct {
 	key, hash                                          key
 	state, status, reason, runID, trace, code, message text
 	sent                                               flag
-	calls                                              number
+	calls, holder                                      number
 	lease, created                                     instant
 }
 
 func (r *requestRow) columns() []any {
 	return []any{
-		&r.key, &r.hash, &r.state, &r.sent, &r.calls, &r.lease, &r.status, &r.reason,
+		&r.key, &r.hash, &r.state, &r.sent, &r.calls, &r.lease, &r.holder, &r.status, &r.reason,
 		&r.runID, &r.trace, &r.code, &r.message, &r.created,
 	}
 }
 
 func (r *requestRow) request() schedule.ExecutionRequest {
 	q := schedule.ExecutionRequest{
-		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == "DONE", Sent: bool(r.sent), LeaseUntil: r.lease.Time,
+		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == "DONE", Sent: bool(r.sent), LeaseUntil: r.lease.Time, Holder: int32(r.holder),
 		Outcome: schedule.Outcome{
 			Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason), RunID: string(r.runID),
 			TraceID: string(r.trace), ErrorCode: string(r.code), ErrorMessage: string(r.message),

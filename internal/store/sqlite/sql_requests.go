@@ -15,10 +15,10 @@ const (
 
 	// While a call is open it counts as sent: whoever made it may be dead and
 	// cannot say.
-	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
+	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, holder, created_at, updated_at)
  VALUES ` + beginInsertRow
-	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, ?, ?)`
-	sqlBeginAgain  = `UPDATE execution_requests SET sent_at = CASE WHEN sent THEN sent_at ELSE ?2 END, sent = 1, calls = CASE WHEN sent THEN calls ELSE 0 END + 1, lease_until = ?1, updated_at = ?2
+	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, nullif(?, 0), ?, ?)`
+	sqlBeginAgain  = `UPDATE execution_requests SET sent_at = CASE WHEN sent THEN sent_at ELSE ?2 END, sent = 1, calls = CASE WHEN sent THEN calls ELSE 0 END + 1, lease_until = ?1, holder = nullif(?4, 0), updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
 	// Begin's refusals and CloseKey: DONE without a call.
 	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at, error_message)

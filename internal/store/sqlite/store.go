@@ -47,6 +47,7 @@ type Store struct {
 	definitions revision.Cache
 	places      places
 	wakes       wakes
+	path        string // of the file
 	opening     string // of the file, drawn at random: see position
 
 	close    sync.Once
@@ -81,7 +82,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(joinClose(err, r.db.Close), w.close))
 	}
 	s := &Store{
-		opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
+		path: path, opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
 		closed: make(chan struct{}),
 	}
 	s.clock = newClock(opts, s.log)

@@ -137,14 +137,14 @@ func (s *site) audit() *checker {
 // leader is the process that says it leads, or nil.
 func (s *site) leader() *process {
 	for _, p := range s.processes {
-		if metric(p, "carillon_leader") == "1" {
+		if metric(p, `carillon_leader{shard="0"}`) == "1" {
 			return p
 		}
 	}
 	return nil
 }
 
-// metric is a figure without labels, as text; "" if it cannot be had.
+// metric returns a sample by its name with labels, as text; "": there is none.
 func metric(p *process, name string) string {
 	client := http.Client{Timeout: 2 * time.Second}
 	resp, err := client.Get("http://" + p.httpAddr + "/metrics")

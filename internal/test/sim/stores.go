@@ -174,6 +174,14 @@ func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, c
 	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, calls, now) })
 }
 
+func (s store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
+	err = s.tell(ctx, siteMoveKeys, uint64(m.To), func() (err error) {
+		moved, err = s.ledger.MoveKeys(context.WithoutCancel(ctx), m)
+		return err
+	})
+	return moved, err
+}
+
 func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.tell(ctx, siteCloseKey, idOf(key), func() (err error) {
 		closed, recorded, err = s.ledger.CloseKey(context.WithoutCancel(ctx), key, reason, now)

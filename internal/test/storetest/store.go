@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
@@ -26,6 +27,7 @@ type Store interface {
 	leader.TermStore
 	leader.ProcessStore
 	launcher.Store
+	presence.Store
 	workflow.Versions
 	workflow.Standings
 	launchqueue.Store
@@ -59,6 +61,13 @@ type Store interface {
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
+}
+
+// Presences is optional for a test adapter: it takes presence locks as a process
+// does.
+type Presences interface {
+	// HoldPresence takes the presence lock of an instance until drop is called.
+	HoldPresence(ctx context.Context, no int32) (generation string, drop func(), err error)
 }
 
 // Poisoner is optional for a test adapter. It makes, with SQL, rows that no call of the
@@ -104,6 +113,7 @@ var topics = []topic{
 	{name: "sweep", checks: sweeps},
 	{name: "attempts", checks: attempts},
 	{name: "requests", checks: requests, shared: true},
+	{name: "presence", checks: presences, shared: true},
 	{name: "leases", checks: leases, shared: true},
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/pgsession"
 )
 
 // namespace keeps Carillon's advisory locks apart from others'; the second
@@ -46,7 +48,7 @@ WHERE locktype = 'advisory' AND classid = $1 AND objid = $2 AND objsubid = 2 AND
 
 // Acquire waits until no other session holds the lock.
 func (l *Lock) Acquire(ctx context.Context) error {
-	conn, err := connect(ctx, l.url)
+	conn, err := pgsession.Open(ctx, l.url, "carillon-leader")
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, sqlAcquire, namespace, l.shard); err != nil {
 		// A cancelled call may have got the lock: only closing the session is sure.
 		l.pid.Store(0)
-		closeConn(conn)
+		pgsession.Close(conn)
 		return fmt.Errorf("acquire advisory lock: %w", err)
 	}
 	l.mu.Lock()
@@ -90,7 +92,7 @@ func (l *Lock) Release(context.Context) error {
 	l.mu.Unlock()
 	if conn != nil {
 		l.pid.Store(0)
-		closeConn(conn)
+		pgsession.Close(conn)
 	}
 	return nil
 }
@@ -98,19 +100,13 @@ func (l *Lock) Release(context.Context) error {
 // Break ends the session of whoever else holds the lock: a process that was
 // stopped would keep it for ever.
 func (l *Lock) Break(ctx context.Context) error {
-	conn, err := connect(ctx, l.url)
+	conn, err := pgsession.Open(ctx, l.url, "carillon-leader")
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pgsession.Close(conn)
 	if _, err := conn.Exec(ctx, sqlBreak, namespace, l.shard, l.pid.Load()); err != nil {
 		return fmt.Errorf("end the session that holds the advisory lock: %w", err)
 	}
 	return nil
-}
-
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx)
 }

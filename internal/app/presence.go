@@ -1,0 +1,34 @@
+package app
+
+import (
+	"context"
+
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/launcher/presence"
+)
+
+// buildPresence builds the presence lock of a process that launches.
+func (a *App) buildPresence() {
+	var lock presence.Lock = presence.Sessions{
+		URL: a.cfg.DatabaseURL.Reveal(), TakePresence: postgres.TakePresence, ServerGeneration: postgres.ServerGeneration,
+	}
+	if s, ok := a.store.(*sqlite.Store); ok {
+		lock = presence.Files{Path: s.PresenceFile, Generation: sqlite.Generation}
+	}
+	a.presence = presence.New(presence.Options{
+		Store: a.store, Lock: lock, ID: a.id, Host: thisHost(), Now: a.store.Now, Logger: a.log, Register: a.registry,
+	})
+}
+
+// holdPresence holds the presence lock until stop. It is given up last: until then
+// calls of this process may be open.
+func (a *App) holdPresence() (stop func()) {
+	if a.presence == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() { defer close(over); a.presence.Run(ctx, a.launch.MoveKeys) }()
+	return func() { cancel(); <-over }
+}

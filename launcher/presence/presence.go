@@ -1,0 +1,208 @@
+package presence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon/carillon/internal/backoff"
+	"github.com/carillon/carillon/internal/logthrottle"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Store keeps the table instances.
+type Store interface {
+	// RegisterInstance writes the row of an instance and returns its new number. It
+	// replaces the row of an earlier registration with the same ID.
+	RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error)
+	// ConfirmInstance records that the instance holds its presence lock on a server
+	// of that generation. Before, a free lock proves nothing.
+	ConfirmInstance(ctx context.Context, no int32, generation string) error
+	// SeeInstance records that the instance lives; schedule.ErrNotFound: no row.
+	SeeInstance(ctx context.Context, no int32) error
+}
+
+// Lock takes presence locks.
+type Lock interface {
+	// Take waits until it holds the lock of a number.
+	Take(ctx context.Context, no int32) (Session, error)
+}
+
+// Session holds a presence lock.
+type Session interface {
+	// Generation is that of the server, read while the lock was held.
+	Generation() string
+	// Wait returns why the lock is no longer held, as soon as that is known, or
+	// the error of ctx.
+	Wait(ctx context.Context) error
+	// Close frees the lock.
+	Close()
+}
+
+// Options has the parts of a Presence.
+type Options struct {
+	Store    Store
+	Lock     Lock
+	ID       string // of this process, other than at its last start
+	Host     string
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Register prometheus.Registerer // nil: no metrics
+}
+
+// Presence is the presence lock of this process.
+type Presence struct {
+	Options
+	log  *slog.Logger
+	lost prometheus.Counter
+
+	mu      sync.Mutex
+	no      int32         // 0: not held
+	changed chan struct{} // closed when no changes
+}
+
+// New returns a Presence that holds no lock yet; see Run.
+func New(o Options) *Presence {
+	return &Presence{
+		Options: o, log: o.Logger.With("component", "presence"), changed: make(chan struct{}),
+		lost: promauto.With(o.Register).NewCounter(prometheus.CounterOpts{
+			Name: "carillon_presence_lost_total",
+			Help: "How often this process lost its presence lock while it ran: no call begins until it has registered again.",
+		}),
+	}
+}
+
+// Holds reports whether this process holds the lock of the number now.
+func (p *Presence) Holds(no int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return no != 0 && p.no == no
+}
+
+// Await waits until this process holds its lock, and returns the number.
+func (p *Presence) Await(ctx context.Context) (int32, error) {
+	for {
+		p.mu.Lock()
+		no, changed := p.no, p.changed
+		p.mu.Unlock()
+		if no != 0 {
+			return no, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("this process does not hold its presence lock in the database: %w", ctx.Err())
+		}
+	}
+}
+
+func (p *Presence) set(no int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.no = no
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+const (
+	// seeEvery is the interval at which the row's seen_at is written.
+	seeEvery = 10 * time.Second
+	// registerTimeout bounds one registration.
+	registerTimeout = 10 * time.Second
+)
+
+// Run holds the lock until ctx ends. When it is lost, Run registers under a new
+// number, calls move to give that number the keys of open calls, and goes on.
+func (p *Presence) Run(ctx context.Context, move func(ctx context.Context, from, to int32)) {
+	started, before := p.Now(), int32(0)
+	pause := backoff.Delays{First: 20 * time.Millisecond, Last: 2 * time.Second}
+	quiet := logthrottle.New(p.log)
+	for ctx.Err() == nil {
+		no, session, err := p.register(ctx, started)
+		if err != nil {
+			if ctx.Err() == nil {
+				quiet.Warn("cannot take the presence lock; no run can be launched here", err)
+			}
+			wait(ctx, pause.Next())
+			continue
+		}
+		pause.Reset()
+		quiet.Recovered("presence lock taken")
+		if before != 0 {
+			move(ctx, before, no)
+		}
+		p.set(no)
+		before = no
+		err = p.keep(ctx, no, session)
+		p.set(0)
+		session.Close()
+		if ctx.Err() != nil {
+			return
+		}
+		p.lost.Inc()
+		p.log.Warn("presence lock lost: other processes may take over the keys of open calls; registering again", "instance_no", no, "err", err)
+	}
+}
+
+// register takes the lock of a new number.
+func (p *Presence) register(ctx context.Context, started time.Time) (no int32, session Session, err error) {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	no, err = p.Store.RegisterInstance(ctx, schedule.Instance{ID: p.ID, Host: p.Host, StartedAt: started})
+	if err != nil {
+		return 0, nil, err
+	}
+	if session, err = p.Lock.Take(ctx, no); err != nil {
+		return 0, nil, fmt.Errorf("take presence lock %d: %w", no, err)
+	}
+	if err := p.Store.ConfirmInstance(ctx, no, session.Generation()); err != nil {
+		session.Close()
+		return 0, nil, err
+	}
+	p.log.Info("presence lock taken", "instance_no", no)
+	return no, session, nil
+}
+
+// keep returns why the lock is no longer held.
+func (p *Presence) keep(ctx context.Context, no int32, session Session) error {
+	lost := make(chan error, 1)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { lost <- session.Wait(waiting) }()
+	defer func() { stop(); <-lost }()
+	ticker := time.NewTicker(seeEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-lost:
+			lost <- err // for the deferred wait
+			return err
+		case <-ticker.C:
+		}
+		see, cancel := context.WithTimeout(ctx, registerTimeout)
+		err := p.Store.SeeInstance(see, no)
+		cancel()
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, schedule.ErrNotFound):
+			return err
+		default:
+			p.log.Debug("cannot write when this process was last seen", "err", err)
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
