@@ -171,17 +171,18 @@ func (p *Presence) register(ctx context.Context, started time.Time) (no int32, s
 
 // keep returns why the lock is no longer held.
 func (p *Presence) keep(ctx context.Context, no int32, session Session) error {
-	lost := make(chan error, 1)
+	lost, ended := make(chan error, 1), make(chan struct{})
 	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { lost <- session.Wait(waiting) }()
-	defer func() { stop(); <-lost }()
+	go func() {
+		defer close(ended)
+		lost <- session.Wait(waiting)
+	}()
+	defer func() { stop(); <-ended }()
 	ticker := time.NewTicker(seeEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case err := <-lost:
-			lost <- err // for the deferred wait
 			return err
 		case <-ticker.C:
 		}
