@@ -71,7 +71,6 @@ const (
 	siteGrants
 	siteFeed
 	siteChangeBackfill
-	siteMoveKeys
 	sites
 )
 
@@ -79,7 +78,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancel requests",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "move keys",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
 }
 
 // rare are the calls that come so seldom that faults around them are drawn more
@@ -88,7 +87,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, siteMoveKeys} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests} {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim] = 4, 4
