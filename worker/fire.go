@@ -12,12 +12,10 @@ import (
 // maxBatch is how many runs one claim or settle transaction carries.
 const maxBatch = 1000
 
-// A slot may be armed so long before fire_at: claimed and handed to the launcher,
-// which records its key meanwhile and calls the executor at the exact instant. It
-// is less than a second, for so long a check of pause and deletion is good; and
-// the less the fewer launches are free, of which an armed run holds one: a herd
-// has the time to be armed as a whole, and a steady stream goes on in its
-// launches.
+// Slots are claimed 250 to 950 ms before fire_at, so that the launcher can record
+// their keys first and call the executor at the exact instant. The time is less than
+// a second, because a check of pause and deletion is valid for a second. It shrinks
+// as capacity runs out: each early claim holds one launch.
 const (
 	armLeast = 250 * time.Millisecond
 	armMost  = 950 * time.Millisecond
@@ -27,14 +25,13 @@ func (t *term) armAhead() time.Duration {
 	return armLeast + time.Duration(t.launches.freePart()*float64(armMost-armLeast))
 }
 
-// longestSleep bounds a wait for the next instant: a timer sees neither the
-// clock being set nor the machine sleeping. It is a little more than a tick
-// (by default), whose own wake-up then comes first: one pass, not two.
+// longestSleep caps a wait for the next instant: a timer notices neither that the
+// clock is set nor that the machine sleeps. It is a little longer than the default
+// tick, so that the tick's wake-up comes first: one pass instead of two.
 const longestSleep = 1100 * time.Millisecond
 
-// fireLoop claims what is due at the instant at which it is due: a timer
-// stands at the next fire_at, and a wake-up comes when a run has ended or
-// something was asked for.
+// fireLoop claims runs at the instant at which they are due: a timer runs until the
+// next fire_at, and a wake-up comes when a run has ended or was requested.
 func (t *term) fireLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -53,9 +50,9 @@ func (t *term) fireLoop(ctx context.Context) {
 	}
 }
 
-// firePass looks once at all that may be due, and says how far ahead it armed. It
-// claims for about so long and leaves the rest to the next pass: in a backlog that
-// does not end, what is to be sent again and cancels have their turn, too.
+// firePass claims, sends again and cancels once, and returns how far ahead it claimed.
+// It stops claiming after about long: in an endless backlog, resends and cancels need
+// their share too.
 func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Duration) {
 	ahead = t.armAhead() // one for all of the pass
 	t.claim(ctx, ahead, long)
@@ -64,8 +61,8 @@ func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Dur
 	return ahead
 }
 
-// untilNext is how long the loop may sleep: until the next slot can be armed,
-// or until one that could not be is due.
+// untilNext is how long the loop may sleep: until the next slot can be claimed early,
+// or until one that could not be claimed early is due.
 func (t *term) untilNext(ahead time.Duration) time.Duration {
 	return min(longestSleep, max(0, t.untilArmed(t.now(), ahead)))
 }

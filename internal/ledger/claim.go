@@ -105,12 +105,6 @@ func (c *Claim) Decide(read Reader) (Verdicts, error) {
 	return c.judge(read)
 }
 
-// Without are the verdicts without those on the overlap groups of the given runs:
-// see ShardState.Without.
-func (c *Claim) Without(v Verdicts, missing []schedule.Key) Verdicts {
-	return c.State.Without(v, missing)
-}
-
 func (c *Claim) readAndJudge(read Reader) (Verdicts, error) {
 	changes, err := read.Changes()
 	if err != nil {

@@ -99,7 +99,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 		return err
 	}
 	if c.out.Missing = c.missing(&v); len(c.out.Missing) > 0 {
-		v = claim.Without(v, c.out.Missing)
+		v = claim.State.Without(v, c.out.Missing)
 	}
 	for i := range v.Ends {
 		c.end(&v.Ends[i])

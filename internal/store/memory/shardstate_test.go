@@ -91,9 +91,7 @@ var shardDifferences = []struct {
 		is: func(w *shardWorld, r *schedule.Run, late map[schedule.Key]bool) bool {
 			return storeMissed(w, r) && !late[r.Key] && !r.FireAt.After(w.seenAtPlan[r.Key])
 		},
-		settle: func(_ *shardWorld, r *schedule.Run) schedule.Judgement {
-			return schedule.Judgement{Key: r.Key, Fire: true, FireAt: r.FireAt, Trigger: r.Trigger}
-		},
+		settle: fireAsPlanned,
 	},
 	{
 		name: "seen by a pass that was not committed",
@@ -102,9 +100,7 @@ var shardDifferences = []struct {
 		is: func(w *shardWorld, r *schedule.Run, late map[schedule.Key]bool) bool {
 			return storeMissed(w, r) && !late[r.Key] && r.FireAt.After(w.seenUntil) && w.uncommitted[r.Key]
 		},
-		settle: func(_ *shardWorld, r *schedule.Run) schedule.Judgement {
-			return schedule.Judgement{Key: r.Key, Fire: true, FireAt: r.FireAt, Trigger: r.Trigger}
-		},
+		settle: fireAsPlanned,
 	},
 	{
 		name: "seen behind a missed slot by a leader before",
@@ -120,6 +116,11 @@ var shardDifferences = []struct {
 }
 
 // storeMissed reports whether the store leaves a run to the planner.
+// fireAsPlanned lets a run fire that the store believes missed.
+func fireAsPlanned(_ *shardWorld, r *schedule.Run) schedule.Judgement {
+	return schedule.Judgement{Key: r.Key, Fire: true, FireAt: r.FireAt, Trigger: r.Trigger}
+}
+
 func storeMissed(w *shardWorld, r *schedule.Run) bool {
 	cut := w.now.Add(-shardGrace)
 	return memory.MissedRun(r, w.judged, cut)

@@ -132,7 +132,7 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 		}
 	}
 	if len(c.claimed.Missing) > 0 {
-		v = c.claim.Without(v, c.claimed.Missing)
+		v = c.claim.State.Without(v, c.claimed.Missing)
 	}
 	return v, nil
 }

@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 			return err
 		}
 		if len(c.out.Missing) > 0 {
-			c.out.Verdicts = claim.Without(c.out.Verdicts, c.out.Missing)
+			c.out.Verdicts = claim.State.Without(c.out.Verdicts, c.out.Missing)
 		}
 		return c.write(ctx)
 	})

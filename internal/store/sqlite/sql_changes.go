@@ -5,7 +5,7 @@ const (
 	sqlNoteChange = `INSERT INTO changes (at, first_bucket, last_bucket, kind, schedule_ids, keys) VALUES (?, ?, ?, ?, ?, ?)`
 
 	// The greatest change_id that there ever was. A rollback takes numbers back, so
-	// there are no gaps but for pruned rows.
+	// only pruned rows leave gaps.
 	sqlLastChange = `SELECT seq FROM sqlite_sequence WHERE name = 'changes'`
 	sqlChanges    = `SELECT kind, schedule_ids, keys FROM changes WHERE change_id > ?1 AND first_bucket <= ?3 AND last_bucket >= ?2 ORDER BY change_id`
 

@@ -120,6 +120,11 @@ func (o *oracle) perform(w http.ResponseWriter, r *http.Request, e *effect, body
 	}
 	o.spend(e.plan.lasts)
 	finished := o.finish(e, end)
+	// The caller of this call may be dead, and a repeat of the call was answered
+	// 202: then only a report tells the end.
+	if finished && o.promisedReport(e) {
+		o.work.Go(func() { o.report(body, e, end) })
+	}
 	switch e.plan.mode {
 	case reportsFirst:
 		if finished {

@@ -63,6 +63,7 @@ type effect struct {
 	status          string    // SUCCESS, FAILED or "" while it runs
 	refused         bool
 	cancelled       bool
+	promised        bool // some call was answered 202
 }
 
 func newOracle(t testing.TB, seed uint64, tame bool) *oracle {
@@ -163,6 +164,7 @@ func (o *oracle) behaviourOf(key string) behaviour {
 func (o *oracle) answer(w http.ResponseWriter, e *effect) {
 	o.mu.Lock()
 	status, refused, cancelled := e.status, e.refused, e.cancelled
+	e.promised = e.promised || status == "" && !refused && !cancelled
 	if (status != "" || cancelled) && e.said.IsZero() {
 		e.said = time.Now()
 	}
@@ -196,6 +198,12 @@ func (o *oracle) finish(e *effect, status string) (finished bool) {
 	}
 	e.done, e.status = time.Now(), status
 	return true
+}
+
+func (o *oracle) promisedReport(e *effect) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return e.promised
 }
 
 // cancel promises that the key has no effect from now on. What has ended

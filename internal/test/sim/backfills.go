@@ -213,7 +213,7 @@ func (l *ledgerWatch) bounded() {
 func (w *world) fed(f *backfillLife) {
 	b := &f.row
 	var counts schedule.BackfillCounts
-	others := int64(0) // slots that were taken back here and put down by another: either outcome counts
+	others := int64(0) // slots that this backfill removed and another inserted: either outcome counts
 	for at, keys := range f.keys {
 		effects := 0
 		for i, key := range keys {

@@ -18,7 +18,7 @@ var changeLogs = func() (checks []check) {
 	return append(checks,
 		check{"a change is read from every position before it, again too", changesAgain},
 		check{"a change is read by every shard that it concerns, and by no other", changesOfShards},
-		check{"with writers beside nothing is missed", changesBeside},
+		check{"while others write, no change is missed", changesWhileOthersWrite},
 		check{"a change that stays open over several readings is read once it is committed", changesOfOpenTransactions},
 		check{"retention keeps the changes of the last minute", changesKept},
 	)
@@ -291,8 +291,8 @@ func changesOfShards(r *rig) {
 	}
 }
 
-// changesBeside lets writers insert and end runs while the leader reads.
-func changesBeside(r *rig) {
+// changesWhileOthersWrite lets writers insert and end runs while the leader reads.
+func changesWhileOthersWrite(r *rig) {
 	r.lead()
 	const writers, each = 3, 12
 	var schedules []schedule.Schedule

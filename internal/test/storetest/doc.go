@@ -58,7 +58,7 @@
 // Claim reads the changes since a position, lets package ledger decide, and writes the
 // verdicts: ends, waits, cancels, claims, then seen_until. A run gets its verdict only
 // if it is as the leader believes, and so do the other runs of its overlap group;
-// Missing names it. A claim beside an exclusive run in flight is not written; Refused
+// Missing names it. A claim is not written while another exclusive run is in flight; Refused
 // names it. A claim from a position that is lost writes nothing.
 // (verdicts.go)
 //
@@ -130,7 +130,7 @@
 //
 // # Functions that a store calls
 //
-// decide is pure, and so is ledger.Claim.Decide but for its state: they are called
+// decide is pure, and ledger.Claim.Decide changes only its state. They are called
 // within the transaction, perhaps more than once, and must not call the store.
 //
 // # Where the prose says nothing

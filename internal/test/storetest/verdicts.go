@@ -14,7 +14,7 @@ var verdicts = []check{
 	{"a verdict on a run that has ended meanwhile is not written, and the others are", verdictsOnEnded},
 	{"a verdict on a run that is gone is not written, nor any on its overlap group", verdictsOnGone},
 	{"a run that is LAUNCHING already is not launched twice", verdictsOnClaimed},
-	{"a claim beside an exclusive run in flight is refused, and the others are written", verdictsRefused},
+	{"a claim is refused while another exclusive run is in flight, and the others are written", verdictsRefused},
 	{"a position that no store has given is lost", verdictsWithoutPosition},
 	{"a claim that is fenced off writes nothing, seen_until neither", verdictsFenced},
 	{"seen_until is the claim's now, and never goes back", seenForward},
