@@ -18,22 +18,22 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 )
 
-// TestAStormOfWritersEndsWithoutAnError has everything that writes write at
-// once to the same few schedules, in orders that meet head on. Whatever
-// collides must be tried again inside the store: nobody gets a deadlock or a
-// lock timeout to see, and at the end no exclusive key has two runs in flight.
+// TestAStormOfWritersEndsWithoutAnError runs all writers at once on a few schedules, in
+// orders that conflict. The store repeats what collides: no caller sees a deadlock or a
+// lock timeout, and at the end no overlap key has two exclusive runs in flight.
 func TestAStormOfWritersEndsWithoutAnError(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
 	s := newStorm(t, store)
-	const turns = 25
+	const turns, most = 25, 1000
+	launchedAndMoved := func() bool { return s.launched.Load() > 0 && s.moved.Load() > 0 }
 	group, ctx := errgroup.WithContext(t.Context())
 	writers := []func(context.Context) error{
 		s.plan, s.claim, s.claim, s.settle, s.settle, s.edit, s.edit, s.report, s.report, s.sweep, s.renew,
 	}
 	for _, write := range writers {
 		group.Go(func() error {
-			for range turns {
+			for turn := 0; turn < turns || turn < most && !launchedAndMoved(); turn++ {
 				if err := write(ctx); err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ func TestAStormOfWritersEndsWithoutAnError(t *testing.T) {
 	if err != nil || doubled > 0 {
 		t.Errorf("%d overlap keys have two runs in flight (%v)", doubled, err)
 	}
-	if s.launched.Load() == 0 || s.moved.Load() == 0 {
+	if !launchedAndMoved() {
 		t.Errorf("%d launches and %d settlements: there was no storm", s.launched.Load(), s.moved.Load())
 	}
 }
