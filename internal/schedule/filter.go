@@ -161,6 +161,15 @@ func (f *RunFilter) Source() RunSource {
 	return SourceAll
 }
 
+// MayBeEnded and MayBeOpen report whether runs that are over, or that are not, can match.
+func (f *RunFilter) MayBeEnded() bool {
+	return f.DueBefore.IsZero() && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, Status.Terminal))
+}
+
+func (f *RunFilter) MayBeOpen() bool {
+	return f.Reason == "" && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s Status) bool { return !s.Terminal() }))
+}
+
 // only reports whether the filter names statuses, all of them among these.
 func (f *RunFilter) only(statuses ...Status) bool {
 	for _, s := range f.Statuses {

@@ -7,7 +7,7 @@ func Gathered(s *Store) int { return s.changes.Waiting() }
 
 // ListStatement is the statement of a list, and of one that is scattered the first of two.
 func ListStatement(f *schedule.RunFilter) (statement string, args []any) {
-	order, source := orderOf(f), runSources[f.Source()]
+	order, source := orderOf(f), sourceOf(f)
 	if f.Scattered() {
 		return order.recent(source), append(runFilterArgs(f), schedule.RecentRuns)
 	}

@@ -26,6 +26,7 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 		SELECT sha256(g::text::bytea), 1000 + g % 100, 0, 1, 0, CASE WHEN g % 10 = 3 THEN 6 ELSE 5 END, 'x', CASE WHEN g % 10 = 7 THEN 3 ELSE 1 END, 1, 'u/s', at, at, 0, 1, 1, 1, 0, 1, at, at, at, 'r' || g
 		FROM (SELECT g, $1::timestamptz - g * interval '30 seconds' AS at FROM generate_series(1, 100000) g) p`, h.days(0))
 	h.exec(`ANALYZE ended_runs`)
+	h.openRuns(1000, 1)
 	key := schedule.Key{1}
 	for name, filter := range map[string]schedule.RunFilter{
 		"all":                     {},
@@ -39,6 +40,11 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 		"by hand":                 {Trigger: schedule.TriggerManual},
 		"one run_id":              {RunID: "r777"},
 		"a range of keys":         {Keys: schedule.KeyRange{First: schedule.Key{1}, Last: schedule.Key{1, 16}}},
+		"the feed of now":         {UpdatedAfter: h.days(1)},
+		"the feed":                {UpdatedAfter: h.days(-20), UpdatedKey: key},
+		"the feed, long ago":      {UpdatedAfter: h.days(-34)},
+		"the feed of failures":    {UpdatedAfter: h.days(-34), Statuses: []schedule.Status{schedule.StatusFailed}},
+		"the feed of calls":       {UpdatedAfter: h.days(-34), Statuses: schedule.InFlight},
 	} {
 		filter.Now, filter.Limit = h.today, 50
 		statement, args := postgres.ListStatement(&filter)
@@ -48,8 +54,59 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 	}
 }
 
+// A list of open runs has no index by its order. It then reads the table as it is: by
+// an index it would read each row's page again.
+func TestAListOfOpenRunsReadsTheTableOnce(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.openRuns(1000, 3)
+	h.openRuns(100_000, 1)
+	for name, filter := range map[string]schedule.RunFilter{
+		"all":                   {},
+		"planned":               {Statuses: []schedule.Status{schedule.StatusPlanned}},
+		"planned, oldest first": {Statuses: []schedule.Status{schedule.StatusPlanned}, Ascending: true},
+		"planned after a page":  {Statuses: []schedule.Status{schedule.StatusPlanned}, AfterRunAt: h.days(1)},
+		"by hand":               {Trigger: schedule.TriggerManual},
+		"of an owner":           {UserID: "u"},
+		"the feed":              {UpdatedAfter: h.days(-1)},
+	} {
+		filter.Now, filter.Limit = h.today, 50
+		plan := h.plan(postgres.ListStatement(&filter))
+		if !strings.Contains(plan, "Seq Scan on open_runs") || strings.Contains(plan, "Sort Method: external") {
+			t.Errorf("%s:\n%s", name, plan)
+		}
+	}
+	filter := schedule.RunFilter{Statuses: schedule.InFlight, Now: h.today, Limit: 50}
+	if rows := h.rowsRead(postgres.ListStatement(&filter)); rows > 1000 {
+		t.Errorf("the database reads %d rows for 1000 runs in flight", rows)
+	}
+}
+
+// openRuns inserts runs of schedule s in a state.
+func (h *history) openRuns(runs, state int) {
+	h.Helper()
+	h.exec(`INSERT INTO open_runs (idempotency_key, sid, nth, revision, bucket, state, status, trigger, policy, overlap_key,
+			run_at, fire_at, due_at, priority, max_queued, attempt, deliveries, failed_attempts, epoch, created_at, updated_at)
+		SELECT sha256(format('%s %s', $2::int, g)::bytea), s.sid, 0, 1, 0, $2, $2, 1, 1, 'u/s', at, at, at, 0, 1, 1, 0, 0, 0, $3::timestamptz, $3
+		FROM schedules s, (SELECT g, $3::timestamptz + g * interval '1 second' AS at FROM generate_series(1, $1::int) g) p WHERE s.schedule_id = 's'`, runs, state, h.today)
+	h.exec(`ANALYZE open_runs`)
+}
+
 // rowsRead is the largest number of rows that a step of a plan returned.
 func (h *history) rowsRead(statement string, args []any) (most int) {
+	h.Helper()
+	for _, m := range regexp.MustCompile(`actual rows=(\d+)|Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(h.plan(statement, args), -1) {
+		n, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			h.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// plan runs a statement with the settings of the pool, and explains it.
+func (h *history) plan(statement string, args []any) string {
 	h.Helper()
 	ctx := h.Context()
 	tx, err := h.conn.Begin(ctx)
@@ -57,7 +114,7 @@ func (h *history) rowsRead(statement string, args []any) (most int) {
 		h.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	h.exec(`SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_bitmapscan = off`)
+	h.exec(`SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off`)
 	h.exec(`PREPARE page AS ` + statement)
 	defer h.exec(`DEALLOCATE page`)
 	place := make([]string, len(args))
@@ -72,12 +129,5 @@ func (h *history) rowsRead(statement string, args []any) (most int) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`actual rows=(\d+)|Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(strings.Join(lines, "\n"), -1) {
-		n, err := strconv.Atoi(m[1] + m[2])
-		if err != nil {
-			h.Fatal(err)
-		}
-		most = max(most, n)
-	}
-	return most
+	return strings.Join(lines, "\n")
 }

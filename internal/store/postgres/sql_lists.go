@@ -59,15 +59,15 @@ const (
 	sidOfFilter = `(SELECT o.sid FROM schedules o WHERE o.schedule_id = $1)`
 )
 
-// The orders of a page. The first condition is for the partitions: they do not
-// compare rows.
+// The orders of a page, and what comes after the page before. The first condition is
+// for the partitions: they do not compare rows.
 const (
 	newestPage = `
-	AND r.run_at <= $10::timestamptz AND (r.run_at, r.idempotency_key) < ($10, $11::bytea)` + newestFirst
+	AND r.run_at <= $10::timestamptz AND (r.run_at, r.idempotency_key) < ($10, $11::bytea)`
 	oldestPage = `
-	AND r.run_at >= $10::timestamptz AND (r.run_at, r.idempotency_key) > ($10, $11::bytea)` + oldestFirst
+	AND r.run_at >= $10::timestamptz AND (r.run_at, r.idempotency_key) > ($10, $11::bytea)`
 	updatedPage = `
-	AND r.updated_at >= $10::timestamptz AND (r.updated_at, r.idempotency_key) > ($10, $11::bytea)` + updatedFirst
+	AND r.updated_at >= $10::timestamptz AND (r.updated_at, r.idempotency_key) > ($10, $11::bytea)`
 
 	newestFirst = `
 ORDER BY r.run_at DESC, r.idempotency_key DESC`

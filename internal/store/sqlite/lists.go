@@ -69,7 +69,7 @@ func (o listOrder) merged(ended, open runSource, limit int) runSource {
 // was updated.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Limit, f.Now = limitOf(f.Limit), either(f.Now, s.Now())
-	if !mayBeEnded(&f) && !mayBeOpen(&f) {
+	if !f.MayBeEnded() && !f.MayBeOpen() {
 		return nil, nil
 	}
 	var runs []schedule.Run
@@ -123,15 +123,6 @@ func ownedBy(source runSource, histories, owner string) runSource {
 	return runSource{` FROM ` + histories, []any{owner}}
 }
 
-// mayBeEnded and mayBeOpen report whether a list can have runs of a table.
-func mayBeEnded(f *schedule.RunFilter) bool {
-	return f.DueBefore.IsZero() && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, schedule.Status.Terminal))
-}
-
-func mayBeOpen(f *schedule.RunFilter) bool {
-	return f.Reason == "" && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s schedule.Status) bool { return !s.Terminal() }))
-}
-
 // sourcesOf are the sources of a list, without its conditions.
 func sourcesOf(f *schedule.RunFilter) (ended, open runSource) {
 	trace := schedule.TraceKeys(f.TraceID)
@@ -160,10 +151,10 @@ func sourcesOf(f *schedule.RunFilter) (ended, open runSource) {
 	default:
 		both(endedOfAll, openOfAll)
 	}
-	if !mayBeEnded(f) {
+	if !f.MayBeEnded() {
 		ended = runSource{}
 	}
-	if !mayBeOpen(f) {
+	if !f.MayBeOpen() {
 		open = runSource{}
 	}
 	return ended, open
