@@ -44,6 +44,7 @@ func (s *Site) Sleep(ctx context.Context, n int) error {
 			table: "schedules", where: "schedule_id LIKE 'sleeper-%'", copies: copies,
 			set: map[string]string{
 				"schedule_id": "o.schedule_id || '-' || g",
+				"sid":         "nextval('schedules_sid_seq')",
 				"overlap_key": "o.schedule_id || '-' || g",
 				"shard":       bucket("o.user_id || '/' || o.schedule_id || '-' || g"),
 				"managed_by":  "NULL",
