@@ -14,7 +14,7 @@ func (a *App) addConsole(mux *http.ServeMux) {
 		return
 	}
 	pages := console.New(console.Options{
-		Conn: a.gate.Forward(a.conn), Door: a.gate, Now: a.store.Now, Logger: a.log,
+		Conn: a.gate.Forward(a.conn), Identifier: a.gate, Now: a.store.Now, Logger: a.log,
 		Environment: a.cfg.Environment,
 		Secure:      strings.HasPrefix(a.cfg.PublicURL, "https://"),
 	})
