@@ -91,12 +91,12 @@ const callerWatches = 100
 const (
 	expensiveWaiting  = 100
 	expensivePerOwner = 8
-	expensivePatience = 10 * time.Second
+	expensiveMaxWait = 10 * time.Second
 )
 
 func expensiveLimits() ratelimit.PlaceLimits {
 	return ratelimit.PlaceLimits{
-		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, Patience: expensivePatience,
+		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, MaxWait: expensiveMaxWait,
 	}
 }
 

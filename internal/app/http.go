@@ -38,7 +38,7 @@ func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 		mux.Handle(graphapi.Path, graphs)
 	}
 	a.addConsole(mux)
-	mux.Handle("/", a.gate.Door(gateway))
+	mux.Handle("/", a.gate.Authenticate(gateway))
 	return mux
 }
 
