@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/console"
 )
 
-// addConsole puts the pages on the mux where the services that they ask are
-// served. They have their own door: a person signs in on a page.
+// addConsole adds the pages if this process serves the API. The console authenticates by its sign-in
+// page.
 func (a *App) addConsole(mux *http.ServeMux) {
 	if !a.cfg.Has("registrar") {
 		return
