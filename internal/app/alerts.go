@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// buildAlerts makes what evaluates expectations and sends notifications. It is
-// the registrar's, and needs no leader.
+// buildAlerts builds the evaluation of expectations and the notifications. Every registrar runs them,
+// without a leader.
 func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error) {
 	if !a.cfg.Has("registrar") {
 		return nil, nil
@@ -35,7 +35,7 @@ func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error)
 	return alert.NewDesk(a.store, a.watch), nil
 }
 
-// notifyRoutes are the routes as NOTIFY_FILE has them at each call.
+// notifyRoutes returns a function for the current routes of NOTIFY_FILE.
 func (a *App) notifyRoutes() (func() *notify.Routes, error) {
 	if a.cfg.NotifyFile == "" {
 		routes, err := a.cfg.readRoutes()
@@ -73,11 +73,11 @@ func (c *Config) readRoutes() (*notify.Routes, error) {
 	return routes, nil
 }
 
-// checkAlerts says what is wrong with the targets of notifications. The file is
-// read where messages are sent from: in the registrar.
+// checkAlerts checks the targets of notifications. Only registrars send messages, so only they read
+// NOTIFY_FILE.
 func (c *Config) checkAlerts() error {
 	if _, err := safehttp.ParsePolicy(c.AllowEgress); err != nil {
-		return nil // reported elsewhere
+		return nil // Validate reports it
 	}
 	if !c.Has("registrar") {
 		copied := *c

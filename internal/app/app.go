@@ -42,15 +42,13 @@ import (
 // Options are what a command adds to the configuration.
 type Options struct {
 	Logger *slog.Logger
-	// Dev creates the SQLite file if there is none, also where nobody chose its path.
+	// Dev creates the SQLite file if there is none, also at the default path.
 	Dev bool
-	// Migrate brings the database to this binary's schema first; otherwise an
-	// unknown schema is refused.
+	// Migrate migrates the database to this binary's schema; otherwise another schema is refused.
 	Migrate bool
-	// Reflection offers gRPC reflection, for people with grpcurl.
+	// Reflection offers gRPC reflection, for grpcurl.
 	Reflection bool
-	// Executor is called instead of the one that the configuration names: the
-	// benchmarks measure by one that answers at once. nil: the configured one.
+	// Executor replaces the configured one, for benchmarks.
 	Executor launcher.Executor
 	// Version is the release of this binary, shown by carillon_build_info.
 	Version string
@@ -59,7 +57,7 @@ type Options struct {
 // App is one process with its roles.
 type App struct {
 	cfg      Config
-	id       string // of this process among the workers; another one after every start
+	id       string // of the worker; new at every start
 	version  string // release of this binary
 	log      *slog.Logger
 	store    Store
@@ -77,10 +75,10 @@ type App struct {
 	queued   *launchqueue.Metrics
 	redis    closer // of LEADER_LOCK=redis
 	gate     *gate.Gate
-	tls      *tls.Config     // of the listeners; nil: they are plain
+	tls      *tls.Config     // of the listeners; nil: no TLS
 	tracer   *tracing.Tracer // nil: off
 	observe  func(method string, code codes.Code, took time.Duration)
-	stopKeys func() // ends the fetching of keys; nil: none are fetched
+	stopKeys func() // stops fetching keys; nil: none are fetched
 	grpc     *registrarapi.Server
 	http     *http.Server
 	loopback net.Listener
@@ -90,9 +88,9 @@ type App struct {
 	steps    chan clockStep
 	watch    *alert.Watch // nil without the registrar role
 	auditor  *registrarapi.Auditor
-	ending   chan struct{} // closed when the servers are to end
-	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
-	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
+	ending   chan struct{} // closed when the servers have to stop
+	stopAt   atomic.Int64  // when the shutdown began, Unix nanoseconds; 0: not yet
+	skew     atomic.Int64  // last measured: this machine's clock − the database's, nanoseconds
 
 	database *databaseWatch
 
@@ -101,8 +99,8 @@ type App struct {
 
 type closer interface{ Close() error }
 
-// New builds a process: the database is open and its schema checked, the
-// listeners are bound, nothing runs yet. Close frees it all.
+// New opens the database, checks its schema and binds the listeners. Nothing runs yet. Close frees
+// everything.
 func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	a := &App{cfg: cfg, id: rand.Text(), log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1), ending: make(chan struct{})}
 	defer func() {
@@ -182,8 +180,7 @@ func (a *App) HTTPAddr() string { return a.httpLis.Addr().String() }
 // GRPCAddr is the bound address of gRPC.
 func (a *App) GRPCAddr() string { return a.grpcLis.Addr().String() }
 
-// Conn is a connection to this process' own gRPC services; calls wait until
-// Run serves them if they ask to.
+// Conn is a connection to the gRPC services of this process. Calls with WaitForReady wait for Run.
 func (a *App) Conn() grpc.ClientConnInterface { return gate.InProcess(a.conn) }
 
 func (a *App) publicURL() string {
@@ -213,7 +210,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	}
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
-	} else if a.launch != nil { // executors report to where they were called from
+	} else if a.launch != nil { // executors report to the launcher that called them
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
 	if a.launch != nil {
@@ -233,18 +230,18 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	checks := []check{{name: "process", run: a.mayServe}, {name: "database", run: a.store.Ping}}
 	if a.worker != nil {
 		checks = append(checks, check{name: "worker", run: a.worker.Beating})
-		if !a.cfg.Has("registrar") { // whose calls work all the same
+		if !a.cfg.Has("registrar") { // the API works without a launcher
 			checks = append(checks, check{name: "launcher", run: a.worker.Fit, open: true})
 		}
 	}
 	a.http = newHTTPServer(guard(a.newMux(gateway, checks), &a.cfg, a.refused))
-	a.http.TLSConfig = a.tls.Clone() // net/http writes into it while gRPC shakes hands by the other
+	a.http.TLSConfig = a.tls.Clone() // net/http modifies its config while gRPC uses the other
 	a.http.ErrorLog = log.New(connectionErrors{a.log.With("component", "http"), a.strangers.connections}, "", 0)
 	return nil
 }
 
-// serveHealth answers grpc.health.v1: for the server as a whole, and for the
-// launcher by its name, which workers ask for.
+// serveHealth registers grpc.health.v1 for the server and for the launcher service, which workers
+// check.
 func (a *App) serveHealth() {
 	serving := health.NewServer()
 	if a.launch != nil {
@@ -253,10 +250,10 @@ func (a *App) serveHealth() {
 	healthv1.RegisterHealthServer(a.grpc, serving)
 }
 
-// Run serves until ctx ends. Then the worker drains first, while executors can
-// still report, and the listeners close after it.
+// Run serves until ctx ends. It stops the worker before the listeners, so that executors can still
+// report.
 func (a *App) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { a.told.Store(time.Now().UnixNano()) })()
+	defer context.AfterFunc(ctx, func() { a.stopAt.Store(time.Now().UnixNano()) })()
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	defer a.holdPresence()()
@@ -283,7 +280,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.consumer != nil {
 		workers.Go(func() error { return a.consumer.Run(workCtx) })
 	}
-	workers.Go(func() error { // a server that fails ends the worker too
+	workers.Go(func() error { // a failed server stops the worker too
 		select {
 		case <-serveCtx.Done():
 			return context.Cause(serveCtx)
@@ -341,7 +338,7 @@ func (a *App) serveGRPC(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Close frees what New took.
+// Close frees the resources of New.
 func (a *App) Close() error {
 	var errs []error
 	for _, lis := range []net.Listener{a.httpLis, a.grpcLis} {

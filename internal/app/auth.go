@@ -24,13 +24,13 @@ import (
 
 func (c *Config) usesJWT() bool { return c.AuthJWKSURL != "" || c.AuthJWTKeysFile != "" }
 
-// hasWayIn reports whether somebody could show who they are.
-func (c *Config) hasWayIn() bool {
+// hasCredentials reports whether a method of authentication is configured.
+func (c *Config) hasCredentials() bool {
 	return c.usesJWT() || c.AuthTokensFile != "" || c.AuthMTLSRoles != ""
 }
 
-// authOn reports whether callers must show who they are.
-func (c *Config) authOn() bool { return c.Auth == "on" || c.Auth == "" && c.hasWayIn() }
+// authOn reports whether callers must authenticate.
+func (c *Config) authOn() bool { return c.Auth == "on" || c.Auth == "" && c.hasCredentials() }
 
 // tlsOn reports whether the listeners speak TLS.
 func (c *Config) tlsOn() bool { return c.TLSCertFile != "" }
@@ -48,14 +48,14 @@ func (c *Config) signedConfig() signed.Config {
 	return s
 }
 
-// authProblems is everything that is wrong with who may call.
+// authProblems returns the errors of the settings of authentication and TLS.
 func (c *Config) authProblems() []error {
 	var problems []error
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	switch {
-	case c.Auth == "on" && !c.hasWayIn():
+	case c.Auth == "on" && !c.hasCredentials():
 		problem("AUTH: on has no way to authenticate; set AUTH_TOKENS_FILE, AUTH_JWKS_URL, AUTH_JWT_KEYS_FILE or AUTH_MTLS_ROLES")
-	case c.Auth == "off" && c.hasWayIn():
+	case c.Auth == "off" && c.hasCredentials():
 		problem("AUTH: off contradicts the other AUTH_ settings; remove one of them")
 	}
 	if c.usesJWT() {
@@ -92,8 +92,8 @@ func (c *Config) authProblems() []error {
 	return problems
 }
 
-// checkOpen refuses to let everybody in from elsewhere unless that was asked
-// for in words.
+// checkOpen refuses listeners on other addresses than loopback without authentication, unless AUTH=off
+// is explicit.
 func (c *Config) checkOpen() error {
 	if c.authOn() || c.Auth == "off" {
 		return nil
@@ -108,8 +108,8 @@ func (c *Config) checkOpen() error {
 	return nil
 }
 
-// CheckDev refuses what only serve may do: dev runs commands for whoever calls
-// it, so it is open on loopback only, AUTH=off or not.
+// CheckDev allows dev without authentication only on loopback, even with AUTH=off, because dev runs
+// commands for every caller.
 func (c *Config) CheckDev() error {
 	if c.authOn() || loopback(c.HTTPAddr) && loopback(c.GRPCAddr) {
 		return nil
@@ -118,8 +118,7 @@ func (c *Config) CheckDev() error {
 		"set AUTH_TOKENS_FILE (see `carillon token new`), or use serve", c.HTTPAddr, c.GRPCAddr)
 }
 
-// loopback reports whether only this machine can reach the address. An empty
-// host is every address of the machine.
+// loopback reports whether only this machine can reach the address. An empty host means every address.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -129,7 +128,7 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// buildGate builds what stands before every call, and the listeners' TLS.
+// buildGate builds the gate and the TLS of the listeners.
 func (a *App) buildGate(ctx context.Context) error {
 	signers, err := a.buildTLS()
 	if err != nil {
@@ -167,8 +166,7 @@ func (a *App) buildGate(ctx context.Context) error {
 	return nil
 }
 
-// refused counts and logs a request that ends at the HTTP listener. Calls that
-// arrive at a service are logged there.
+// refused counts and logs a request that is refused at the HTTP listener. Services log other calls.
 func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 	a.observe("", code, 0)
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -205,7 +203,7 @@ func (a *App) buildTLS() (signers *cert.Authority, err error) {
 	return signers, err
 }
 
-// scheme is how the HTTP listener is spoken to.
+// scheme is that of the HTTP listener.
 func (a *App) scheme() string {
 	if a.tls != nil {
 		return "https://"
@@ -213,7 +211,7 @@ func (a *App) scheme() string {
 	return "http://"
 }
 
-// launcherDialing is how a worker calls LAUNCHER_ADDR.
+// launcherDialing returns the dial options of LAUNCHER_ADDR.
 func (c *Config) launcherDialing() ([]grpc.DialOption, error) {
 	var dialing []grpc.DialOption
 	if c.LauncherTLS == "on" {

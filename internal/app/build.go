@@ -7,9 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// showBuild registers carillon_build_info, which tells releases apart during a
-// rolling upgrade, and environments from each other. It returns the release as it
-// is shown.
+// showBuild registers carillon_build_info, which distinguishes releases during a rolling upgrade, and
+// environments. It returns the displayed release.
 func showBuild(registry prometheus.Registerer, version, environment string) string {
 	if version == "" {
 		version = "(unknown)"

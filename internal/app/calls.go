@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// newCallMetrics counts the calls of both doors. Methods without a rule share
-// one label: their names are the callers' to make up.
+// newCallMetrics counts the calls over gRPC and REST. Methods without a rule share one label, because
+// callers can invent names.
 func newCallMetrics(reg prometheus.Registerer) func(method string, code codes.Code, took time.Duration) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_calls_total", Help: "Calls over gRPC and REST, by result.",
@@ -30,8 +30,7 @@ func newCallMetrics(reg prometheus.Registerer) func(method string, code codes.Co
 	}
 }
 
-// newWorkMetrics shows what the calls that look ahead cost, in steps of package
-// work.
+// newWorkMetrics counts the steps of package work that simulations and forecasts take.
 func newWorkMetrics(reg prometheus.Registerer) func(call string, steps int) {
 	steps := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_call_work_steps", Help: "Work of preview, forecast and simulation calls; 20 steps are about one microsecond of CPU time.",

@@ -8,21 +8,19 @@ import (
 	"strings"
 )
 
-// cgroupFiles are where Linux shows a process its control groups.
+// cgroupFiles are the paths of control groups on Linux.
 type cgroupFiles struct {
 	self string // /proc/self/cgroup
 	root string // /sys/fs/cgroup
 }
 
-// noCgroupLimit is what version 1 writes for no limit, rounded down: 2^63 less
-// one page.
+// noCgroupLimit: version 1 writes 2^63 less one page for no limit; this is a lower bound of it.
 const noCgroupLimit = 1 << 62
 
-// memoryLimit is the smallest memory limit of the process's control group and
-// of all groups above it, in bytes; found is false where none is set. Version 2
-// keeps it in memory.max, version 1 in memory.limit_in_bytes. Inside a container
-// the paths in /proc/self/cgroup may be those of the host, which do not exist
-// there; the container's own group is then the root of the mount.
+// memoryLimit is the smallest memory limit of the process's control group and its parents, in bytes.
+// Version 2 has it in memory.max, version 1 in memory.limit_in_bytes. Inside a container
+// /proc/self/cgroup may contain paths of the host, which do not exist there; the container's group is
+// then the root of the mount.
 func (f cgroupFiles) memoryLimit() (limit int64, found bool) {
 	text, err := os.ReadFile(f.self)
 	if err != nil {
@@ -56,7 +54,7 @@ func (f cgroupFiles) memoryLimit() (limit int64, found bool) {
 	return limit, found
 }
 
-// readLimit reads one limit; "max" and the largest numbers mean none.
+// readLimit reads one limit; "max" and numbers from noCgroupLimit mean none.
 func readLimit(path string) (int64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -9,29 +9,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// clockEvery is how often the offset to the database's clock is measured. The
-// clock of a machine that was suspended jumps, and this process' own sense of
-// time does not notice.
+// clockEvery is the interval of measuring the offset to the database's clock. After a suspend the
+// machine's clock jumps, but the monotonic clock of this process does not.
 const clockEvery = time.Second
 
-// How far the host's clock may be off the database's before somebody should
-// look, and before this process must not lead.
+// The offset of the host's clock from the database's that logs a warning, and that prevents leadership.
 const (
 	skewWarning = 500 * time.Millisecond
 	skewLimit   = 2 * time.Second
 )
 
-// clockFit refuses leadership to a process whose clock is wrong. It fires by
-// the database's clock all the same, but a clock that is off by seconds says
-// that something on the host is broken.
-func (a *App) clockFit() error {
+// checkSkew refuses leadership if the clock is wrong. Slots fire by the database's clock, but an offset
+// of seconds means that the host is broken.
+func (a *App) checkSkew() error {
 	if skew := time.Duration(a.skew.Load()); skew.Abs() > skewLimit {
 		return fmt.Errorf("this machine's clock differs from the database's by %s, more than %s: correct it", skew, skewLimit)
 	}
 	return nil
 }
 
-// watchClock keeps the database's time and shows how far this machine is off.
+// watchClock measures the clock skew until ctx ends, and warns once above skewWarning.
 func (a *App) watchClock(ctx context.Context) {
 	gauge := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{
 		Name: "carillon_clock_skew_seconds", Help: "This machine's clock − the database's.",
@@ -48,8 +45,8 @@ func (a *App) watchClock(ctx context.Context) {
 	})
 }
 
-// WatchClock measures the database's clock every second until ctx ends, and
-// tells how far this machine's is ahead of it.
+// WatchClock measures the database's clock every second until ctx ends. skew is this machine's clock −
+// the database's.
 func WatchClock(ctx context.Context, store Store, observe func(skew time.Duration)) {
 	ticker := time.NewTicker(clockEvery)
 	defer ticker.Stop()
@@ -68,20 +65,20 @@ func WatchClock(ctx context.Context, store Store, observe func(skew time.Duratio
 // clockStep is a host clock that was set back.
 type clockStep struct{ from, to time.Time }
 
-// clockStepped is told from within the store's Now: it only leaves word.
+// clockStepped is called by the store's Now, so it must not block.
 func (a *App) clockStepped(from, to time.Time) {
 	select {
 	case a.steps <- clockStep{from, to}:
-	default: // one is being followed already, and goes by the clock as it then is
+	default: // a pending Rewind reads the current clock anyway
 	}
 }
 
-// rewinder is a store whose ledger follows a host clock that was set back.
+// rewinder is a store that can remove future plans after the host's clock was set back.
 type rewinder interface {
 	Rewind(ctx context.Context, from, to time.Time) error
 }
 
-// followClock brings the ledger back to a clock that was set back.
+// followClock calls Rewind after the host's clock was set back.
 func (a *App) followClock(ctx context.Context) {
 	ledger, ok := a.store.(rewinder)
 	if !ok {

@@ -14,10 +14,10 @@ import (
 	registrarapi "github.com/carillon/carillon/registrar/api"
 )
 
-// storingRoles are the roles that can be given the right to store workflows.
+// storingRoles are the roles that LOCAL_EXECUTOR_ROLES accepts.
 var storingRoles = []auth.Role{auth.Operator, auth.Compiler, auth.User}
 
-// commandRoles reads LOCAL_EXECUTOR_ROLES; nil where it is not set.
+// commandRoles reads LOCAL_EXECUTOR_ROLES; nil if unset.
 func (c *Config) commandRoles() (roles []auth.Role, err error) {
 	for word := range strings.SplitSeq(c.LocalExecutorRoles, ",") {
 		role := auth.Role(strings.TrimSpace(word))
@@ -32,8 +32,7 @@ func (c *Config) commandRoles() (roles []auth.Role, err error) {
 	return roles, nil
 }
 
-// localExecutorProblems is everything that is wrong with who may have commands
-// run on this machine.
+// localExecutorProblems returns the errors of the settings that allow commands on this machine.
 func (c *Config) localExecutorProblems() []error {
 	roles, err := c.commandRoles()
 	if err != nil {
@@ -50,8 +49,8 @@ func (c *Config) localExecutorProblems() []error {
 	return problems
 }
 
-// commandLimits comes after the gate. It refuses workflows of callers without a
-// role that LOCAL_EXECUTOR_ROLES names.
+// commandLimits refuses workflows of callers without a role of LOCAL_EXECUTOR_ROLES. It runs after the
+// gate.
 func (a *App) commandLimits() registrarapi.Interceptors {
 	roles, _ := a.cfg.commandRoles() // checked by Validate
 	return registrarapi.Interceptors{Unary: func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

@@ -17,9 +17,8 @@ import (
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 )
 
-// Config holds all settings. The struct tags are the only source of defaults,
-// bounds, environment names, flags and the table in docs/configuration.md. An
-// environment variable is the name in upper case, a flag the name with dashes.
+// Config holds all settings. Its struct tags are the only source of defaults, bounds, environment
+// variables (the name in upper case), flags (with dashes) and the table in docs/configuration.md.
 type Config struct {
 	TickMS               int    `name:"tick_ms" default:"1000" min:"50" max:"10000" help:"how often the leader plans"`
 	LookaheadMS          int    `name:"lookahead_ms" default:"60000" min:"1000" max:"600000" help:"how far ahead slots become durable rows"`
@@ -136,7 +135,7 @@ type Setting struct {
 	Secret  bool
 }
 
-// Settings is the configuration table.
+// Settings returns the configuration table.
 func Settings() []Setting {
 	var out []Setting
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -155,9 +154,8 @@ func Settings() []Setting {
 	return out
 }
 
-// Flags adds a flag for every setting that is no secret: secrets come from
-// the environment or a file, where a process list does not show them.
-// overrides are the command's own defaults, as in Load.
+// Flags adds a flag for every setting except secrets: a process list would show them. overrides are
+// the defaults of the command, as in Load.
 func Flags(fs FlagSet, overrides map[string]any) {
 	for _, s := range Settings() {
 		if own, ok := overrides[strings.ToLower(s.Name)]; ok {
@@ -191,11 +189,11 @@ func (c *Config) checkEnvironment() error {
 	return fmt.Errorf("ENVIRONMENT: %q is not a name: 1 to 32 of A–Z a–z 0–9 . _ -, the first a letter or digit", c.Environment)
 }
 
-// environmentName also takes nothing: ENVIRONMENT is not set. It is a label's
-// value, a header and a part of addresses, so it has no characters to escape.
+// environmentName also matches an unset ENVIRONMENT. The value appears in metric labels, headers and
+// URLs, so characters that need escaping are not allowed.
 var environmentName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$`)
 
-// Validate lists everything that is wrong, with the value and its bounds.
+// Validate returns all errors joined, each with the value and its bounds.
 func (c *Config) Validate() error {
 	problems := c.bounds()
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -226,7 +224,7 @@ func (c *Config) Validate() error {
 			problem("%s: %q is not host:port", name, addr)
 		}
 	}
-	if c.LauncherAddr != "" && !canBeDialled(c.LauncherAddr) {
+	if c.LauncherAddr != "" && !validAddr(c.LauncherAddr) {
 		problem("LAUNCHER_ADDR: %q is not host:port; it is the launcher's GRPC_ADDR as this process reaches it, e.g. 10.0.0.5:9090", c.LauncherAddr)
 	}
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
@@ -248,7 +246,7 @@ func (c *Config) Validate() error {
 		problem("REDIS_URL: is required for LEADER_LOCK=redis, e.g. redis://127.0.0.1:6379/0")
 	}
 	if scheme, _, _ := strings.Cut(c.RedisURL.Reveal(), "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
-		problem("REDIS_URL: starts with none of redis://, rediss:// and unix://") // its text may hold a password
+		problem("REDIS_URL: starts with none of redis://, rediss:// and unix://") // the URL may contain a password
 	}
 	problems = append(problems, c.authProblems()...)
 	problems = append(problems, c.tokenProblems()...)
@@ -257,9 +255,8 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// canBeDialled tells whether an address is the name or number of a host, and a
-// port.
-func canBeDialled(addr string) bool {
+// validAddr reports whether addr is HOST:PORT with both parts.
+func validAddr(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || r == '/' }) {
 		return false
@@ -268,7 +265,7 @@ func canBeDialled(addr string) bool {
 	return err == nil && n >= 1 && n <= 65535
 }
 
-// CheckServe refuses what only dev may do.
+// CheckServe refuses settings that only dev may use.
 func (c *Config) CheckServe() error {
 	if c.Has("launcher") && c.Executor == "local" && !c.AllowLocalExecutor {
 		return errors.New("EXECUTOR: local runs commands on this machine; outside dev this needs ALLOW_LOCAL_EXECUTOR=true")
@@ -304,10 +301,10 @@ func (c *Config) roles() []string {
 	return roles
 }
 
-// Has reports whether this process plays a role.
+// Has reports whether this process has the role.
 func (c *Config) Has(role string) bool { return slices.Contains(c.roles(), role) }
 
-// OnPostgres reports which store DATABASE_URL names.
+// OnPostgres reports whether DATABASE_URL is a Postgres database.
 func (c *Config) OnPostgres() bool {
 	dsn := c.DatabaseURL.Reveal()
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")

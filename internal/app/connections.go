@@ -13,18 +13,17 @@ import (
 	"github.com/carillon/carillon/internal/logthrottle"
 )
 
-// The bounds of gRPC calls by callers without credentials. A call that is
-// refused costs about 50 µs of CPU, so one peer costs a few hundredths of a core.
-// An executor that shows run tokens only is anonymous until its first report is
-// accepted, and may bring a burst of them.
+// The limits of gRPC calls without valid credentials. A refused call costs about 50 µs of CPU, so one
+// peer costs a few hundredths of a core. An executor with report tokens is anonymous until its first
+// report is accepted, and may send a burst of reports.
 const (
-	anonymousCalls     = 500 // a second and peer, with resets
+	anonymousCalls     = 500 // per second and peer, including resets
 	anonymousCallBurst = 2000
-	streamResets       = 100 // a second and connection
+	streamResets       = 100 // per second and connection
 	streamResetBurst   = 200
 )
 
-// limitConnections bounds the connections of both listeners.
+// limitConnections limits the connections of both listeners.
 func (a *App) limitConnections() {
 	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_connections_closed_total", Help: "Connections that a limit refused or closed, by listener and limit.",
@@ -45,11 +44,11 @@ func (a *App) limitConnections() {
 	ours.WriteTimeout = grpcWriteTimeout
 	ours.Calls, ours.CallBurst = anonymousCalls, anonymousCallBurst
 	ours.Resets, ours.ResetBurst = streamResets, streamResetBurst
-	ours.IdentifiedResetBurst = 2 * openOnOne(a.cfg.MaxLaunches)
+	ours.IdentifiedResetBurst = 2 * maxOpenCalls(a.cfg.MaxLaunches)
 	a.grpcLis = connlimit.Listen(a.grpcLis, ours)
 }
 
-// transport is what a gRPC connection begins with.
+// transport returns the credentials of gRPC connections.
 func (a *App) transport() credentials.TransportCredentials {
 	if a.tls != nil {
 		return gate.Transport(a.tls)

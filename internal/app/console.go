@@ -7,14 +7,14 @@ import (
 	"github.com/carillon/carillon/internal/console"
 )
 
-// addConsole puts the pages on the mux where the services that they ask are
-// served. They have their own door: a person signs in on a page.
+// addConsole adds the pages if this process serves the API. The console authenticates by its sign-in
+// page.
 func (a *App) addConsole(mux *http.ServeMux) {
 	if !a.cfg.Has("registrar") {
 		return
 	}
 	pages := console.New(console.Options{
-		Conn: a.gate.Forward(a.conn), Door: a.gate, Now: a.store.Now, Logger: a.log,
+		Conn: a.gate.Forward(a.conn), Identifier: a.gate, Now: a.store.Now, Logger: a.log,
 		Environment: a.cfg.Environment,
 		Secure:      strings.HasPrefix(a.cfg.PublicURL, "https://"),
 	})

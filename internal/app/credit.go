@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/registrar/creditgate"
 )
 
-// creditGate is who is asked whether an account can pay; nil: nobody.
+// creditGate returns the client that checks an account's credit; nil without CREDIT_GATE_URL.
 func (a *App) creditGate() (registrar.CreditGate, error) {
 	if a.cfg.CreditGateURL == "" || !a.cfg.Has("registrar") {
 		return nil, nil
@@ -21,14 +21,14 @@ func (a *App) creditGate() (registrar.CreditGate, error) {
 	return gate, nil
 }
 
-// checkCredit says what is wrong with the settings of the gate.
+// checkCredit checks the settings of the credit gate.
 func (c *Config) checkCredit() error {
 	if c.CreditGateURL == "" {
 		return nil
 	}
 	gate, err := creditgate.New(creditgate.Options{URL: c.CreditGateURL})
 	if err != nil {
-		return errors.New("CREDIT_GATE_URL: " + err.Error()) // its text may hold a password
+		return errors.New("CREDIT_GATE_URL: " + err.Error()) // the URL may contain a password
 	}
 	gate.Close()
 	return nil

@@ -6,12 +6,11 @@ import (
 	"github.com/carillon/carillon/internal/private"
 )
 
-// inDataDir are the names of what Carillon keeps in DATA_DIR, or what they
-// begin with.
+// inDataDir are the names, or prefixes of names, of Carillon's files in DATA_DIR.
 var inDataDir = []string{"carillon.db", "report.secret", "runs", "work"}
 
-// useDataDir makes DATA_DIR, closed to other users of the machine. Only what
-// writes there asks for it: a process on Postgres may have none.
+// useDataDir creates DATA_DIR without access for other users. It is called only before a write: a
+// process on Postgres may need none.
 func (c *Config) useDataDir() error {
 	if err := private.Folder(c.DataDir, inDataDir...); err != nil {
 		return fmt.Errorf("DATA_DIR: %w", err)

@@ -1,4 +1,3 @@
-// Package app is the only place that knows everything: it reads the
-// configuration, opens the store, builds the roles that this process plays and
-// runs them until it is told to end.
+// Package app is the composition root: it reads the configuration, opens the store, builds the roles of
+// this process and runs them until shutdown.
 package app

@@ -16,22 +16,22 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-// Health is how one thing stands.
+// Health is the result of a check.
 type Health string
 
-// The healths.
+// The results of a check.
 const (
 	HealthOK   Health = "ok"
-	HealthWarn Health = "warn" // somebody should look
-	HealthFail Health = "fail" // something does not work
+	HealthWarn Health = "warn" // needs attention
+	HealthFail Health = "fail" // does not work
 )
 
-// Finding is what the doctor says of one thing.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"` // configuration, database, schema, …
 	Health Health `json:"health"`
 	Says   string `json:"says"`
-	Do     string `json:"do"` // what to do about it; empty where nothing is wrong
+	Do     string `json:"do"` // the remedy; empty if healthy
 }
 
 // Healthy reports whether nothing failed.
@@ -39,9 +39,8 @@ func Healthy(findings []Finding) bool {
 	return !slices.ContainsFunc(findings, func(f Finding) bool { return f.Health == HealthFail })
 }
 
-// Examine looks at everything that this configuration needs, one thing after
-// the other; what depends on something that is away is left out. It changes
-// nothing that stays and leads nothing.
+// Examine runs all checks in order. It skips checks that depend on something unreachable. It leaves no
+// changes behind and takes no leadership.
 func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 	d := &doctor{cfg: cfg}
 	if d.configuration(loaded); loaded != nil {
@@ -75,8 +74,8 @@ type doctor struct {
 	findings []Finding
 }
 
-// patience is how long one answer may take.
-const patience = 3 * time.Second
+// checkTimeout is for one answer.
+const checkTimeout = 3 * time.Second
 
 func (d *doctor) ok(check, format string, args ...any) {
 	d.findings = append(d.findings, Finding{Check: check, Health: HealthOK, Says: fmt.Sprintf(format, args...)})
@@ -90,7 +89,7 @@ func (d *doctor) fail(check, says, do string) {
 	d.findings = append(d.findings, Finding{Check: check, Health: HealthFail, Says: says, Do: do})
 }
 
-// unread is a check whose rows could not be read.
+// unread reports a check that could not read its rows.
 func (d *doctor) unread(check string, err error) {
 	d.fail(check, d.cfg.Scrub(err).Error(), "check that the database answers")
 }
@@ -111,13 +110,13 @@ func (d *doctor) configuration(loaded error) {
 	d.ok("configuration", "%sroles %s, %s, executor %s, retention %d days", environment, d.cfg.Roles, d.cfg.DatabaseName(), d.cfg.Executor, d.cfg.RetentionDays)
 }
 
-// slowDatabase is a round trip that a scheduler of thousands feels.
+// slowDatabase is a round trip that delays thousands of schedules noticeably.
 const slowDatabase = 20 * time.Millisecond
 
 func (d *doctor) database(ctx context.Context) Store {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	// Not the caller's context: that of the store outlives this check.
+	// The store outlives this check, so it must not use the caller's context.
 	store, err := OpenStore(context.WithoutCancel(ctx), d.cfg, slog.New(slog.DiscardHandler), OpenOptions{})
 	if errors.Is(err, fs.ErrNotExist) {
 		d.fail("database", "no such file: "+absolute(d.cfg.sqlitePath()), "set DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` create it")
@@ -141,7 +140,7 @@ func (d *doctor) database(ctx context.Context) Store {
 	}
 	if err != nil {
 		d.fail("database", d.cfg.Scrub(err).Error(), d.databaseAdvice())
-		_ = store.Close() // it does not answer
+		_ = store.Close() // the ping has failed already
 		return nil
 	}
 	switch {
@@ -155,13 +154,12 @@ func (d *doctor) database(ctx context.Context) Store {
 	return store
 }
 
-// lockNoticed is how long a slow SQLite file is asked again. A store reports a lock
-// that another process has held for two seconds. It is less than patience: a file
-// that is merely slow must not run into that.
+// lockNoticed is how long a slow SQLite file is pinged again: the store reports a lock that another
+// process has held for two seconds. It must be less than checkTimeout, so that a slow file does not
+// time out.
 const lockNoticed = 2500 * time.Millisecond
 
-// medianPing is the median time of five answers, or of more while they are slow, for
-// up to untilFast.
+// medianPing is the median time of five pings, or of more for up to untilFast while they are slow.
 func medianPing(ctx context.Context, ping func(context.Context) error, untilFast time.Duration) (median time.Duration, err error) {
 	var took []time.Duration
 	first := time.Now()
@@ -183,8 +181,8 @@ func (d *doctor) databaseAdvice() string {
 	return "check the disk of " + absolute(d.cfg.sqlitePath()) + ", who owns the file, and which other process has it open (`fuser FILE`)"
 }
 
-// roomFor writes and removes a small file next to the database: SQLite only finds
-// out that the disk is full when it writes.
+// roomFor writes and removes a small file next to the database, because only a write detects a full
+// disk.
 func roomFor(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".doctor-*")
 	if err != nil {
@@ -198,7 +196,7 @@ func roomFor(path string) error {
 }
 
 func (d *doctor) schema(ctx context.Context, store Store) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err := store.CheckSchema(ctx)
 	switch {
@@ -213,7 +211,7 @@ func (d *doctor) schema(ctx context.Context, store Store) bool {
 }
 
 func (d *doctor) clock(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if !d.cfg.OnPostgres() {
 		d.ok("clock", "same as the database's clock")

@@ -10,18 +10,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// callsRead bounds the runs read to count calls. It is less than endedRead: each
-// run may have schedule.KeptAttempts errors of schedule.MaxAttemptMessage bytes.
-// 10,000 runs with ten such errors each, among 1,000,000, took Postgres 0.6 s and SQLite 0.7 s.
+// callsRead bounds the runs that are read to count calls. It is less than endedRead because each run
+// may have schedule.KeptAttempts errors of schedule.MaxAttemptMessage bytes. 10,000 runs with ten such
+// errors each, among 1,000,000, took Postgres 0.6 s and SQLite 0.7 s.
 const callsRead = 10_000
 
 // messageShown bounds an error in one line of the doctor, in bytes.
 const messageShown = 200
 
-// calls looks at how the executor answered lately. Unlike the executor check, it
-// judges calls that start runs.
+// calls checks the executor's recent answers. Unlike the executor check, these are calls that start
+// runs.
 func (d *doctor) calls(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	since := store.Now().Add(-lookback)
 	counts, err := store.CountCalls(ctx, since, callsRead)
@@ -33,7 +33,7 @@ func (d *doctor) calls(ctx context.Context, store Store) {
 	if counts.Since.After(since) {
 		period = fmt.Sprintf("since %s (of the newest %d runs)", counts.Since.UTC().Format(time.RFC3339), callsRead)
 	}
-	health, says := judgeCalls(counts.Calls, period)
+	health, says := callHealth(counts.Calls, period)
 	if health == HealthOK {
 		d.ok("executor calls", "%s", says)
 		return
@@ -44,9 +44,9 @@ func (d *doctor) calls(ctx context.Context, store Store) {
 	})
 }
 
-// judgeCalls is a failure while at least half of the calls fail and the newest call
-// is one of them, and a warning when some failed.
-func judgeCalls(calls []schedule.CallCount, period string) (Health, string) {
+// callHealth is a failure if at least half of the calls failed and the newest call is one of them, and
+// a warning if some failed.
+func callHealth(calls []schedule.CallCount, period string) (Health, string) {
 	var accepted, failed int64
 	var lastAccepted time.Time
 	var codes []string
@@ -78,7 +78,7 @@ func judgeCalls(calls []schedule.CallCount, period string) (Health, string) {
 	return HealthWarn, says
 }
 
-// lastFailed is the result of the newest call that failed.
+// lastFailed is the result of the newest failed call.
 func lastFailed(calls []schedule.CallCount) *schedule.CallCount {
 	last := &schedule.CallCount{}
 	for i := range calls {

@@ -13,10 +13,9 @@ const (
 	failuresListed = 200
 )
 
-// notifications looks for messages that did not arrive. The alert itself may be
-// about anything; that nobody was told of it is a problem of its own.
+// notifications looks for undelivered messages, whatever their alert is about.
 func (d *doctor) notifications(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
 	failed, err := store.ListDeliveries(ctx, schedule.DeliveryFilter{State: schedule.DeliveryDead, Limit: failuresListed})
@@ -43,11 +42,11 @@ func (d *doctor) notifications(ctx context.Context, store Store) {
 	d.ok("notifications", "none failed in the last 24 hours")
 }
 
-// isTest reports whether a message is a test: who sent it has seen the result.
+// isTest reports whether a message is a test, which already showed its result to its sender.
 func isTest(m *schedule.AlertDelivery) bool { return m.AlertID == "" }
 
-// countMessages says how many messages are so, and why the newest is; empty where
-// there is none.
+// countMessages describes the number of messages that match and the reason of the newest; empty if
+// there are none.
 func countMessages(messages []schedule.AlertDelivery, are string, so func(*schedule.AlertDelivery) bool) string {
 	n := 0
 	newest := ""

@@ -12,16 +12,15 @@ import (
 
 const (
 	lookback      = 15 * time.Minute // of outcomes
-	endedRead     = 200_000          // runs; of more the newest are counted
+	endedRead     = 200_000          // runs; beyond it only the newest are counted
 	reasonsShown  = 4
 	launchingLong = time.Minute
 	rowsListed    = 200
 )
 
-// outcomes looks at how runs ended lately. That work fails is a finding even when
-// every part of Carillon works.
+// outcomes checks the recent ends of runs. Failing work is a finding even if all of Carillon works.
 func (d *doctor) outcomes(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	counts, err := store.CountEnded(ctx, store.Now().Add(-lookback), endedRead)
 	if err != nil {
@@ -29,9 +28,9 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 		return
 	}
 	groups := schedule.GroupEnded(counts)
-	// Somebody paused these on purpose.
+	// Pauses are intended.
 	groups = slices.DeleteFunc(groups, func(g schedule.EndedGroup) bool { return g.Reason == schedule.ReasonPaused })
-	// Failures first: slots are skipped as a consequence.
+	// Failures first, because skipped slots follow from them.
 	slices.SortStableFunc(groups, func(a, b schedule.EndedGroup) int {
 		return schedule.Last(a.Status == schedule.StatusSkipped, b.Status == schedule.StatusSkipped)
 	})
@@ -72,8 +71,8 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 	}
 }
 
-// findOutcome is how to see the newest run of a group and all of them. The newest
-// slot of its schedule may have ended in another way since.
+// findOutcome returns the commands that show a group's newest run and all its runs. It names the run,
+// because the schedule's newest slot may have a different outcome.
 func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.EndedGroup) string {
 	id := g.Worst[0].ScheduleID
 	list := fmt.Sprintf("`carillon run list --schedule %s --status %s --reason %s`", id, g.Status, g.Reason)
@@ -83,7 +82,7 @@ func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.Ended
 		return list + " lists them; `carillon explain KEY` says why"
 	}
 	show := "explain"
-	if runs[i].Key != schedule.SlotKey(id, runs[i].RunAt) { // started by hand, or a retry
+	if runs[i].Key != schedule.SlotKey(id, runs[i].RunAt) { // a manual run or a retry
 		show = "run get"
 	}
 	return fmt.Sprintf("`carillon %s %s` says why of the newest; %s lists them", show, runs[i].Key.String()[:12], list)
@@ -97,9 +96,9 @@ func worst(g *schedule.EndedGroup) string {
 	return strings.Join(names, ", ")
 }
 
-// failing looks at schedules whose newest decided run failed, however long ago.
+// failing looks for schedules with a failed newest run, at any time in the past.
 func (d *doctor) failing(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	groups, err := store.FailureGroups(ctx, "")
 	if err != nil {
@@ -117,9 +116,9 @@ func (d *doctor) failing(ctx context.Context, store Store) {
 	}
 }
 
-// launching looks for runs that no executor has accepted for a while.
+// launching looks for runs that wait for an executor too long.
 func (d *doctor) launching(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
 	runs, err := store.ListRuns(ctx, schedule.RunFilter{Statuses: []schedule.Status{schedule.StatusLaunching}, Now: now, Ascending: true, Limit: rowsListed})
@@ -150,9 +149,9 @@ func (d *doctor) launching(ctx context.Context, store Store) {
 		fmt.Sprintf("check the executor and its log; `carillon run get %s` shows the run", oldest.Key))
 }
 
-// openAlerts counts what is open.
+// openAlerts counts open alerts.
 func (d *doctor) openAlerts(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	open := true
 	alerts, err := store.ListAlerts(ctx, schedule.AlertFilter{Open: &open, Limit: rowsListed})
@@ -179,10 +178,10 @@ func (d *doctor) openAlerts(ctx context.Context, store Store) {
 		"`carillon alert list --state open` lists them; `carillon alert ack` acknowledges one")
 }
 
-// processes looks for a standby and for versions that differ. SQLite has no
-// standby: one process has the file.
+// processes looks for a missing standby and for different versions. SQLite has no standby: one process
+// owns the file.
 func (d *doctor) processes(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	seen, err := store.Processes(ctx, seenLately)
 	if err != nil {
@@ -198,7 +197,7 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 		}
 	}
 	if len(seen) == 0 {
-		return // the leader check says so
+		return // reported by the leader check
 	}
 	if len(versions) > 1 {
 		var list []string

@@ -15,10 +15,10 @@ const (
 	gapsShown  = 4
 )
 
-// leadership looks for times in which a shard had no leader, however short ago it
-// has one again: slots of that time were late, skipped or missed.
+// leadership looks for recent gaps without a leader, even if the shard has one now: slots in a gap were
+// late, skipped or missed.
 func (d *doctor) leadership(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
 	terms, err := store.ListTerms(ctx, schedule.TermFilter{Limit: rowsListed, Now: now})
@@ -39,8 +39,8 @@ func (d *doctor) leadership(ctx context.Context, store Store) {
 	}
 }
 
-// endedGaps are the gaps between terms, which are newest first, that ended within
-// lookback. A shard without a leader now is a finding of its own.
+// endedGaps returns the gaps between terms (newest first) that ended within lookback. A shard without a
+// leader now is a separate finding.
 func endedGaps(terms []schedule.LeaderTerm, now time.Time) (gaps []explain.Gap) {
 	byShard := make(map[int][]schedule.LeaderTerm)
 	for _, t := range slices.Backward(terms) {

@@ -21,16 +21,16 @@ import (
 	"github.com/carillon/carillon/launcher/launchqueue"
 )
 
-// seenLately is how fresh a living worker's heartbeat is.
+// seenLately is the maximum age of a live worker's heartbeat.
 const seenLately = time.Minute
 
-// silentLeader is how long a leader may write no heartbeat. It writes one each
-// second, and pauses for longer only if it hangs or cannot reach the database.
+// silentLeader is the maximum age of a leader's heartbeat. It writes one every second unless it hangs
+// or cannot reach the database.
 const silentLeader = 5 * time.Second
 
-// leaders looks at every shard. Nobody leading is the one thing that stops all.
+// leaders checks the leader of every shard. Without a leader nothing fires.
 func (d *doctor) leaders(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
 	workers, err := store.Workers(ctx, seenLately, now)
@@ -85,15 +85,14 @@ func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership
 	}
 }
 
-// How long a due slot may wait for its claim, and a schedule for its plan,
-// until something is wrong.
+// The maximum healthy wait of a due slot for its claim, and of a schedule for its plan.
 const (
 	lagWarning = 5 * time.Second
 	lagLimit   = time.Minute
 )
 
 func (d *doctor) lag(ctx context.Context, store Store) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
 	l, err := store.Lag(ctx, now)
@@ -122,12 +121,12 @@ func (d *doctor) lag(ctx context.Context, store Store) {
 	behind("schedules to plan", l.Unplanned, l.OldestPlan, "check that a worker leads, and its log for failed passes")
 }
 
-// launcher looks whether what a worker here launches would arrive.
+// launcher checks whether a worker's launches would arrive.
 func (d *doctor) launcher(ctx context.Context) {
 	if !d.cfg.Has("worker") {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if d.cfg.LaunchQueue == "redis" {
 		d.queue(ctx)
@@ -143,7 +142,7 @@ func (d *doctor) launcher(ctx context.Context) {
 		var client *launcherclient.Client
 		if client, err = launcherclient.New(d.cfg.LauncherAddr, dialing...); err == nil {
 			err = client.Reach(ctx)
-			_ = client.Close() // it has told what it had to
+			_ = client.Close() // its answer was read
 		}
 	}
 	if err != nil {
@@ -157,7 +156,7 @@ func (d *doctor) queue(ctx context.Context) {
 	redis, err := launchqueue.Open(d.cfg.RedisURL.Reveal())
 	if err == nil {
 		err = launchqueue.NewPublisher(redis, launchqueue.NewMetrics(prometheus.NewRegistry())).Reach(ctx)
-		_ = redis.Close() // it has told what it had to
+		_ = redis.Close() // its answer was read
 	}
 	if err != nil {
 		d.fail("launcher", d.cfg.Scrub(err).Error(), "check that Redis runs, REDIS_URL is correct, and a launcher runs with LAUNCH_QUEUE=redis")
@@ -166,7 +165,7 @@ func (d *doctor) queue(ctx context.Context) {
 	d.ok("launcher", "the launch queue is up, and a launcher reads it")
 }
 
-// executor asks whether the executor answers, by a request that cannot start a run.
+// executor checks that the executor answers, with a request that cannot start a run.
 func (d *doctor) executor(ctx context.Context) {
 	if !d.cfg.Has("launcher") {
 		return
@@ -187,7 +186,7 @@ func (d *doctor) executor(ctx context.Context) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	says, err := probe.Probe(ctx)
 	if err != nil {
@@ -197,12 +196,12 @@ func (d *doctor) executor(ctx context.Context) {
 	d.ok("executor", "%s", says)
 }
 
-// server looks whether a carillon runs with these addresses.
+// server checks whether a carillon is running at these addresses.
 func (d *doctor) server(ctx context.Context) {
 	if !d.cfg.Has("registrar") {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	const do = "start one with `carillon serve` or `carillon dev`, or set its HTTP_ADDR"
 	var dialer net.Dialer
@@ -211,7 +210,7 @@ func (d *doctor) server(ctx context.Context) {
 		d.warn("server", "no server answers at HTTP_ADDR "+d.cfg.HTTPAddr, do)
 		return
 	}
-	_ = conn.Close() // what follows has its own
+	_ = conn.Close() // the HTTP request below opens another
 	if d.cfg.tlsOn() {
 		d.ok("server", "%s accepts connections (TLS)", d.cfg.HTTPAddr)
 		return
@@ -236,8 +235,8 @@ func (d *doctor) server(ctx context.Context) {
 	d.ok("server", "%s is ready (this machine is %s)", d.cfg.HTTPAddr, name)
 }
 
-// failedChecks is which checks /readyz names as failed. It names them to callers
-// that may see workers.
+// failedChecks returns the failed checks of /readyz, which names them only to callers that may see
+// workers.
 func failedChecks(body io.Reader) string {
 	var checks map[string]string
 	if json.NewDecoder(io.LimitReader(body, 64<<10)).Decode(&checks) != nil {

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// drainMargin is how much longer than a call of the executor open requests may
-// take at the end.
+// drainMargin is the time for open requests after the longest call of the executor.
 const drainMargin = 2 * time.Second
 
-// leastDrain is what open requests have when the worker took all of the bound.
+// leastDrain is the time for open requests even if the worker used up shutdownTimeout.
 const leastDrain = 500 * time.Millisecond
 
-// bound is how long the end of the process may take: as long as one call of
-// the executor, which a worker here or elsewhere may wait for.
-func (a *App) bound() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
+// shutdownTimeout allows one call of the executor to end, for which a worker in this or another
+// process may wait.
+func (a *App) shutdownTimeout() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
 
-// drain is how long open requests may take once the worker has ended: what is
-// left of the bound, and a moment at least.
+// drain is the time for open requests after the worker has stopped: the rest of shutdownTimeout, at
+// least leastDrain.
 func (a *App) drain() time.Duration {
-	since := time.Since(time.Unix(0, a.told.Load()))
-	return max(leastDrain, a.bound()-since)
+	since := time.Since(time.Unix(0, a.stopAt.Load()))
+	return max(leastDrain, a.shutdownTimeout()-since)
 }
 
-// mayServe says that a process which was told to end wants no new requests.
+// mayServe makes /readyz fail during shutdown, so that load balancers send no new requests.
 func (a *App) mayServe(context.Context) error {
-	if a.told.Load() != 0 {
+	if a.stopAt.Load() != 0 {
 		return errors.New("shutting down")
 	}
 	return nil

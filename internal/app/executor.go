@@ -16,8 +16,7 @@ import (
 	"github.com/carillon/carillon/launcher/executor/local"
 )
 
-// executorRole is the executor that the configuration names, with what it
-// needs to run.
+// executorRole is the configured executor with its background work.
 type executorRole struct {
 	launcher.Executor
 	serve func(ctx context.Context) error // nil: nothing to run
@@ -72,11 +71,11 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	return &executorRole{Executor: e, serve: serve, close: func() { _ = e.Close() }}, nil
 }
 
-// pruneEvery is how often folders of old runs are looked for.
+// pruneEvery is the interval of removing folders of old runs.
 const pruneEvery = time.Hour
 
-// pruneRuns removes the folders of runs that retention no longer keeps: no
-// earlier than the ledger forgets their keys, or one could run again.
+// pruneRuns removes the folders of runs after the retention. Never before the ledger deletes their
+// keys: without its folder a run could start again.
 func pruneRuns(ctx context.Context, e *local.Executor, retention time.Duration, log *slog.Logger) {
 	ticker := time.NewTicker(pruneEvery)
 	defer ticker.Stop()

@@ -28,7 +28,7 @@ func CgroupMemoryLimit(self, root string) (int64, bool) {
 
 // MedianPing is the doctor's measurement of the database, with its time limit.
 func MedianPing(ctx context.Context, ping func(context.Context) error) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return medianPing(ctx, ping, lockNoticed)
 }

@@ -21,41 +21,38 @@ import (
 	registrarapi "github.com/carillon/carillon/registrar/api"
 )
 
-// The bounds of the HTTP listener: how long a client may take, so that a slow
-// one holds a connection and nothing else. (How large a body may be is each
-// route's own bound, in registrar/api.)
+// The limits of the HTTP listener: a slow client must hold no more than a connection. Each route in
+// registrar/api limits the size of its body.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readBodyTimeout   = 30 * time.Second
-	writeTimeout      = 30 * time.Second // of one write: an answer that streams has no end
+	writeTimeout      = 30 * time.Second // for one write, because a streamed answer has no end
 	idleTimeout       = 2 * time.Minute
-	lingerTimeout     = 500 * time.Millisecond // for a body that nobody reads, after the answer
+	lingerTimeout     = 500 * time.Millisecond // after the answer, for an unread body
 	maxHeaderBytes    = 16 << 10
 )
 
-// The bounds of the gRPC listener.
+// The limits of the gRPC listener.
 const (
 	connectionTimeout = 10 * time.Second // until a new connection speaks HTTP/2
-	leastStreams      = 1000             // calls open at once on one connection, at least
-	pingLeast         = 5 * time.Second  // clients may ask so often whether we still live; ours do every 30 s
-	pingAfter         = time.Minute      // and so we ask a client that says nothing,
-	pingTimeout       = 20 * time.Second // which is given up when it does not answer
-	grpcWriteTimeout  = 20 * time.Second // of one write, to a client that does not read
+	leastStreams      = 1000             // minimum of MaxConcurrentStreams
+	pingLeast         = 5 * time.Second  // shortest allowed interval of a client's pings; ours use 30 s
+	pingAfter         = time.Minute      // without traffic, before the server pings a client
+	pingTimeout       = 20 * time.Second // for the answer, before the server closes the connection
+	grpcWriteTimeout  = 20 * time.Second // for one write
 
-	// A stream's window is what the transport keeps of a call that nobody reads
-	// yet, such as a stranger's. It grows by the size of a message that is read.
-	// By default it grows to 16 MiB with the bandwidth of the connection.
+	// streamWindow bounds the buffered bytes of a call before its message is read, such as a call of an
+	// unidentified caller. The default grows to 16 MiB with the bandwidth of the connection.
 	streamWindow     = 64 << 10
 	connectionWindow = 1 << 20
 )
 
-// grpcLimits bound what one client can take. The largest message is part of
-// registrarapi.NewServer. One connection may carry all the launches of a
-// worker, and one, in this process, all REST calls.
+// grpcLimits limit one client. registrarapi.NewServer limits the size of messages. One connection may
+// carry all launches of a worker, and the in-process one all REST calls.
 func grpcLimits(maxLaunches int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.MaxConcurrentStreams(uint32(openOnOne(maxLaunches))),
+		grpc.MaxConcurrentStreams(uint32(maxOpenCalls(maxLaunches))),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
@@ -64,43 +61,42 @@ func grpcLimits(maxLaunches int) []grpc.ServerOption {
 	}
 }
 
-// openOnOne is how many calls one connection may have open at once, and how many
-// starts one stream: more than a worker has launches.
-func openOnOne(maxLaunches int) int { return max(leastStreams, 2*maxLaunches) }
+// maxOpenCalls bounds the open calls of one connection and the open starts of one stream. It exceeds
+// the launches of a worker.
+func maxOpenCalls(maxLaunches int) int { return max(leastStreams, 2*maxLaunches) }
 
-// startBatches are the bounds of StartBatch, of which each start counts as a
-// call of Start.
+// startBatches configures StartBatch. In metrics each start counts as a call of Start.
 func (a *App) startBatches() launcherapi.Options {
 	return launcherapi.Options{
-		Check: registrarapi.Check, Open: openOnOne(a.cfg.MaxLaunches), Ending: a.ending, Logger: a.log.With("component", "api"),
+		Check: registrarapi.Check, Open: maxOpenCalls(a.cfg.MaxLaunches), Ending: a.ending, Logger: a.log.With("component", "api"),
 		Observe: func(code codes.Code, took time.Duration) {
 			a.observe(carillonv1.RunLauncher_Start_FullMethodName, code, took)
 		},
 	}
 }
 
-// ownerStreams are the watches that one owner may have open.
+// ownerStreams is the maximum of open streams of one owner.
 const ownerStreams = 20
 
-// callerWatches are the watches and exports that a caller without an owner may
-// have open. Each watch is a query every 250 ms.
+// callerWatches is the maximum of open watches and exports of a caller without an owner. Each watch is
+// a query every 250 ms.
 const callerWatches = 100
 
-// The calls that look ahead (simulate, forecast, dry runs) share half of the
-// processors, so that launches always have the other half.
+// Simulations, forecasts and dry runs share half of the processors, so that launches always have the
+// other half.
 const (
 	expensiveWaiting  = 100
 	expensivePerOwner = 8
-	expensivePatience = 10 * time.Second
+	expensiveMaxWait  = 10 * time.Second
 )
 
 func expensiveLimits() ratelimit.PlaceLimits {
 	return ratelimit.PlaceLimits{
-		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, Patience: expensivePatience,
+		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, MaxWait: expensiveMaxWait,
 	}
 }
 
-// ownerLimits come after the gate, which says who calls.
+// ownerLimits run after the gate, which sets the identity.
 func (a *App) ownerLimits() registrarapi.Interceptors {
 	unary, stream := ratelimit.New(ratelimit.Limits{
 		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams, Watches: callerWatches,
@@ -110,8 +106,8 @@ func (a *App) ownerLimits() registrarapi.Interceptors {
 	}
 }
 
-// callerLimits stand before the gate and behind what identifies the caller: a
-// call that the gate would refuse counts too.
+// callerLimits run after Gate.Early identified the caller and before Gate.Unary, so that its refusals
+// count too.
 func (a *App) callerLimits() registrarapi.Interceptors {
 	return registrarapi.Interceptors{Unary: ratelimit.Refusals(a.cfg.CallerRefusalsPerS, time.Now, registrarapi.CodeOf, a.registry)}
 }
@@ -123,16 +119,15 @@ func newHTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// guard wraps everything on HTTP_ADDR. It bounds slow bodies and slow readers,
-// sets what browsers may do with answers, and refuses calls by pages of other
-// sites: a developer's browser reaches a loopback address as well as curl does,
-// and Carillon may be open there and run commands.
+// guard wraps all of HTTP_ADDR. It limits slow bodies and slow readers, sets security headers, and
+// refuses requests from pages of other sites: a browser can reach a loopback address, where Carillon
+// may run commands without authentication.
 //
-// refused hears of each request that ends here.
+// refused is called for each request refused here.
 func guard(next http.Handler, cfg *Config, refused func(*http.Request, auth.Identity, codes.Code)) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Host != "" {
-		_ = origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // Validate refused one that is no origin
+		_ = origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // checked by Validate
 	}
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refused(r, auth.Identity{}, codes.PermissionDenied)
@@ -155,13 +150,13 @@ func guard(next http.Handler, cfg *Config, refused func(*http.Request, auth.Iden
 			refused(r, auth.Identity{}, codes.InvalidArgument)
 			refuseHTTP(answer, http.StatusMisdirectedRequest, codes.InvalidArgument, known.refusal(r))
 		}
-		answer.leaveBody()                                         // of a handler that wrote nothing
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // of what is buffered still
+		answer.leaveBody()                                         // if the handler wrote nothing
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // for the buffered rest
 	})
 }
 
-// setSecurityHeaders are for API answers; the console sets its own policy over
-// it. There is no CORS: nothing allows other sites to read.
+// setSecurityHeaders is for API answers; the console replaces the policy. There is no CORS, so other
+// sites cannot read answers.
 func setSecurityHeaders(h http.Header, overTLS bool) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -174,14 +169,13 @@ func setSecurityHeaders(h http.Header, overTLS bool) {
 	}
 }
 
-// refuseHTTP answers as the API does, with a google.rpc.Status.
+// refuseHTTP answers like the API, with a google.rpc.Status.
 func refuseHTTP(w http.ResponseWriter, status int, code codes.Code, message string) {
 	writeJSON(w, status, map[string]any{"code": int(code), "message": message, "details": []any{}})
 }
 
-// timedBody removes the read deadline when the body has been read to its end:
-// the answer may take longer. Otherwise the deadline stays, because net/http
-// reads the rest of the body before the next request.
+// timedBody removes the read deadline at the end of the body, because the answer may take longer.
+// Before that the deadline must stay: net/http reads the rest of the body before the next request.
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -197,7 +191,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// timedWriter bounds the time of each write.
+// timedWriter limits the time of each write.
 type timedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -205,10 +199,9 @@ type timedWriter struct {
 	left    bool       // the answer does not wait for the body
 }
 
-// leaveBody is called with every answer. If no handler wanted the body, the answer
-// does not wait for it. By default net/http reads up to 256 KiB of an unread body
-// before it answers, so a client that announces a body and does not send it would
-// hold the connection for readBodyTimeout.
+// leaveBody sends the answer without waiting for a body that no handler has read. By default net/http
+// first reads up to 256 KiB of it, so a client that announces a body and does not send it would hold
+// the connection for readBodyTimeout.
 //
 // The connection stays open for lingerTimeout: a client that is still sending
 // would otherwise be reset before it reads the answer.
@@ -232,7 +225,7 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Flush is for handlers that look for an http.Flusher.
+// Flush implements http.Flusher.
 func (w *timedWriter) Flush() {
 	w.leaveBody()
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))

@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// hosts decides which Host headers HTTP_ADDR answers. A page at evil.example
-// can make its own name resolve to the address of this server ("DNS
-// rebinding"). To the browser the page then belongs to this server: it may read
-// answers and make calls. Only its Host header gives it away.
+// hosts decides which Host headers HTTP_ADDR answers, against DNS rebinding: a page at evil.example can
+// make its name resolve to this server. The browser then treats page and server as the same origin, so
+// the page could make calls and read answers. Only the Host header differs.
 type hosts struct {
 	everywhere bool // check on every address; otherwise on loopback only
 	names      map[string]bool
 	suffixes   []string // ".example.com" for *.example.com
 }
 
-// hosts are checked on every address where authentication is off. Where it is
-// on, a page without a token cannot do anything beyond loopback either.
+// hosts are checked on every address if authentication is off. With authentication the check covers
+// only loopback, because a page has no token.
 func (c *Config) hosts() hosts {
 	h := hosts{everywhere: !c.authOn(), names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		h.names[plainHost(u.Host)] = true
 	}
-	if name := plainHost(c.HTTPAddr); name != "" { // this machine's own probes use it
+	if name := plainHost(c.HTTPAddr); name != "" { // probes on this machine use it
 		h.names[name] = true
 	}
 	for _, entry := range c.allowedHosts() {
@@ -77,7 +76,7 @@ func validHost(name string) bool {
 	return true
 }
 
-// plainHost is a host in lower case, without port, brackets and the final dot.
+// plainHost returns a host in lower case without port, brackets and final dot.
 func plainHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -85,8 +84,8 @@ func plainHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// allow reports whether a request may be answered. Addresses are allowed:
-// rebinding needs a name. HTTP/1.0 has no Host; browsers do not speak it.
+// allow reports whether a request may be answered. IP addresses are allowed because rebinding needs a
+// name, and an empty Host because only HTTP/1.0 has it, which browsers do not use.
 func (h hosts) allow(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !h.everywhere && (!ok || !local.IP.IsLoopback()) {

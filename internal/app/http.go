@@ -17,15 +17,15 @@ import (
 
 const readyTimeout = 2 * time.Second
 
-// check is one thing that must be well for this process to be ready.
+// check is a condition for readiness.
 type check struct {
 	name string
 	run  func(ctx context.Context) error
-	open bool // its reason is told to whoever asks, not only in the log
+	open bool // the answer contains the error; otherwise only the log does
 }
 
-// newMux is everything on HTTP_ADDR: REST, the console, the graph run API of a
-// launcher, metrics, health. What is not named here is behind the gate's door.
+// newMux serves HTTP_ADDR: REST, the console, the graph run API of a launcher, metrics and health. All
+// other paths need authentication.
 func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -38,22 +38,21 @@ func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 		mux.Handle(graphapi.Path, graphs)
 	}
 	a.addConsole(mux)
-	mux.Handle("/", a.gate.Door(gateway))
+	mux.Handle("/", a.gate.Authenticate(gateway))
 	return mux
 }
 
-// seesDetail reports whether the caller may know what is amiss in here: anybody
-// where authentication is off, else who may see the workers.
+// seesDetail reports whether the caller may see the failed checks: callers that may see workers, or
+// all callers with authentication off.
 func (a *App) seesDetail(r *http.Request) bool {
 	id, err := a.gate.IdentifyHTTP(r)
 	return err == nil && (id.Via == auth.ViaOpen || id.Has(auth.Operator) || id.Has(auth.Viewer))
 }
 
-// ready answers 200 when every check passes and 503 with the ones that do
-// not, to who may see them, most by name only: the reasons stand in the log,
-// once for each change.
+// ready answers 200 if every check passes, otherwise 503 with the failed ones. Reasons are logged once
+// per change.
 func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) http.Handler {
-	said := readiness{log: log}
+	state := readiness{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
@@ -70,8 +69,8 @@ func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) 
 				failed, reasons = append(failed, c.name), append(reasons, c.name+": "+err.Error())
 			}
 		}
-		if r.Context().Err() == nil { // a client that left made the checks fail
-			said.is(failed, reasons)
+		if r.Context().Err() == nil { // otherwise the checks failed because the client disconnected
+			state.is(failed, reasons)
 		}
 		if !detailed(r) {
 			answer = map[string]string{"status": answer["status"]}
@@ -80,7 +79,7 @@ func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) 
 	})
 }
 
-// readiness is what was last said about it.
+// readiness holds the last result of the checks.
 type readiness struct {
 	log *slog.Logger
 
@@ -110,5 +109,5 @@ func (s *readiness) is(failed, reasons []string) {
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone; nothing to do
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has disconnected
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/carillon/carillon/worker/leader/solo"
 )
 
-// electors campaign for one shard each, all under the id of this process, and
-// the balancer keeps this process' share of them fair; unfit says why it had
-// better have none (nil: never).
+// electors campaign for one shard each under the id of this process. The balancer keeps the share of
+// each process fair; unfit returns why this process should lead no shard (nil: never).
 func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.Elector, worker.Balancer, error) {
 	newLock, err := a.locks()
 	if err != nil {
@@ -28,14 +27,14 @@ func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.E
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: a.store, Terms: a.store, Host: thisHost(), Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
-			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
+			Now: a.store.Now, Logger: a.log, Fit: a.checkSkew, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
 		})
 		all[shard] = electors[shard]
 	}
 	return all, balancer, nil
 }
 
-// lockKind is LEADER_LOCK, or what it is where nothing was said.
+// lockKind is LEADER_LOCK or its default.
 func (c *Config) lockKind() string {
 	switch {
 	case c.LeaderLock != "":
@@ -46,7 +45,7 @@ func (c *Config) lockKind() string {
 	return "solo"
 }
 
-// locks makes the leader lock of each shard, as LEADER_LOCK says.
+// locks returns the constructor of leader locks for LEADER_LOCK.
 func (a *App) locks() (newLock func(shard int) leader.Lock, err error) {
 	switch a.cfg.lockKind() {
 	case "redis":
@@ -57,7 +56,7 @@ func (a *App) locks() (newLock func(shard int) leader.Lock, err error) {
 		a.redis = client
 		return func(shard int) leader.Lock { return redislock.New(client, shard, ms(a.cfg.LeaderTTLMS)) }, nil
 	case "postgres":
-		// Opening the store has refused poolers behind which no lock lasts.
+		// Opening the store has refused poolers that lose session locks.
 		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL.Reveal(), shard) }, nil
 	}
 	return func(shard int) leader.Lock {

@@ -12,13 +12,12 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// NewLogger writes structured logs as the configuration says. What goes wrong
-// for the same reason a thousand times is not said a thousand times.
+// NewLogger writes structured logs without secrets and limits repeated errors.
 func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // bounded by Validate
 	w = scrubbing{next: w, scrubber: cfg.scrubber()}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationText}
 	var lines slog.Handler = slog.NewJSONHandler(w, options)
 	if cfg.LogFormat == "text" {
 		lines = slog.NewTextHandler(w, options)
@@ -26,14 +25,14 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	if tracing.On() {
 		lines = traced{lines}
 	}
-	log := slog.New(Sparing(lines))
+	log := slog.New(LimitErrors(lines))
 	if cfg.Environment != "" {
 		log = log.With("environment", cfg.Environment)
 	}
 	return log
 }
 
-// traced puts the trace id beside the key of every line that tells of a run.
+// traced adds the trace id to lines with the key of a run.
 type traced struct{ slog.Handler }
 
 func (h traced) Handle(ctx context.Context, line slog.Record) error {
@@ -55,37 +54,34 @@ func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Hand
 
 func (h traced) WithGroup(name string) slog.Handler { return traced{h.Handler.WithGroup(name)} }
 
-// readable writes durations as people read them, in JSON too, which knows them
-// only as nanoseconds.
-func readable(_ []string, a slog.Attr) slog.Attr {
+// durationText writes durations such as 1.5s. The JSON handler would write nanoseconds.
+func durationText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	return a
 }
 
-// The bounds of lines that tell of an error, a second: those of one message,
-// and of all. The first of a message always passes.
+// The maximum of lines with an error per second: of one message and of all messages. The first line of
+// a message always passes.
 const (
 	sameErrors = 2
 	allErrors  = 8
 )
 
-// Sparing passes on every line but those that tell of an error (err) and are
-// one too many in their second: an outage of the database or of an executor
-// would write one for every run. How many were left out stands on the next
-// line of the same message. Lines that tell what was decided have no err, and
-// all of them are written.
-func Sparing(next slog.Handler) slog.Handler {
-	return &sparing{next: next, state: &spared{}}
+// LimitErrors limits lines with the attribute err, because an outage of the database or of an executor
+// would write one for every run. The next line of the same message counts the dropped ones. Lines
+// about decisions have no err and always pass.
+func LimitErrors(next slog.Handler) slog.Handler {
+	return &errorLimiter{next: next, counts: &errorCounts{}}
 }
 
-type sparing struct {
-	next  slog.Handler
-	state *spared // shared by what WithAttrs makes
+type errorLimiter struct {
+	next   slog.Handler
+	counts *errorCounts // shared with the handlers of WithAttrs and WithGroup
 }
 
-type spared struct {
+type errorCounts struct {
 	mu      sync.Mutex
 	second  time.Time
 	written map[string]int // in this second, by message
@@ -93,15 +89,15 @@ type spared struct {
 	left    map[string]int // since the last line of the message
 }
 
-func (h *sparing) Enabled(ctx context.Context, level slog.Level) bool {
+func (h *errorLimiter) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
 
-func (h *sparing) Handle(ctx context.Context, line slog.Record) error {
-	if !tellsError(&line) {
+func (h *errorLimiter) Handle(ctx context.Context, line slog.Record) error {
+	if !hasError(&line) {
 		return h.next.Handle(ctx, line)
 	}
-	left, pass := h.state.admit(line.Message, line.Time)
+	left, pass := h.counts.admit(line.Message, line.Time)
 	if !pass {
 		return nil
 	}
@@ -112,7 +108,7 @@ func (h *sparing) Handle(ctx context.Context, line slog.Record) error {
 	return h.next.Handle(ctx, line)
 }
 
-func tellsError(line *slog.Record) (found bool) {
+func hasError(line *slog.Record) (found bool) {
 	line.Attrs(func(a slog.Attr) bool {
 		found = a.Key == "err"
 		return !found
@@ -120,7 +116,7 @@ func tellsError(line *slog.Record) (found bool) {
 	return found
 }
 
-func (s *spared) admit(message string, at time.Time) (left int, pass bool) {
+func (s *errorCounts) admit(message string, at time.Time) (left int, pass bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if second := at.Truncate(time.Second); !second.Equal(s.second) {
@@ -140,10 +136,10 @@ func (s *spared) admit(message string, at time.Time) (left int, pass bool) {
 	return left, true
 }
 
-func (h *sparing) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &sparing{next: h.next.WithAttrs(attrs), state: h.state}
+func (h *errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &errorLimiter{next: h.next.WithAttrs(attrs), counts: h.counts}
 }
 
-func (h *sparing) WithGroup(name string) slog.Handler {
-	return &sparing{next: h.next.WithGroup(name), state: h.state}
+func (h *errorLimiter) WithGroup(name string) slog.Handler {
+	return &errorLimiter{next: h.next.WithGroup(name), counts: h.counts}
 }

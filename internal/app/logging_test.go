@@ -15,7 +15,7 @@ import (
 
 func TestAnOutageWritesAFewLinesASecondAndSaysHowManyItLeftOut(t *testing.T) {
 	var out bytes.Buffer
-	h := app.Sparing(slog.NewTextHandler(&out, nil)).WithAttrs([]slog.Attr{slog.String("component", "worker")})
+	h := app.LimitErrors(slog.NewTextHandler(&out, nil)).WithAttrs([]slog.Attr{slog.String("component", "worker")})
 	began := time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
 	say := func(after time.Duration, message string, args ...any) {
 		line := slog.NewRecord(began.Add(after), slog.LevelWarn, message, 0)

@@ -5,14 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent is GOGC unless the environment sets it. The heap of this process is
-// small, and a burst of launches lets it grow tenfold within a second, with ten
-// thousand stacks for each collection to scan: at the default of 100, a fifth of
-// the CPU of those seconds.
+// gcPercent is GOGC unless the environment sets it. A burst of launches grows the small heap tenfold
+// within a second, with ten thousand stacks to scan per collection. At the default of 100 that costs a
+// fifth of the CPU.
 const gcPercent = 400
 
-// TuneMemory sets the garbage collector's limits for the whole process, so only
-// main calls it. What GOGC and GOMEMLIMIT set stays.
+// TuneMemory sets the garbage collector's limits of the whole process, so only main may call it. GOGC
+// and GOMEMLIMIT take precedence.
 func TuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -26,8 +25,7 @@ func TuneMemory() {
 	}
 }
 
-// heapLimit is the Go memory limit in a control group: nine tenths of the
-// group's, since the kernel counts the pages of open files and sockets too. With
-// GOGC at 400 and without this limit, a heap may grow past the group's limit and
-// the kernel kills the process while most of the heap is garbage.
+// heapLimit is the Go memory limit in a control group: 90 % of the group's, because the kernel also
+// counts pages of open files and sockets. Without it, at GOGC=400, the kernel could kill the process
+// while most of the heap is garbage.
 func heapLimit(group int64) int64 { return group / 10 * 9 }

@@ -20,31 +20,28 @@ import (
 )
 
 const (
-	// databaseEvery is the time between two checks of the database.
-	databaseEvery = time.Second
-	// stragglers is how long after an outage lines about it still arrive: calls
-	// that began during the outage run into their timeouts.
-	stragglers = 5 * time.Second
-	// maxHeld bounds the memory of lines that wait for a check. Further ones are
-	// written at once.
+	databaseEvery = time.Second // between two checks
+	// lateLines is how long after an outage lines about it still arrive, because calls from the outage
+	// run into their timeouts.
+	lateLines = 5 * time.Second
+	// maxHeld bounds the lines that wait for a check. Further ones are written at once.
 	maxHeld = 1000
 )
 
-// databaseWatch decides whether the database is away, with the check of /readyz.
-// It logs one line when an outage begins and one when it ends. Lines of components
-// about the database wait for the next check: they are written if the database is
-// up, and go to debug if it is away.
+// databaseWatch detects database outages with the check of /readyz and logs one line at the start and
+// one at the end. Lines of components about the database wait for the next check: they keep their
+// level if the database is available, otherwise they get level debug.
 type databaseWatch struct {
 	ping    func(ctx context.Context) error
 	log     *slog.Logger
 	name    string
 	up      prometheus.Gauge
-	suspect chan struct{} // asks for a check now
+	suspect chan struct{} // requests a check now
 
 	mu      sync.Mutex
 	running bool
 	away    bool
-	since   time.Time // start of the present outage
+	since   time.Time // start of the current outage
 	back    time.Time // end of the last one
 	held    []heldLine
 }
@@ -62,12 +59,11 @@ func newDatabaseWatch(registry prometheus.Registerer, log *slog.Logger, name str
 			Name: "carillon_database_up", Help: "1 while the database answers and takes writes, checked every second.",
 		}),
 	}
-	w.up.Set(1) // a process starts only with a database that answers
+	w.up.Set(1) // a process starts only if the database is available
 	return w
 }
 
-// run checks the database every second, and whenever a component suspects it,
-// until ctx ends.
+// run checks the database every second, and after an error of a component, until ctx ends.
 func (w *databaseWatch) run(ctx context.Context) {
 	w.mu.Lock()
 	w.running = true
@@ -86,7 +82,7 @@ func (w *databaseWatch) run(ctx context.Context) {
 	}
 }
 
-// stop writes the lines that still wait, and lets further ones pass.
+// stop writes the waiting lines and lets further ones pass.
 func (w *databaseWatch) stop(ctx context.Context) {
 	w.mu.Lock()
 	w.running = false
@@ -98,7 +94,7 @@ func (w *databaseWatch) stop(ctx context.Context) {
 
 func (w *databaseWatch) check(ctx context.Context) {
 	w.mu.Lock()
-	asked := len(w.held) // a line that arrives during the ping may be newer than its answer
+	before := len(w.held) // lines that arrive during the ping may be newer than its answer
 	w.mu.Unlock()
 	began := time.Now()
 	err := w.pingOnce(ctx)
@@ -106,11 +102,11 @@ func (w *databaseWatch) check(ctx context.Context) {
 		err = w.pingOnce(ctx) // a single broken connection is not an outage
 	}
 	switch {
-	case ctx.Err() != nil: // the process ends; the ping proves nothing
+	case ctx.Err() != nil: // shutdown; the ping proves nothing
 	case err != nil:
 		w.isAway(ctx, began, err)
 	default:
-		w.isUp(ctx, asked)
+		w.isUp(ctx, before)
 	}
 }
 
@@ -141,11 +137,11 @@ func (w *databaseWatch) isAway(ctx context.Context, began time.Time, err error) 
 	release(ctx, lines)
 }
 
-func (w *databaseWatch) isUp(ctx context.Context, asked int) {
+func (w *databaseWatch) isUp(ctx context.Context, before int) {
 	w.mu.Lock()
 	was, since := w.away, w.since
-	lines := slices.Clone(w.held[:asked])
-	w.held = slices.Delete(w.held, 0, asked)
+	lines := slices.Clone(w.held[:before])
+	w.held = slices.Delete(w.held, 0, before)
 	if was {
 		w.away, w.back = false, time.Now()
 	}
@@ -157,13 +153,13 @@ func (w *databaseWatch) isUp(ctx context.Context, asked int) {
 	release(ctx, lines)
 }
 
-// admit decides about a line of a component: it is written, at its level or at
-// debug, or it waits for a check (false).
+// admit reports whether to write a component's line now, at its level or at debug; false: it waits for
+// a check.
 func (w *databaseWatch) admit(next slog.Handler, line *slog.Record) (write bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.away || line.Time.Sub(w.back) < stragglers:
+	case w.away || line.Time.Sub(w.back) < lateLines:
 		line.Level = slog.LevelDebug
 		return true
 	case !w.running || len(w.held) >= maxHeld:
@@ -172,7 +168,7 @@ func (w *databaseWatch) admit(next slog.Handler, line *slog.Record) (write bool)
 	w.held = append(w.held, heldLine{next, *line})
 	select {
 	case w.suspect <- struct{}{}:
-	default: // a check is asked for already
+	default: // a check is already requested
 	}
 	return false
 }
@@ -180,13 +176,12 @@ func (w *databaseWatch) admit(next slog.Handler, line *slog.Record) (write bool)
 func release(ctx context.Context, lines []heldLine) {
 	for _, l := range lines {
 		if l.next.Enabled(ctx, l.line.Level) {
-			_ = l.next.Handle(ctx, l.line) // the log cannot be written; nobody to tell
+			_ = l.next.Handle(ctx, l.line) // an error of the log itself cannot be logged
 		}
 	}
 }
 
-// folding hands warnings and errors about the database to the watch. All other
-// lines pass.
+// folding passes warnings and errors about the database to the watch. All other lines pass.
 type folding struct {
 	slog.Handler
 	watch *databaseWatch
@@ -210,7 +205,7 @@ func (h folding) WithGroup(name string) slog.Handler {
 	return folding{h.Handler.WithGroup(name), h.watch}
 }
 
-// errorOf is the error that a line tells of; nil: none.
+// errorOf is the error in a line, or nil.
 func errorOf(line *slog.Record) (err error) {
 	line.Attrs(func(a slog.Attr) bool {
 		if a.Key == "err" {
@@ -221,9 +216,8 @@ func errorOf(line *slog.Record) (err error) {
 	return err
 }
 
-// fromDatabase reports whether err comes from the database. A timeout and a
-// broken connection count, except of a call over HTTP or gRPC: pgx returns some
-// of them bare.
+// fromDatabase reports whether err comes from the database. Timeouts and broken connections count
+// unless they are of HTTP or gRPC, because pgx returns some of them unwrapped.
 func fromDatabase(err error) bool {
 	if err == nil {
 		return false
@@ -233,7 +227,7 @@ func fromDatabase(err error) bool {
 		return false
 	}
 	var broken *net.OpError
-	if errors.As(err, &broken) && broken.Op != "dial" { // pgx wraps what it dials
+	if errors.As(err, &broken) && broken.Op != "dial" { // pgx wraps its dial errors
 		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) || postgres.FromDriver(err) || sqlite.FromDriver(err)

@@ -10,7 +10,7 @@ import (
 	registrarapi "github.com/carillon/carillon/registrar/api"
 )
 
-// checkOutput looks at the settings about the output of runs.
+// checkOutput checks the settings for the output of runs.
 func (c *Config) checkOutput() error {
 	var problems []error
 	for name, text := range map[string]string{"LOG_URL_TEMPLATE": c.LogURLTemplate, "TRACE_URL_TEMPLATE": c.TraceURLTemplate} {
@@ -24,15 +24,15 @@ func (c *Config) checkOutput() error {
 	return errors.Join(problems...)
 }
 
-// links are of a configuration that Validate has let pass.
+// links must be called after Validate.
 func (c *Config) links() registrarapi.Links {
 	logs, _ := registrarapi.ParseLinkTemplate(c.LogURLTemplate)
 	traces, _ := registrarapi.ParseLinkTemplate(c.TraceURLTemplate)
 	return registrarapi.Links{Log: logs, Trace: traces}
 }
 
-// mask masks secrets in the output of runs: known forms, LOG_MASK, and the secrets
-// of this process. It is of a configuration that Validate has let pass.
+// mask masks secrets in the output of runs: known forms, LOG_MASK and the secrets of this process. It
+// must be called after Validate.
 func (c *Config) mask() *output.Masker {
 	m, _ := output.NewMasker(c.LogMask)
 	return m.With(c.secrets()...)
@@ -47,8 +47,8 @@ const (
 	pruneLogsBatch = 500 // parts, of up to 64 KiB each
 )
 
-// pruneLogs removes output that LOG_RETENTION_DAYS no longer keeps. Every worker
-// does it: they may delete the same parts without harm.
+// pruneLogs removes output older than LOG_RETENTION_DAYS. Every worker does it, because deleting twice
+// is harmless.
 func (a *App) pruneLogs(ctx context.Context) {
 	if !a.cfg.Has("worker") {
 		return

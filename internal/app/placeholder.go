@@ -7,12 +7,11 @@ import (
 	"unicode"
 )
 
-// leastToken is how many characters keep a token from being guessed.
+// leastToken is the shortest allowed token, in characters.
 const leastToken = 16
 
-// tokenProblems lists the tokens and signing secrets that somebody could guess.
-// Those that this deployment makes itself have a least length too; the others
-// are as long as the service that gave them out likes.
+// tokenProblems lists tokens and signing secrets that are easy to guess. Only those that the operator
+// chooses have a minimum length; other services choose theirs.
 func (c *Config) tokenProblems() []error {
 	var problems []error
 	for _, t := range []struct {
@@ -39,8 +38,8 @@ func (c *Config) tokenProblems() []error {
 	return problems
 }
 
-// checkToken says why a token is easy to guess, without repeating it. An empty
-// one is a setting that is not used.
+// checkToken returns why a token is easy to guess, without the token. An empty one is an unused
+// setting.
 func checkToken(token string, own bool) error {
 	switch {
 	case token == "":
@@ -55,24 +54,21 @@ func checkToken(token string, own bool) error {
 	return nil
 }
 
-// placeholders are what examples write for a value to be replaced, without case
-// and punctuation.
+// placeholders are phrases in examples for a value to replace, without case and punctuation.
 var placeholders = []string{
 	"changeme", "changethis", "replaceme", "replacethis", "replacewith", "placeholder", "yoursecret", "yourtoken", "yourkey",
 	"opensslrand", "insertsecret", "inserttoken", "donotuse", "notasecret", "supersecret", "topsecret", "randomstring",
 }
 
-// fillers are words that examples are made of. Shorter ones would hit the
-// middle of others.
+// fillers are words in examples. Shorter ones would match inside of other words.
 var fillers = strings.NewReplacer(
 	"placeholder", "", "password", "", "example", "", "internal", "", "carillon", "", "default", "", "replace", "", "metrics", "",
 	"secret", "", "change", "", "report", "", "sample", "", "random", "", "string", "", "insert", "",
 	"token", "", "value", "", "admin", "", "super", "", "fixme", "", "please", "", "your", "", "here", "", "test", "", "demo", "", "todo", "",
 )
 
-// placeholder reports whether a value was written for people to replace: it
-// holds a phrase of that kind, is mostly made of such words, or is a template
-// that nobody filled in.
+// placeholder reports whether a value is meant to be replaced: it contains such a phrase, consists
+// mostly of such words, or is an unfilled template.
 func placeholder(value string) bool {
 	if strings.Contains(value, "${") || strings.Contains(value, "{{") || strings.HasPrefix(value, "<") && strings.HasSuffix(value, ">") {
 		return true
@@ -91,15 +87,14 @@ func placeholder(value string) bool {
 	return 2*len(fillers.Replace(plain)) < len(plain)
 }
 
-// repeated reports whether a value is a shorter one several times over, such as
-// aaaa and abcabc.
+// repeated reports whether a value repeats a shorter one, such as aaaa and abcabc.
 func repeated(value string) bool {
 	twice := value + value
 	return len(value) > 1 && strings.Contains(twice[1:len(twice)-1], value)
 }
 
-// fewCharacters is true for one of 2.5 million random values of 16 hexadecimal
-// digits, and for fewer of longer ones.
+// fewCharacters is true for one in 2.5 million random values of 16 hexadecimal digits, and more rarely
+// for longer ones.
 func fewCharacters(value string) bool {
 	different := make(map[rune]bool)
 	for _, r := range value {
@@ -108,8 +103,8 @@ func fewCharacters(value string) bool {
 	return len(different) < 5
 }
 
-// sequence reports whether three of four characters are the neighbours of the
-// one before, as in 0123456789abcdef.
+// sequence reports whether three of four characters follow the one before in order, as in
+// 0123456789abcdef.
 func sequence(value string) bool {
 	steps := 0
 	for i := 1; i < len(value); i++ {

@@ -21,8 +21,8 @@ func (a *App) buildPresence() {
 	})
 }
 
-// holdPresence holds the presence lock until stop. It is given up last: until then
-// calls of this process may be open.
+// holdPresence holds the presence lock until stop. It must be released last, because calls of this
+// process may be open until then.
 func (a *App) holdPresence() (stop func()) {
 	if a.presence == nil {
 		return func() {}

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// processEvery is how often a process notes that it runs. It must be well below
-	// the minute within which `worker list` shows a process.
+	// processEvery is the interval of a process's heartbeat. It must be well below the minute after
+	// which `worker list` hides a process.
 	processEvery = 10 * time.Second
-	// processTimeout bounds one note, also the last at the end of the process.
+	// processTimeout is for one heartbeat, and for the removal at shutdown.
 	processTimeout = time.Second
 )
 
-// noteProcess keeps this process on the list of running ones until ctx ends,
-// with its version and roles, so that a rolling upgrade can be watched.
+// noteProcess keeps this process in the list of running processes until ctx ends, with its version and
+// roles, to follow a rolling upgrade.
 func (a *App) noteProcess(ctx context.Context) {
 	self := schedule.ProcessSeen{ProcessID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.Roles, StartedAt: a.store.Now()}
 	quiet := logthrottle.New(a.log.With("component", "process"))
@@ -33,7 +33,7 @@ func (a *App) noteProcess(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			forget, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
-			_ = a.store.ForgetProcess(forget, a.id) // it is off the list in a minute anyway
+			_ = a.store.ForgetProcess(forget, a.id) // the list hides it after a minute anyway
 			cancel()
 			return
 		case <-ticker.C:

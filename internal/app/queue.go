@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/worker"
 )
 
-// openQueue makes the client of LAUNCH_QUEUE, for the roles that use it.
+// openQueue opens the client of LAUNCH_QUEUE for the roles that use it.
 func (a *App) openQueue() (err error) {
 	if a.cfg.LaunchQueue != "redis" || !a.cfg.Has("worker") && !a.cfg.Has("launcher") {
 		return nil
@@ -18,7 +18,7 @@ func (a *App) openQueue() (err error) {
 	return nil
 }
 
-// buildConsumer builds what a launcher takes runs out of the queue with.
+// buildConsumer builds the launcher's consumer of the queue.
 func (a *App) buildConsumer() {
 	if a.queue == nil || a.launch == nil {
 		return
@@ -26,12 +26,11 @@ func (a *App) buildConsumer() {
 	a.consumer = launchqueue.New(launchqueue.Options{
 		ID: a.id, Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
 		Metrics: a.queueMetrics(), Observer: a.runMetrics(),
-		MaxLaunches: a.cfg.MaxLaunches, Drain: a.bound(),
+		MaxLaunches: a.cfg.MaxLaunches, Drain: a.shutdownTimeout(),
 	})
 }
 
-// queueMetrics are the figures of the launch queue, the same whichever of its
-// ends this process has.
+// queueMetrics returns the metrics of the launch queue, registered once for publisher and consumer.
 func (a *App) queueMetrics() *launchqueue.Metrics {
 	if a.queued == nil {
 		a.queued = launchqueue.NewMetrics(a.registry)
@@ -39,8 +38,7 @@ func (a *App) queueMetrics() *launchqueue.Metrics {
 	return a.queued
 }
 
-// runMetrics are the figures of runs, the same wherever runs are settled: by
-// the worker, or by the launcher that takes them out of the queue.
+// runMetrics returns the metrics of runs, registered once for worker, registrar and queue consumer.
 func (a *App) runMetrics() *worker.Metrics {
 	if a.runs == nil {
 		a.runs = worker.NewMetrics(a.registry)

@@ -8,19 +8,19 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// redacting removes secrets from the answers of an executor. An executor whose
-// error page repeats the request would otherwise write EXECUTOR_TOKEN or the run's
-// report token into the ledger, where every viewer can read it.
+// redacting removes secrets from the answers of an executor. An error page that repeats the request
+// would otherwise put EXECUTOR_TOKEN or the run's report token into the ledger, where every viewer can
+// read it.
 type redacting struct {
 	launcher.Executor
-	secrets scrubber // of the configuration; building one for each call costs more than the call
+	secrets scrubber // of the configuration; making one costs more than a call
 }
 
 func newRedacting(e launcher.Executor, cfg *Config) redacting { return redacting{e, cfg.scrubber()} }
 
 func (d redacting) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	outcome, err := d.Executor.Run(ctx, call)
-	s := d.secrets.besides(call.ReportToken)
+	s := d.secrets.with(call.ReportToken)
 	if refusal, ok := s.refusal(err); ok {
 		return s.outcome(outcome), refusal
 	}
@@ -43,7 +43,7 @@ func (s scrubber) outcome(o schedule.Outcome) schedule.Outcome {
 	return o
 }
 
-// refusal is a copy without secrets, if err is one.
+// refusal returns a copy of err without secrets if it is a Refusal.
 func (s scrubber) refusal(err error) (*launcher.Refusal, bool) {
 	var r *launcher.Refusal
 	if !errors.As(err, &r) {

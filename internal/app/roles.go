@@ -27,7 +27,7 @@ import (
 	"github.com/carillon/carillon/worker"
 )
 
-// newRegistrar is built in every process: executors report to a launcher too.
+// newRegistrar is called in every process: launchers also accept reports.
 func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	credit, err := a.creditGate()
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	}), nil
 }
 
-// buildLauncher has runs go to the executor given, or to the configured one.
+// buildLauncher uses the given executor, or the configured one if nil.
 func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launcher.Executor) (err error) {
 	if !a.cfg.Has("launcher") {
 		return nil
@@ -79,7 +79,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	return nil
 }
 
-// permit judges the grant of a graph run, whose owner is the grant's.
+// permit checks the grant of a graph run. The grant's owner becomes the run's owner.
 func (a *App) permit(ctx context.Context, ref schedule.GrantRef, workflowID string) (userID string, refused schedule.Reason, err error) {
 	use := schedule.GrantUse{GrantID: ref.GrantID, WorkflowID: workflowID, UserID: ref.UserID, Required: a.cfg.RequireGrant}
 	var g *schedule.Grant
@@ -106,8 +106,7 @@ func (a *App) findGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.G
 	return grant.Only(found, ref.GrantID, "userId")
 }
 
-// latestVersion is the newest one that an owner may run, of those that were put
-// through the API or into the bucket.
+// latestVersion is the newest version that an owner may run, from the API or the bucket.
 func (a *App) latestVersion(ctx context.Context, userID, workflowID string) (int32, error) {
 	if a.cfg.WorkflowStore == "none" {
 		return 0, schedule.ErrNotFound
@@ -115,7 +114,7 @@ func (a *App) latestVersion(ctx context.Context, userID, workflowID string) (int
 	return workflow.Latest(ctx, userID, workflowID, a.store, a.newestStored)
 }
 
-// newestStored is the newest version that is stored for exactly this owner.
+// newestStored is the newest version stored for this owner, without shared ones.
 func (a *App) newestStored(ctx context.Context, userID, workflowID string) (newest int32, err error) {
 	if a.bucket != nil {
 		if newest, err = a.bucket.Latest(ctx, userID, workflowID); err != nil && !errors.Is(err, schedule.ErrNotFound) {
@@ -132,7 +131,7 @@ func (a *App) newestStored(ctx context.Context, userID, workflowID string) (newe
 	return newest, err
 }
 
-// openBucket opens what WORKFLOW_STORE=blob names, for launchers and registrars.
+// openBucket opens the bucket of WORKFLOW_STORE=blob for launchers and registrars.
 func (a *App) openBucket(ctx context.Context) (err error) {
 	if a.cfg.WorkflowStore != "blob" || !a.cfg.Has("launcher") && !a.cfg.Has("registrar") {
 		return nil
@@ -143,8 +142,7 @@ func (a *App) openBucket(ctx context.Context) (err error) {
 	return nil
 }
 
-// mirror is the bucket as the registrar sees it; nil, and not a nil bucket,
-// without one.
+// mirror is the bucket for the registrar. Without one it must be a nil interface, not a nil *Store.
 func (a *App) mirror() registrar.WorkflowMirror {
 	if a.bucket == nil {
 		return nil
@@ -167,13 +165,12 @@ func (a *App) graphs() http.Handler {
 	return a.gate.Only(graphs, "", auth.Compiler, auth.Worker)
 }
 
-// dagCache is how many bytes of DAGs a launcher keeps in memory.
+// dagCache bounds the DAGs in a launcher's memory, in bytes.
 const dagCache = 64 << 20
 
-// bucketLacks is how long a bucket is not asked again for an owner's version that
-// it did not hold: a question costs a call over the network. Versions that came
-// through the API do not wait for it.
-const bucketLacks = 10 * time.Minute
+// bucketMissTTL is how long a version that is missing in the bucket is not requested again: each
+// request is a network call. Versions from the API are found at once.
+const bucketMissTTL = 10 * time.Minute
 
 func (a *App) workflows() launcher.WorkflowStore {
 	o := workflow.Options{Versions: a.store, Standings: a.store, CacheBytes: dagCache}
@@ -181,7 +178,7 @@ func (a *App) workflows() launcher.WorkflowStore {
 	case "none":
 		return workflow.None{}
 	case "blob":
-		o.Versions, o.Files, o.LacksFor = workflow.Fallback{First: a.bucket, Second: a.store}, a.bucket, bucketLacks
+		o.Versions, o.Files, o.LacksFor = workflow.Fallback{First: a.bucket, Second: a.store}, a.bucket, bucketMissTTL
 	case "dir":
 		dir := workflow.NewDir(a.cfg.WorkflowDir)
 		o.Versions, o.Files, o.FilesOnly = dir, dir, true
@@ -203,7 +200,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 	metrics := a.runMetrics()
 	var unfit func() string
 	if reach != nil {
-		unfit = func() string { return a.worker.Unfit() } // which is built of what asks
+		unfit = func() string { return a.worker.Unfit() } // a.worker is set below
 	}
 	electors, balancer, err := a.electors(metrics, unfit)
 	if err != nil {
@@ -217,24 +214,23 @@ func (a *App) buildWorker(ctx context.Context) error {
 	return nil
 }
 
-// workerConfig is also what simulations go by.
+// workerConfig is also used by simulations.
 func (a *App) workerConfig() worker.Config {
 	cfg := worker.Config{
 		Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 		MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 		CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
-		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
+		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.shutdownTimeout(), RequireGrant: a.cfg.RequireGrant,
 	}
 	if !a.cfg.OnPostgres() {
-		// A plan holds the one writer, and rows that fall due together are cheapest
-		// where they are put down together.
+		// A plan holds the only write lock of SQLite, and rows with the same due time are cheapest to
+		// insert together.
 		cfg.PlanAim, cfg.PlanStride = 1000, 6*time.Second
 	}
 	return cfg
 }
 
-// checkShards refuses to work with another number of shards than the others.
-// The first worker of a database records its own.
+// checkShards refuses a SHARDS that differs from the database. The first worker records its own.
 func (a *App) checkShards(ctx context.Context) error {
 	recorded, err := a.store.RecordShards(ctx, a.cfg.Shards)
 	if err != nil {
@@ -248,8 +244,8 @@ func (a *App) checkShards(ctx context.Context) error {
 	return nil
 }
 
-// launcherForWorker is what the worker launches through, and what tells whether
-// that would arrive; nil: it always would.
+// launcherForWorker returns the worker's launcher and a check that it is reachable; nil: in this
+// process.
 func (a *App) launcherForWorker() (launch worker.Launcher, reach func(ctx context.Context) error, err error) {
 	switch {
 	case a.queue != nil:
@@ -270,8 +266,7 @@ func (a *App) launcherForWorker() (launch worker.Launcher, reach func(ctx contex
 	return client, client.Reach, nil
 }
 
-// thisHost says which process this is: a worker's id is another one after every
-// start, and means nothing to whoever looks for it on a machine.
+// thisHost is HOST:PID, so that operators can find the process. A worker's id is random.
 func thisHost() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -280,8 +275,8 @@ func thisHost() string {
 	return fmt.Sprint(name, ":", os.Getpid())
 }
 
-// reportSecret is what signs report tokens: the configured one, else a random
-// one that is kept in DATA_DIR, so that it outlives this process.
+// reportSecret signs report tokens: REPORT_SECRET, or a random one stored in DATA_DIR so that it
+// survives restarts.
 func reportSecret(cfg Config) ([]byte, error) {
 	if cfg.ReportSecret != "" {
 		return []byte(cfg.ReportSecret.Reveal()), nil

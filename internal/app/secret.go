@@ -13,13 +13,12 @@ import (
 	"strings"
 )
 
-// Secret is a setting that is never shown: whatever prints, logs or encodes it
-// gets *** instead. Reveal is for the one place that uses it.
+// Secret is a setting that prints, logs and encodes as ***.
 type Secret string
 
 const hidden = "***"
 
-// Reveal is the secret itself.
+// Reveal returns the secret.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -29,13 +28,13 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// Format is asked for every verb, also %q, %x and %#v.
+// Format handles every verb, also %q, %x and %#v.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// LogValue is what a log shows.
+// LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText is what JSON and YAML show.
+// MarshalText implements encoding.TextMarshaler, for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 const (
@@ -43,8 +42,7 @@ const (
 	maxSecretFile = 64 << 10
 )
 
-// readSecrets reads the secrets that are in files of their own, as Docker and
-// Kubernetes mount them: NAME_FILE instead of NAME.
+// readSecrets reads secrets from files mounted by Docker or Kubernetes: NAME_FILE instead of NAME.
 func (v values) readSecrets() error {
 	for _, s := range Settings() {
 		key := strings.ToLower(s.Name)
@@ -64,7 +62,7 @@ func (v values) readSecrets() error {
 	return nil
 }
 
-// readSecret takes a file's text without the line break at its end.
+// readSecret reads a file and trims the spaces around its text.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,14 +83,14 @@ func readSecret(path string) (string, error) {
 	return value, nil
 }
 
-// leastSecret is the length from which a secret is looked for in texts: all
-// others would make every text unreadable.
+// leastSecret is the shortest secret that is removed from texts: shorter ones would match ordinary
+// words.
 const leastSecret = 6
 
-// secrets are the texts that must not be seen: every secret setting, but of
-// one that is a URL only its password, and the URL with the password in it.
+// secrets are the texts to hide: every secret setting. Of a URL it is the password, and the URL only
+// if it contains one.
 func (c *Config) secrets() []string {
-	found := []string{os.Getenv("PGPASSWORD")} // the driver reads it by itself
+	found := []string{os.Getenv("PGPASSWORD")} // read by the driver
 	v := reflect.ValueOf(c).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if secret, ok := v.FieldByIndex(f.Index).Interface().(Secret); ok {
@@ -106,7 +104,7 @@ func (c *Config) secrets() []string {
 			all = append(all, s, quoted[1:len(quoted)-1])
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // a URL before the password in it
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // longest first: a URL before its password
 	return slices.Compact(all)
 }
 
@@ -119,7 +117,7 @@ func secretsIn(value string) []string {
 		return []string{value}
 	}
 	var found []string
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 { // also where the URL does not parse
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 { // works for invalid URLs too
 		if _, password, ok := strings.Cut(rest[:at], ":"); ok {
 			plain, _ := url.PathUnescape(password)
 			found = append(found, password, plain)
@@ -136,10 +134,10 @@ func secretsIn(value string) []string {
 	return found
 }
 
-// scrubber takes secrets out of texts.
+// scrubber removes secrets from texts.
 type scrubber struct {
-	all *strings.Replacer
-	own string // a secret besides, which is looked for first; "": none
+	all   *strings.Replacer
+	extra string // one more secret, removed first; may be empty
 }
 
 func (c *Config) scrubber() scrubber {
@@ -150,22 +148,22 @@ func (c *Config) scrubber() scrubber {
 	return scrubber{all: strings.NewReplacer(pairs...)}
 }
 
-// besides takes one secret more out. It costs nothing to make, unlike a scrubber.
-func (s scrubber) besides(own string) scrubber { return scrubber{s.all, own} }
+// with adds a secret. Unlike making a scrubber it is cheap.
+func (s scrubber) with(extra string) scrubber { return scrubber{s.all, extra} }
 
-// Replace is text without the secrets.
+// Replace returns text without secrets.
 func (s scrubber) Replace(text string) string {
 	if text == "" {
 		return ""
 	}
-	if s.own != "" {
-		text = strings.ReplaceAll(text, s.own, hidden)
+	if s.extra != "" {
+		text = strings.ReplaceAll(text, s.extra, hidden)
 	}
 	return s.all.Replace(text)
 }
 
-// Scrub takes every secret out of an error's text; a driver may have put it
-// there, such as a URL that it cannot read. What the error is stays.
+// Scrub removes secrets from an error's text, such as a URL that a driver cannot parse. errors.Is and
+// errors.As still work.
 func (c *Config) Scrub(err error) error {
 	if err == nil {
 		return nil
@@ -191,15 +189,13 @@ type scrubbedError struct {
 
 func (e *scrubbedError) Error() string { return e.text }
 
-// Is and As look into the error; there is no Unwrap, by which its text would
-// come out again.
+// Is delegates to the original error. There is no Unwrap, because it would reveal the text.
 func (e *scrubbedError) Is(target error) bool { return errors.Is(e.err, target) }
 
-// As is the same for types.
+// As delegates to the original error.
 func (e *scrubbedError) As(target any) bool { return errors.As(e.err, target) }
 
-// scrubbing is what logs are written through: whatever a line holds, no secret
-// leaves in it.
+// scrubbing removes secrets from log lines.
 type scrubbing struct {
 	next     io.Writer
 	scrubber scrubber

@@ -22,11 +22,11 @@ type FlagSet interface {
 	GetBool(name string) (bool, error)
 }
 
-// values are settings as text, by their name in lower case.
+// values are settings as text by name in lower case.
 type values map[string]string
 
-// Load reads the settings. A later source wins: defaults, overrides (of a command
-// such as dev), the YAML file, the environment, flags that were given.
+// Load reads the settings. Later sources take precedence: defaults, overrides (of a command such as
+// dev), the YAML file, the environment, flags on the command line.
 func Load(fs FlagSet, overrides map[string]any) (Config, error) {
 	found, known := make(values), make(map[string]bool)
 	for _, s := range Settings() {
@@ -45,7 +45,7 @@ func Load(fs FlagSet, overrides map[string]any) (Config, error) {
 		}
 	}
 	for key := range known {
-		if value, ok := os.LookupEnv(strings.ToUpper(key)); ok { // an empty one counts
+		if value, ok := os.LookupEnv(strings.ToUpper(key)); ok { // also if empty
 			found[key] = value
 		}
 		if value, ok := given(fs, strings.ReplaceAll(key, "_", "-")); ok {
@@ -62,7 +62,7 @@ func Load(fs FlagSet, overrides map[string]any) (Config, error) {
 	return cfg, cfg.Scrub(cfg.Validate())
 }
 
-// given is the value of a flag that is on the command line.
+// given returns the value of a flag on the command line.
 func given(fs FlagSet, name string) (value string, ok bool) {
 	if !fs.Changed(name) {
 		return "", false
@@ -74,8 +74,7 @@ func given(fs FlagSet, name string) (value string, ok bool) {
 	return strconv.FormatBool(yes), err == nil
 }
 
-// addFile adds the settings of a YAML file. An unknown name is refused: it may be
-// a misspelt one.
+// addFile adds the settings of a YAML file. An unknown name is an error, because it may be misspelt.
 func (v values) addFile(path string, known map[string]bool) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -98,7 +97,7 @@ func (v values) addFile(path string, known map[string]bool) error {
 	return nil
 }
 
-// addNested names a value in a map by its path, such as http.addr.
+// addNested adds nested values under their path, such as http.addr.
 func (v values) addNested(path string, value any) {
 	nested, _ := value.(map[string]any)
 	for key, inner := range nested {
@@ -116,7 +115,7 @@ func asText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// fill sets the fields by their kind and lists every value that does not fit.
+// fill sets the fields by their kind and returns the errors of all invalid values.
 func (c *Config) fill(found values) error {
 	var problems []error
 	v := reflect.ValueOf(c).Elem()

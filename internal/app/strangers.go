@@ -11,9 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/logthrottle"
 )
 
-// strangerLogs limits the log lines of callers without proof of who they are: one
-// line a second and peer of each kind. refusals does so for the refused calls of
-// each identified caller.
+// strangerLogs limits the log lines of unidentified callers: one line per second, peer and kind.
+// refusals does the same per identified caller.
 type strangerLogs struct {
 	refusals    *logthrottle.PerPeer
 	calls       *logthrottle.PerPeer
@@ -36,8 +35,7 @@ func (s strangerLogs) run(ctx context.Context) {
 	all.Wait()
 }
 
-// limits are empty where authentication is off: every caller is known there, and
-// every call has a line.
+// limits are empty with authentication off: then every call is logged.
 func (a *App) limits() strangerLogs {
 	if !a.cfg.authOn() {
 		return strangerLogs{}
@@ -45,10 +43,9 @@ func (a *App) limits() strangerLogs {
 	return a.strangers
 }
 
-// connectionErrors is the ErrorLog of net/http. A panic of a handler and an
-// error of the listener are ours. All else is the fault of a client, such as a
-// failed TLS handshake: these lines are limited for each peer, and level Debug,
-// because every probe of a TCP port causes one.
+// connectionErrors is the ErrorLog of net/http. Panics of handlers and errors of the listener are
+// always logged. Other lines are errors of clients, such as a failed TLS handshake: they are limited
+// per peer and on level debug, because every probe of a TCP port causes one.
 type connectionErrors struct {
 	log   *slog.Logger
 	peers *logthrottle.PerPeer
@@ -81,7 +78,7 @@ func (c connectionErrors) debug(text string) {
 	if !ok {
 		return
 	}
-	fields := []any{"peer", from, "error", text} // not err: that has limits of its own, for all peers together
+	fields := []any{"peer", from, "error", text} // not "err": LimitErrors would limit all peers together
 	if leftOut > 0 {
 		fields = append(fields, logthrottle.LeftOut, leftOut)
 	}

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Call is what is known of one call while it is made: the gate fills in who
-// makes it, and the access log and the audit trail read it when it ends.
+// Call describes one call in progress: the gate sets the identity, and the access log and the audit
+// trail read it at the end.
 type Call struct {
 	Method   string // full, as in RuleOf
 	Identity Identity
-	// RequestID and Target are what the request says of itself, for the trail.
+	// RequestID and Target come from the request, for the audit trail.
 	RequestID, Target string
-	// Audited says that the call belongs into the audit trail, and Recorded that
-	// what it changed stands there already, written with the change itself.
+	// Audited: the audit trail has to record the call. Recorded: its entry was already written, in the
+	// transaction of the change.
 	Audited, Recorded bool
-	// Revoked is closed when the caller of a stream in both directions is accepted
-	// no longer. The stream's context ends seconds later: until then what is open
-	// can be answered. nil: there is no such warning.
+	// Revoked is closed when the credentials of a bidirectional stream are no longer accepted. The
+	// stream's context ends seconds later, so that open requests can be answered. nil: no warning.
 	Revoked <-chan struct{}
 }
 
@@ -26,7 +25,7 @@ func (c *Call) Name() string { return c.Method[strings.LastIndex(c.Method, "/")+
 
 type callKey struct{}
 
-// WithCall is ctx with a Call of its own; one that is there already stays.
+// WithCall returns ctx with a Call; an existing one is kept.
 func WithCall(ctx context.Context, method string) (context.Context, *Call) {
 	if call := CallFrom(ctx); call != nil {
 		return ctx, call
@@ -35,7 +34,7 @@ func WithCall(ctx context.Context, method string) (context.Context, *Call) {
 	return context.WithValue(ctx, callKey{}, call), call
 }
 
-// CallFrom is the Call that WithCall put there, or nil.
+// CallFrom returns the Call of WithCall, or nil.
 func CallFrom(ctx context.Context) *Call {
 	call, _ := ctx.Value(callKey{}).(*Call)
 	return call

@@ -29,10 +29,10 @@ func TestEveryCallHasARuleAndEveryRuleACall(t *testing.T) {
 	for _, call := range calls {
 		rule, ok := auth.RuleOf(call)
 		if !ok {
-			t.Errorf("%s has no entry in rules.go: nobody may call it", call)
+			t.Errorf("%s has no entry in rules.go, so every call is denied", call)
 		}
 		if rule.Anyone {
-			t.Errorf("%s lets anybody in", call)
+			t.Errorf("%s admits callers without credentials", call)
 		}
 		if len(rule.Roles) == 0 {
 			t.Errorf("%s has no role", call)

@@ -1,10 +1,7 @@
-// Package auth says who makes a call and which calls that identity may make.
-// It stands before every step of a slot's life that somebody else begins: an
-// upsert, a launch that a worker asks for, a report.
+// Package auth holds the identity of a caller and the calls that it may make. Every call from outside
+// is checked here before it reaches a slot: an upsert, a launch requested by a worker, a report.
 //
-// Three things are kept apart. A credential (a signed token, a client
-// certificate, a static token) becomes an Identity in the packages below this
-// one. The one table of this package (rules.go) says which roles may make which
-// call; what is not in it is denied. What a caller may see of the rows is the
-// registrar's to judge, by Identity.Owner.
+// There are three separate steps. The packages below turn credentials (signed token, client
+// certificate, static token) into an Identity. The table in rules.go lists the roles that may make
+// each call and denies all others. The registrar filters the visible rows by Identity.Owner.
 package auth

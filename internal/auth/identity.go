@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Role is what a caller is, and so which calls it may make (rules.go).
+// Role decides which calls a caller may make (rules.go).
 type Role string
 
 // The roles.
@@ -26,54 +26,53 @@ const (
 // Roles is the closed set.
 var Roles = []Role{Compiler, User, Worker, Launcher, Executor, Operator, Viewer}
 
-// How a caller showed who it is.
+// The methods of authentication.
 const (
 	ViaJWT    = "jwt"
 	ViaMTLS   = "mtls"
 	ViaToken  = "token"
-	ViaReport = "report_token" // a run's own token: good for its reports only
+	ViaReport = "report_token" // a run's token, which allows only its reports
 	ViaOpen   = "none"         // authentication is off
 )
 
-// Identity is who makes a call. The zero Identity is this process itself, or
-// anybody where authentication is off: it may everything.
+// Identity is the caller of a call. The zero Identity is this process itself, or any caller if
+// authentication is off: it may do everything.
 type Identity struct {
 	Subject string // the name that logs, events and the audit trail show
 	Roles   []Role
-	Owner   string // the user_id that it acts as; empty: every owner's
-	// Accounts are the billing accounts that its credential lists. An owner may
-	// create grants on them.
+	Owner   string // the user_id that it acts as; empty: all owners
+	// Accounts are the billing accounts in its credentials. An owner may create grants on them.
 	Accounts []string
-	Via      string    // how it showed who it is
-	Expires  time.Time // when what it showed is good no longer; zero: that has no end
+	Via      string    // the method of authentication
+	Expires  time.Time // of the credentials; zero: never
 }
 
 // Has reports whether the identity plays a role.
 func (id Identity) Has(role Role) bool { return slices.Contains(id.Roles, role) }
 
-// Sees reports whether rows of the owner userID exist for this identity.
-// Somebody else's do not: the answer is the one for an id that never was.
+// Sees reports whether the identity may see the rows of owner userID. Other rows are reported as not
+// found, so that ids cannot be probed.
 func (id Identity) Sees(userID string) bool { return id.Owner == "" || id.Owner == userID }
 
 type identityKey struct{}
 
-// NewContext is ctx with the identity of the call that it belongs to.
+// NewContext returns ctx with the caller's identity.
 func NewContext(ctx context.Context, id Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// FromContext is the identity that NewContext put there, else the zero one.
+// FromContext returns the identity of NewContext, or the zero one.
 func FromContext(ctx context.Context) Identity {
 	id, _ := ctx.Value(identityKey{}).(Identity)
 	return id
 }
 
-// ClaimError says which claim of a token is wrong. It is for tokens that a
-// trusted key has signed: the caller can read the token, and so may know.
+// ClaimError names the invalid claim of a token. Only for tokens with a valid signature: their holder
+// can read the claims anyway.
 type ClaimError struct {
 	Claim   string
-	Problem string // for the caller: contains nothing of the token
-	Value   string // for the log: the claim, quoted and cut; empty if it is not needed
+	Problem string // for the caller: contains no part of the token
+	Value   string // for the log: the claim, quoted and truncated; may be empty
 }
 
 func (e *ClaimError) Error() string {
@@ -83,7 +82,6 @@ func (e *ClaimError) Error() string {
 // MaxSubject bounds a subject, in characters.
 const MaxSubject = 256
 
-// ValidSubject reports whether s can name a caller in logs and rows: 1 to 256
-// printable characters. It is wider than an owner id, so that a token's sub can
-// be both.
+// ValidSubject reports whether s can name a caller in logs and rows: 1 to 256 printable characters.
+// Every valid owner id is a valid subject, so that a token's sub can be both.
 func ValidSubject(s string) bool { return schedule.Printable(s, MaxSubject) }

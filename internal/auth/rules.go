@@ -8,33 +8,30 @@ import (
 
 // Rule says who may make one call.
 type Rule struct {
-	Roles []Role
-	// Anyone lets callers in who show nothing, or something that is not valid.
-	Anyone bool
-	// Report also admits the run's own token, which the call itself checks.
-	Report bool
-	// Audit writes the call to the audit trail.
-	Audit bool
+	Roles  []Role
+	Anyone bool // admits callers without valid credentials
+	Report bool // also admits a run's report token, which the handler checks
+	Audit  bool // records the call in the audit trail
 }
 
 var (
-	changes   = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
-	reads     = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
-	consents  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
-	gives     = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true} // on what: grant.MayGive
-	revokes   = Rule{Roles: []Role{User, Operator}, Audit: true}
-	launches  = Rule{Roles: []Role{Worker}}
-	reports   = Rule{Roles: []Role{Executor, Launcher}, Report: true}
-	operates  = Rule{Roles: []Role{Operator}, Audit: true}
-	inspects  = Rule{Roles: []Role{Operator, Viewer}}
-	shares    = Rule{Roles: []Role{Compiler, Operator}, Audit: true}
-	looks     = Rule{Roles: []Role{Compiler, Operator, Viewer}}
-	reflects  = Rule{Roles: []Role{Operator}}
-	everybody = Rule{Anyone: true}
+	changes      = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
+	reads        = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
+	readsGrants  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
+	grants       = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true} // on which resources: grant.MayGive
+	revokes      = Rule{Roles: []Role{User, Operator}, Audit: true}
+	launches     = Rule{Roles: []Role{Worker}}
+	reports      = Rule{Roles: []Role{Executor, Launcher}, Report: true}
+	operates     = Rule{Roles: []Role{Operator}, Audit: true}
+	inspects     = Rule{Roles: []Role{Operator, Viewer}}
+	shares       = Rule{Roles: []Role{Compiler, Operator}, Audit: true}
+	readsShares  = Rule{Roles: []Role{Compiler, Operator, Viewer}}
+	operatorOnly = Rule{Roles: []Role{Operator}}
+	anyone       = Rule{Anyone: true}
 )
 
-// rules is the one table of who may call what, by full method. A call that is
-// not here is denied, and a test fails for a registered one without an entry.
+// rules maps each full method to the roles that may call it. Other methods are denied; a test fails
+// for a registered method without an entry.
 var rules = map[string]Rule{
 	"/carillon.v1.ScheduleService/UpsertSchedule":     changes,
 	"/carillon.v1.ScheduleService/PatchSchedule":      changes,
@@ -67,7 +64,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.WorkflowService/DeployWorkflow":       changes,
 	"/carillon.v1.WorkflowService/ShareWorkflow":        shares,
 	"/carillon.v1.WorkflowService/UnshareWorkflow":      shares,
-	"/carillon.v1.WorkflowService/ListWorkflowShares":   looks,
+	"/carillon.v1.WorkflowService/ListWorkflowShares":   readsShares,
 
 	"/carillon.v1.RunService/GetRun":     reads,
 	"/carillon.v1.RunService/GetRunLogs": reads,
@@ -78,9 +75,9 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/RetryRun":   changes,
 	"/carillon.v1.RunService/ReportRun":  reports,
 
-	"/carillon.v1.GrantService/CreateGrant": gives,
-	"/carillon.v1.GrantService/GetGrant":    consents,
-	"/carillon.v1.GrantService/ListGrants":  consents,
+	"/carillon.v1.GrantService/CreateGrant": grants,
+	"/carillon.v1.GrantService/GetGrant":    readsGrants,
+	"/carillon.v1.GrantService/ListGrants":  readsGrants,
 	"/carillon.v1.GrantService/RevokeGrant": revokes,
 
 	"/carillon.v1.WorkerService/ListWorkers":     inspects,
@@ -95,30 +92,28 @@ var rules = map[string]Rule{
 	"/carillon.v1.AlertService/RedeliverAlert":      operates,
 	"/carillon.v1.AlertService/TestAlerts":          operates,
 
-	"/carillon.v1.AuditService/ListAudit": {Roles: []Role{Operator}},
+	"/carillon.v1.AuditService/ListAudit": operatorOnly,
 
 	"/carillon.v1.RunLauncher/Start":      launches,
 	"/carillon.v1.RunLauncher/StartBatch": launches,
 	"/carillon.v1.RunLauncher/Cancel":     launches,
 
-	"/grpc.health.v1.Health/Check": everybody,
-	"/grpc.health.v1.Health/List":  everybody,
-	"/grpc.health.v1.Health/Watch": everybody,
+	"/grpc.health.v1.Health/Check": anyone,
+	"/grpc.health.v1.Health/List":  anyone,
+	"/grpc.health.v1.Health/Watch": anyone,
 
-	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      reflects,
-	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": reflects,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      operatorOnly,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": operatorOnly,
 }
 
-// RuleOf is the entry of a full method such as
-// /carillon.v1.RunService/GetRun; ok is false where there is none.
+// RuleOf returns the rule of a full method such as /carillon.v1.RunService/GetRun.
 func RuleOf(method string) (rule Rule, ok bool) {
 	rule, ok = rules[method]
 	return rule, ok
 }
 
-// Admit is the identity under which a caller makes this call: with the roles
-// that let it, and with its owner only where no other of its roles lets it. So
-// a user who is also a viewer sees everything and changes only its own.
+// Admit reduces the identity to the roles that allow this call. It clears Owner if a role other than
+// user allows the call: a user who is also a viewer sees all rows but changes only its own.
 func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
 	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Accounts: id.Accounts, Expires: id.Expires}
 	for _, role := range id.Roles {
@@ -133,7 +128,7 @@ func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
 	return admitted, len(admitted.Roles) > 0 && (admitted.Owner != "" || !slices.Equal(admitted.Roles, []Role{User}))
 }
 
-// Names are the roles of the rule in words.
+// Names joins the roles of the rule.
 func (r Rule) Names() string {
 	words := make([]string, len(r.Roles))
 	for i, role := range r.Roles {
@@ -142,7 +137,7 @@ func (r Rule) Names() string {
 	return strings.Join(words, ", ")
 }
 
-// Methods are all calls that have a rule, sorted.
+// Methods returns all methods with a rule, sorted.
 func Methods() []string {
 	return slices.Sorted(maps.Keys(rules))
 }

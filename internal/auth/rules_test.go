@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 )
 
-func TestACallIsMadeUnderTheRolesThatLetIt(t *testing.T) {
+func TestAdmitKeepsOnlyTheRolesThatAllowTheCall(t *testing.T) {
 	const (
 		upsert = "/carillon.v1.ScheduleService/UpsertSchedule"
 		list   = "/carillon.v1.ScheduleService/ListSchedules"
@@ -26,7 +26,7 @@ func TestACallIsMadeUnderTheRolesThatLetIt(t *testing.T) {
 		{"and still changes only its own", auth.Identity{Roles: []auth.Role{auth.User, auth.Viewer}, Owner: "ada"}, upsert, true, "ada"},
 		{"a user who is an operator too changes everything", auth.Identity{Roles: []auth.Role{auth.User, auth.Operator}, Owner: "ada"}, upsert, true, ""},
 		{"a viewer changes nothing", auth.Identity{Roles: []auth.Role{auth.Viewer}}, upsert, false, ""},
-		{"a user without an owner is nobody", auth.Identity{Roles: []auth.Role{auth.User}}, list, false, ""},
+		{"a user without an owner is refused", auth.Identity{Roles: []auth.Role{auth.User}}, list, false, ""},
 		{"no role, no call", auth.Identity{Subject: "x"}, list, false, ""},
 		{"a user launches nothing", auth.Identity{Roles: []auth.Role{auth.User}, Owner: "ada"}, start, false, ""},
 		{"a worker launches", auth.Identity{Roles: []auth.Role{auth.Worker}}, start, true, ""},

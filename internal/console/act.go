@@ -29,7 +29,7 @@ type toast struct {
 	Title string
 	Lines []string
 	Fails []violation
-	Link  string // to what it made
+	Link  string // to the created resource
 	Label string
 	Back  string // for browsers without scripts
 	Still bool   // nothing was changed
@@ -45,7 +45,7 @@ func failedToast(err error) toast {
 	return t
 }
 
-// act answers a form: in place where htmx asks, else as a page.
+// act answers a form: in place for htmx, otherwise as a page.
 func (c *Console) act(do func(*visit) (toast, error)) http.Handler {
 	return c.visited(func(w http.ResponseWriter, v *visit) {
 		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
@@ -175,12 +175,12 @@ func (c *Console) trigger(v *visit) (toast, error) {
 	}, nil
 }
 
-// maxMany are the schedules of one call for many: each is a call of its own,
-// with its own line in the audit trail.
+// maxMany bounds the schedules of one bulk action: each is a separate call with an entry in the
+// audit trail.
 const maxMany = 200
 
-// actOnMany pauses or resumes all that are ticked, and says which were refused
-// and why. One refusal does not keep the others.
+// actOnMany pauses or resumes all selected schedules, and lists the refused ones with the reason.
+// One refusal does not stop the others.
 func (c *Console) actOnMany(v *visit) (toast, error) {
 	ids, verb := v.PostForm["id"], v.field("do")
 	switch {

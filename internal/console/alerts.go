@@ -50,7 +50,6 @@ func (v *visit) alerts(all []*carillonv1.Alert) []alertRow {
 	return rows
 }
 
-// Path is the alert's own page.
 func (a alertRow) Path() string { return alertPath(a.GetAlertId()) }
 
 func alertPath(id string) string { return Prefix + "alerts/" + url.PathEscape(id) }
@@ -66,7 +65,7 @@ func (a alertRow) Why() string {
 // Expectation describes the expectation that was missed.
 func (a alertRow) Expectation() string { return expectationWords(a.GetKind(), a.GetLimitMs()) }
 
-// Late is what its slots are called.
+// Late is the label of its slots.
 func (a alertRow) Late() string {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return "failed"
@@ -148,18 +147,18 @@ var resolutions = map[schedule.Resolution]string{
 func (a alertsView) Sum() string {
 	open, dead := "No open alerts", ""
 	if n := len(a.Open); n > 0 {
-		seen := 0
+		acknowledged := 0
 		for _, one := range a.Open {
 			if one.Acked.Is() {
-				seen++
+				acknowledged++
 			}
 		}
 		open = describe.Count(n, "open alert")
 		if a.OpenMore {
 			open = fmt.Sprintf("%d or more open alerts", n)
 		}
-		if seen > 0 {
-			open += fmt.Sprintf(", %d acknowledged", seen)
+		if acknowledged > 0 {
+			open += fmt.Sprintf(", %d acknowledged", acknowledged)
 		}
 	}
 	if n := len(a.Dead.Is.Rows); n > 0 {
@@ -206,7 +205,7 @@ func (c *Console) showAlerts(v *visit) (page, error) {
 		view.Sent = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{ScheduleId: view.Schedule, PageSize: sentShown})
 		return nil
 	})
-	_ = g.Wait() // each part has its own error
+	_ = g.Wait() // each part holds its error
 	return page{name: "alerts", title: "Alerts", view: view}, nil
 }
 
@@ -234,7 +233,7 @@ func (c *Console) showAlert(v *visit) (page, error) {
 		view.Past = partOf(c.lastRuns(v.Context(), v, row.GetScheduleId(), 5))
 		return nil
 	})
-	_ = g.Wait() // each part has its own error
+	_ = g.Wait() // each part holds its error
 	return page{name: "alert", title: "Alert of " + row.GetScheduleId(), view: view}, nil
 }
 

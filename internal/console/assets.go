@@ -48,7 +48,7 @@ func (a assets) address(name string) string {
 	return Prefix + "static/" + name + "?v=" + a[name].hash
 }
 
-// ServeHTTP gives a file to anybody: none tells anything of this server.
+// ServeHTTP serves a file without authentication: none holds information about this server.
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	file, ok := a[r.PathValue("name")]
 	if !ok {

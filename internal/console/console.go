@@ -16,8 +16,8 @@ import (
 // Prefix begins the paths of all pages except the first: REST uses /schedules.
 const Prefix = "/ui/"
 
-// maxStreams are the live updates that one process feeds at a time; each is a
-// query every quarter of a second. A page without one asks now and then.
+// maxStreams bounds the live updates that one process serves; each is a query every quarter of a
+// second. Other pages poll.
 const maxStreams = 64
 
 // maxCallerStreams are those of one caller; a team may share one token.
@@ -26,23 +26,22 @@ const maxCallerStreams = maxStreams / 2
 // askTimeout is the timeout of the calls for one page.
 const askTimeout = 15 * time.Second
 
-// Door identifies callers; *gate.Gate is one.
-type Door interface {
+// Identifier identifies callers; *gate.Gate implements it.
+type Identifier interface {
 	Identify(ctx context.Context, c gate.Credentials) (auth.Identity, error)
 }
 
 // Options are the parts that the console needs.
 type Options struct {
 	// Conn carries the identity in a call's context to the services.
-	Conn grpc.ClientConnInterface
-	Door Door
-	// Now is the clock that schedules are judged by.
+	Conn       grpc.ClientConnInterface
+	Identifier Identifier
+	// Now is the ledger's clock.
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Environment is ENVIRONMENT, shown on every page; empty: none.
 	Environment string
-	// Secure keeps the session's cookie to HTTPS also where TLS ends before
-	// this process.
+	// Secure restricts the session's cookie to HTTPS even if TLS ends before this process.
 	Secure bool
 }
 

@@ -9,9 +9,9 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// countsKept is how long the counts of an overview serve everyone with the same
-// identity: each open overview asks every 3 seconds, and counting 50,000
-// schedules takes a tenth of a second of a core.
+// countsKept is how long the counts of an overview are cached for callers with the same identity:
+// each open overview asks every 3 seconds, and counting 50,000 schedules takes a tenth of a second
+// of a core.
 const countsKept = 3 * time.Second
 
 // keptCounts are the counts of overviews by caller.
@@ -25,7 +25,7 @@ type keptCount struct {
 	at     time.Time
 }
 
-// of returns the counts of this caller. After countsKept it calls ask again.
+// of returns the counts of this caller, from ask if the cached ones are older than countsKept.
 func (k *keptCounts) of(v *visit, ask func() (*carillonv1.GetOverviewResponse, error)) (*carillonv1.GetOverviewResponse, error) {
 	who := fmt.Sprintf("%q %q %q %q", v.id.Subject, v.id.Owner, v.id.Via, v.id.Roles)
 	k.mu.Lock()

@@ -206,7 +206,7 @@ func (v *visit) sentTexts(was map[string]string) map[string]string {
 func (v *visit) patchOf(s *carillonv1.Schedule, was, sent map[string]string) (*carillonv1.PatchScheduleRequest, []violation) {
 	zone, err := cronexpr.LoadLocation(sent["timezone"])
 	if err != nil {
-		zone = v.zone // the service says what is wrong with the field
+		zone = v.zone // the service reports the error
 	}
 	req := &carillonv1.PatchScheduleRequest{
 		ScheduleId: s.GetScheduleId(), Schedule: &carillonv1.UpsertScheduleRequest{}, UpdateMask: &fieldmaskpb.FieldMask{},

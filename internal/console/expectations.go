@@ -10,9 +10,9 @@ import (
 // expectationRow is one expectation of a schedule with its state.
 type expectationRow struct {
 	*carillonv1.ExpectationState
-	Words              string
-	Since, Met, Judged moment
-	Alert              string // address of the open one
+	Words               string
+	Since, Met, Checked moment
+	Alert               string // address of the open one
 }
 
 // Tone is the class of the state's chip.
@@ -47,7 +47,7 @@ func (v *visit) expectations(s *carillonv1.Schedule) (rows []expectationRow) {
 		}
 		row := expectationRow{ExpectationState: states[kind], Words: expectationWords(kind, limits[kind])}
 		if state := states[kind]; state != nil {
-			row.Since, row.Met, row.Judged = v.at(state.GetLateSince()), v.at(state.GetMetAt()), v.at(state.GetJudgedAt())
+			row.Since, row.Met, row.Checked = v.at(state.GetLateSince()), v.at(state.GetMetAt()), v.at(state.GetJudgedAt())
 			if state.GetAlertId() != "" {
 				row.Alert = alertPath(state.GetAlertId())
 			}

@@ -24,7 +24,7 @@ type failingGroup struct {
 	First, Last moment
 }
 
-// Why is the reason, and the error code where it says more.
+// Why is the reason, with the error code if it adds something.
 func (g failingGroup) Why() string {
 	return schedule.Reason(g.GetReason()).WithCode(g.GetErrorCode())
 }
@@ -84,7 +84,7 @@ func (v *visit) failureOf(s *carillonv1.Schedule) *failureView {
 // Run is the page of the newest failed run.
 func (f *failureView) Run() string { return Prefix + "runs/" + f.GetIdempotencyKey() }
 
-// Why is the reason, and the error code where it says more.
+// Why is the reason, with the error code if it adds something.
 func (f *failureView) Why() string { return schedule.Reason(f.GetReason()).WithCode(f.GetErrorCode()) }
 
 // Count: "3 failed runs".

@@ -11,15 +11,15 @@ import (
 // failure is an error of the services in words.
 type failure struct {
 	Title      string
-	Message    string // the service's own
+	Message    string // from the service
 	Violations []violation
 	code       int
 }
 
-// violation is what is wrong with one field.
+// violation is an error in one field.
 type violation struct{ Field, Problem string }
 
-// failureWords are the title of each code and how HTTP says it.
+// failureWords are the title and HTTP status of each code.
 var failureWords = map[codes.Code]struct {
 	title string
 	code  int
@@ -82,8 +82,8 @@ func showNothing(v *visit) (page, error) {
 	return page{}, status.Errorf(codes.NotFound, "there is no page %.100q", v.URL.Path)
 }
 
-// part is one part of a page that may fail by itself: whoever may not see the
-// workers still sees the runs.
+// part is a part of a page that may fail separately: a viewer who may not see the workers still
+// sees the runs.
 type part[T any] struct {
 	Is    T
 	Fails *failure

@@ -9,7 +9,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// columnMinutes are the minutes that one column of the forecast stands for.
+// columnMinutes is the number of minutes in one column of the forecast.
 const columnMinutes = 10
 
 // forecastView is how many launches the next 24 hours bring.
@@ -39,14 +39,14 @@ type peakRow struct {
 	At moment
 }
 
-// flatteningRow is what would make the busiest minute less busy, with that
-// minute in the viewer's zone.
+// flatteningRow is a change that flattens the busiest minute, with that minute in the viewer's
+// zone.
 type flatteningRow struct {
 	*carillonv1.ForecastFlattening
 	At moment
 }
 
-// Comes is what it would come to.
+// Comes is the peak after the change.
 func (f flatteningRow) Comes() string { return launches(f.GetPeak()) }
 
 func (c *Console) forecast(v *visit, view *timelineView) (forecastView, error) {

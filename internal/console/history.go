@@ -14,7 +14,7 @@ import (
 
 const historyShown = 50
 
-// historyView is how a schedule was changed, and what happened to it.
+// historyView lists the revisions and events of a schedule.
 type historyView struct {
 	ID        string
 	Revisions part[[]revisionRow]
@@ -28,7 +28,7 @@ type revisionRow struct {
 	*carillonv1.ScheduleRevision
 	At      moment
 	Changes []difference
-	First   bool // there is none before it: Changes is the whole definition
+	First   bool // no earlier revision: Changes is the whole definition
 	Blind   bool // the one before it is on the next page
 }
 
@@ -99,7 +99,7 @@ func differences(a, b *carillonv1.ScheduleDefinition) (all []difference) {
 	return all
 }
 
-// fieldText is a field as a reader knows it; what is not set is empty.
+// fieldText is a field as shown to a reader; empty if unset.
 func fieldText(m protoreflect.Message, field protoreflect.FieldDescriptor) string {
 	if !m.Has(field) {
 		return ""

@@ -29,7 +29,7 @@ var icons = map[string]string{
 	"history":   `<path d="M7 5h10M7 12h10M7 19h10"/><circle cx="4.5" cy="5" r=".6"/><circle cx="4.5" cy="12" r=".6"/><circle cx="4.5" cy="19" r=".6"/>`,
 }
 
-// icon is decoration: what it means stands beside it in words.
+// icon is decoration: the text next to it has the meaning.
 func icon(name string) template.HTML {
 	return template.HTML(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">` + icons[name] + `</svg>`)
 }

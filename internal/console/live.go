@@ -22,15 +22,15 @@ const (
 	retryAfter = 3 * time.Second  // before a browser opens the stream again
 )
 
-// liveRun is what pages hear of a run that changed.
+// liveRun is the event that pages receive for a changed run.
 type liveRun struct {
 	Key      string `json:"key"`
 	Schedule string `json:"schedule"`
 	Status   string `json:"status"`
 }
 
-// serveLive tells a page of each run that changes, as WatchRuns does, in the
-// form that browsers open again by themselves (text/event-stream).
+// serveLive sends an event for each run that changes, like WatchRuns, as text/event-stream:
+// browsers reconnect by themselves.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	id, err := c.identify(r)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies that hold answers back
+	w.Header().Set("X-Accel-Buffering", "no") // proxies that buffer answers
 	c.feed(ctx, cancel, w, watch)
 }
 

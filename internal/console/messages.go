@@ -14,11 +14,11 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// messages are deliveries; only who sees all owners may ask for them.
+// messages are deliveries; only callers who see all owners may list them.
 type messages struct {
 	Rows []messageRow
 	More bool
-	Acts bool // what to do about each is said beside it
+	Acts bool // each shows its actions
 }
 
 // messageRow is one message to one target.
@@ -44,7 +44,7 @@ func (m messageRow) To() string {
 	return m.GetTarget() + " (" + m.GetTargetKind() + ", " + m.GetHost() + ")"
 }
 
-// About is what a message tells.
+// About describes the content of a message.
 func (m messageRow) About() string {
 	switch m.GetType() {
 	case "alert.opened":
@@ -57,7 +57,7 @@ func (m messageRow) About() string {
 	return "test"
 }
 
-// Alert is the page of the alert that it tells of; empty: it is a test.
+// Alert is the path of its alert; empty: a test.
 func (m messageRow) Alert() string {
 	if m.GetAlertId() == "" {
 		return ""
@@ -65,7 +65,7 @@ func (m messageRow) Alert() string {
 	return alertPath(m.GetAlertId())
 }
 
-// Redeliver is where it is sent again.
+// Redeliver is the path of the form that sends it again.
 func (m messageRow) Redeliver() string {
 	return Prefix + "messages/" + url.PathEscape(m.GetDeliveryId()) + "/redeliver"
 }
@@ -75,7 +75,6 @@ func (m messageRow) Tone() string {
 	return map[string]string{"PENDING": "ENQUEUED", "DELIVERED": "SUCCESS", "DEAD": "FAILED"}[m.GetState()]
 }
 
-// State is where it stands.
 func (m messageRow) State() string {
 	switch {
 	case m.GetState() == string(schedule.DeliveryDead):
@@ -93,7 +92,7 @@ func (m messageRow) Waits() bool {
 	return m.GetState() == string(schedule.DeliveryPending) && m.GetAttempts() > 0
 }
 
-// Advice is what to do about a message that did not arrive.
+// Advice is what to do about an undelivered message.
 func (m messageRow) Advice() string {
 	switch code := m.GetLastStatus(); {
 	case m.GetState() == string(schedule.DeliveryDelivered):
@@ -124,9 +123,8 @@ func (c *Console) redeliver(v *visit) (toast, error) {
 	return toast{Title: "Sending again", Lines: []string{"To " + messageRow{AlertDelivery: resp.GetDelivery()}.To() + ", with the same id, retried for up to 24 hours."}}, nil
 }
 
-// redeliverDead sends all again that were given up, of one schedule where the
-// page shows that one's only, oldest first, up to maxMany:
-// each is a call of its own, with its own line in the audit trail.
+// redeliverDead sends all failed messages again, of one schedule if the page shows only that,
+// oldest first, up to maxMany: each is a separate call with an entry in the audit trail.
 func (c *Console) redeliverDead(v *visit) (toast, error) {
 	dead := string(schedule.DeliveryDead)
 	resp, err := c.alerts.ListAlertDeliveries(v.Context(), &carillonv1.ListAlertDeliveriesRequest{ScheduleId: v.field("schedule"), State: &dead, PageSize: maxMany})

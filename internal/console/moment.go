@@ -33,7 +33,7 @@ func (m moment) Text() string {
 	return m.dated("15:04:05")
 }
 
-// Slot is Text without seconds where there are none, as of most rules.
+// Slot is Text without zero seconds, as most rules have.
 func (m moment) Slot() string {
 	if m.Instant.Truncate(time.Minute).Equal(m.Instant) {
 		return m.dated("15:04")

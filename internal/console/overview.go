@@ -13,7 +13,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// What the overview looks at. Each bound is said on the page where it is met.
+// Limits of the overview. The page shows when one is reached.
 const (
 	soonShown   = 12
 	lateShown   = 12
@@ -46,8 +46,7 @@ type soonRow struct {
 	Rule rule
 }
 
-// alertCount is how many alerts are open, and of how many of them somebody said
-// that they see to it.
+// alertCount is the number of open alerts, and how many of them are acknowledged.
 type alertCount struct {
 	Open, Seen int
 	More       bool
@@ -93,7 +92,7 @@ func (c *Console) showOverview(v *visit) (page, error) {
 	})
 	g.Go(func() error { view.Alerts = partOf(c.openAlerts(v)); return nil })
 	g.Go(func() error { view.Failing = partOf(c.failing(v)); return nil })
-	_ = g.Wait()                                                  // each part has its own error
+	_ = g.Wait()                                                  // each part holds its error
 	if f := view.Late.Fails; f != nil && view.Soon.Fails != nil { // nothing to show at all
 		return page{name: "failure", title: f.Title, view: *f, code: f.code}, nil
 	}
@@ -129,7 +128,7 @@ func (c *Console) lookAtRuns(v *visit, view *overviewView) {
 	view.Lateness = spreadOf(launched, func(r runRow) moment { return r.FireAt })
 }
 
-// spreadOf is how far the launches lay from what they should have hit.
+// spreadOf is the distance between launches and their target.
 func spreadOf(runs []runRow, target func(runRow) moment) spread {
 	var all []time.Duration
 	for _, r := range runs {
@@ -152,7 +151,7 @@ type leaderRow struct {
 	Until moment
 }
 
-// Trouble is what is wrong with the shard's leader; empty: nothing.
+// Trouble is the problem of the shard's leader; empty: none.
 func (l leaderRow) Trouble() string {
 	switch {
 	case l.GetWorkerId() == "":
@@ -202,8 +201,8 @@ func (o overviewView) Sum() string {
 	return text + "."
 }
 
-// Leaderless says which shards have no leader. Without one no slot is planned, so
-// nothing in them is counted as late.
+// Leaderless lists the shards without a leader. Nothing in them is planned, so nothing in them
+// counts as late.
 func (o overviewView) Leaderless() string {
 	if o.Workers.Fails == nil && len(o.Leaders) == 0 {
 		return "No worker has started on this database: nothing is planned or launched."

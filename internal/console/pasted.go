@@ -17,9 +17,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// pasted reads definitions of schedules as they stand elsewhere, in JSON or
-// YAML: one, a list, a file of carillon apply, an answer of the API, or a whole
-// request to simulate. What says nothing to a simulation is left out, by name.
+// pasted reads definitions of schedules in JSON or YAML: one, a list, a file of carillon apply, an
+// API response, or a whole request to simulate. It lists members that a simulation ignores.
 func (f *scenarioForm) pasted() *carillonv1.SimulateSchedulesRequest {
 	if len(f.view.Pasted) > maxPasted {
 		f.wrong("pasted", "has %d bytes, more than %d; use carillon simulate --file", len(f.view.Pasted), maxPasted)
@@ -49,11 +48,10 @@ func (f *scenarioForm) pasted() *carillonv1.SimulateSchedulesRequest {
 	return f.decoded(whole)
 }
 
-// scenarioFields are those of a whole request beside its schedules.
+// scenarioFields are the fields of a whole request besides its schedules.
 var scenarioFields = []string{"from", "until", "outages", "executor_outages", "seed"}
 
-// schedulesIn are the schedules of one document; what else it says of the
-// scenario goes into whole.
+// schedulesIn are the schedules of one document; its other fields are copied to whole.
 func (f *scenarioForm) schedulesIn(document any, whole map[string]any) (found []any) {
 	switch is := document.(type) {
 	case nil:
@@ -82,8 +80,8 @@ func (f *scenarioForm) schedulesIn(document any, whole map[string]any) (found []
 	return nil
 }
 
-// known is a definition without what a simulation does not look at, and without
-// the rules that an answer of the API has as empty.
+// known is a definition without the members that a simulation ignores and without the empty rules
+// of an API response.
 func (f *scenarioForm) known(definition map[string]any) map[string]any {
 	fields := (&carillonv1.SimulatedSchedule{}).ProtoReflect().Descriptor().Fields()
 	out := make(map[string]any, len(definition))

@@ -74,13 +74,13 @@ func (c *Console) showPlayground(v *visit) (page, error) {
 	return page{name: "playground", title: "Preview", view: view}, nil
 }
 
-// previewOf is what the form asks for; nil where nothing is written yet.
+// previewOf is the request of the form; nil while the form is empty.
 func (v *visit) previewOf(view *playgroundView) (*carillonv1.PreviewScheduleRequest, []violation) {
 	var problems []violation
 	req := &carillonv1.PreviewScheduleRequest{Timezone: &view.Zone, PageSize: previewShown}
 	zone := v.zone
 	if z, err := cronexpr.LoadLocation(view.Zone); err == nil {
-		zone = z // else the service says what is wrong with it
+		zone = z // otherwise the service reports the error
 	}
 	at := func(field, text string) *timestamppb.Timestamp {
 		if text == "" {

@@ -19,7 +19,7 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// page is what a template shows.
+// page is the input of a template.
 type page struct {
 	name  string // of the template
 	title string
@@ -27,14 +27,14 @@ type page struct {
 	code  int // default 200
 }
 
-// frame is what stands around every page.
+// frame is the layout around every page.
 type frame struct {
 	Title  string
 	Page   string // of the navigation
 	Theme  string
 	Zone   string
 	Now    int64  // Unix milliseconds; browsers' clocks are wrong now and then
-	Caller string // who is signed in; empty: nobody needs to be
+	Caller string // who is signed in; empty: no sign-in needed
 	// Environment is prod, staging and the like; empty: none.
 	Environment string
 	View        any
@@ -67,7 +67,7 @@ func loadPages(a assets) pages {
 // pair hands two values to a part.
 func pair(a, b any) []any { return []any{a, b} }
 
-// show makes a page of what a function says.
+// show renders the page that make returns.
 func (c *Console) show(make func(*visit) (page, error)) http.Handler {
 	return c.visited(func(w http.ResponseWriter, v *visit) {
 		p, err := make(v)
@@ -82,7 +82,7 @@ func (c *Console) show(make func(*visit) (page, error)) http.Handler {
 	})
 }
 
-// visited serves who is let in, who then asks the API with a bound in time.
+// visited serves authenticated visitors, with a deadline for their API calls.
 func (c *Console) visited(serve func(http.ResponseWriter, *visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := c.admit(w, r)
@@ -123,5 +123,5 @@ func callerName(id auth.Identity) string {
 	return id.Subject
 }
 
-// list is what a template walks through.
+// list makes a list in a template.
 func list(words ...string) []string { return words }

@@ -27,7 +27,7 @@ type runView struct {
 	Request   string // of a retry
 }
 
-// step is one instant of a run's life.
+// step is one instant in a run's timeline.
 type step struct {
 	Name, Note string
 	At         moment
@@ -91,8 +91,8 @@ func stepsOf(r runRow, firstSent moment) []step {
 	return steps
 }
 
-// claimNote says how a run is claimed: nothing changes about a slot that is
-// armed, so it waits in the launcher for its instant.
+// claimNote describes how a run is claimed: an armed slot cannot change any more and waits in the
+// launcher.
 func claimNote(r runRow) string {
 	if r.Claimed.Instant.Before(r.FireAt.Instant) {
 		return "by the leader, ahead of time: it waits in the launcher until it is due"
@@ -100,8 +100,8 @@ func claimNote(r runRow) string {
 	return "by the leader, after the overlap check"
 }
 
-// afterWords is how far a step is from the one before. A run by hand is due
-// when it is asked for, a moment before its row is written.
+// afterWords is the time since the step before. A manual run is due at its request, shortly before
+// its row is written.
 func afterWords(d time.Duration) string {
 	switch {
 	case d >= 0:
@@ -112,8 +112,8 @@ func afterWords(d time.Duration) string {
 	return brief(-d) + " before"
 }
 
-// barOf draws what came after fire_at, to scale: waiting, launching, queued at
-// the executor, running. What was before is planning ahead and says nothing.
+// barOf draws the phases after fire_at to scale: waiting, launching, queued at the executor,
+// running.
 func barOf(r runRow, now time.Time) ([]segment, string) {
 	end := now
 	if r.Ended.Is() {

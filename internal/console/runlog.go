@@ -31,15 +31,15 @@ type outputView struct {
 	// Whole: Lines replace what the browser shows. Otherwise they follow it.
 	Whole  bool
 	Follow bool   // the run may write more
-	More   string // the address of what follows Lines
+	More   string // the address of the output after Lines
 	Reload string
 	Note   string // why there are no lines
 }
 
 type outputLine struct{ Step, Text string }
 
-// showOutput shows a run's output. With the parameter after it shows only what
-// follows that part: console.js appends it.
+// showOutput shows a run's output. With the parameter after it shows only the output after that
+// part, which console.js appends.
 func (c *Console) showOutput(v *visit) (page, error) {
 	view := outputView{Step: v.param("step"), Most: maxLines}
 	after, err := afterOf(v.param("after"))
@@ -86,7 +86,7 @@ func afterOf(text string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// fill sets what is shown of the parts: the lines of one step or of all.
+// fill sets the shown lines: those of one step or of all.
 func (o *outputView) fill(parts []*carillonv1.LogPart) {
 	for _, p := range parts {
 		if step := p.GetStep(); step != "" && !slices.Contains(o.Steps, step) {
@@ -113,7 +113,7 @@ func (o *outputView) fill(parts []*carillonv1.LogPart) {
 	}
 }
 
-// runLog is the output of a run behind a part.
+// runLog is the output of a run after a given part.
 type runLog struct {
 	parts    []*carillonv1.LogPart
 	next     uint32 // the last part

@@ -8,7 +8,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// runRow is a run in a table, a strip, or on its own page.
+// runRow is a run in a table, a strip, or on a run page.
 type runRow struct {
 	*carillonv1.Run
 	Planned, RunAt, FireAt, Waiting, Claimed, CancelAsked, Launched, Started, Ended, Timeout moment
@@ -30,7 +30,6 @@ func (v *visit) rows(runs []*carillonv1.Run) []runRow {
 	return out
 }
 
-// Path is the run's own page.
 func (r runRow) Path() string { return runPath(r.GetIdempotencyKey()) }
 
 func runPath(key string) string { return Prefix + "runs/" + key }
@@ -82,7 +81,7 @@ func (r runRow) Overdue(now time.Time, grace time.Duration) bool {
 	return false
 }
 
-// Label is the run in one line, for what is too small to hold it.
+// Label is the run in one line, for small elements.
 func (r runRow) Label() string {
 	text := r.GetStatus()
 	if r.GetReason() != "" {

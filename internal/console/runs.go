@@ -21,7 +21,7 @@ const runsShown = 50
 // runsView is the ledger.
 type runsView struct {
 	Query, Schedule, Owner, Workflow, Reason, Trigger, From, To string
-	Late                                                        bool   // only what should have been launched by now
+	Late                                                        bool   // only overdue launches
 	Several                                                     string // Query begins several keys: which
 	Status                                                      []string
 	Statuses, Reasons, Triggers                                 []string // to choose from
@@ -30,7 +30,7 @@ type runsView struct {
 	Zone                                                        string
 }
 
-// Chosen reports whether the status is one of those asked for.
+// Chosen reports whether the status is selected.
 func (r runsView) Chosen(status string) bool { return slices.Contains(r.Status, status) }
 
 // Filtered reports whether an empty list may be the filter's doing.
@@ -38,7 +38,7 @@ func (r runsView) Filtered() bool {
 	return r.Query+r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || len(r.Status) > 0 || r.First != ""
 }
 
-// More reports whether one of the filters that stand aside is used.
+// More reports whether a filter of the collapsed section is used.
 func (r runsView) More() bool {
 	return r.Late || r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
 }
@@ -86,8 +86,8 @@ func (c *Console) showRuns(v *visit) (page, error) {
 	return page{name: "runs", title: "Runs", view: view}, nil
 }
 
-// findRuns looks for a run_id, a trace_id, or the first digits of a key. The
-// other filters are left out: an id finds what it names.
+// findRuns searches for a run_id, a trace_id, or the first digits of a key. It ignores the other
+// filters.
 func (c *Console) findRuns(v *visit, view runsView) (page, error) {
 	var found []*carillonv1.Run
 	for _, req := range []*carillonv1.ListRunsRequest{{RunId: view.Query, PageSize: runsShown}, {TraceId: view.Query, PageSize: runsShown}} {

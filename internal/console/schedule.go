@@ -85,12 +85,12 @@ func (c *Console) showSchedule(v *visit) (page, error) {
 		view.Upcoming = partOf(v.fireRows(resp.GetFires(), s.GetTimezone()), err)
 		return nil
 	})
-	_ = g.Wait() // each part has its own error
+	_ = g.Wait() // each part holds its error
 	view.Strip = stripOf(view.Past.Is)
 	return page{name: "schedule", title: id, view: view}, nil
 }
 
-// factsOf are the settings of a schedule, with what they mean.
+// factsOf are the settings of a schedule with explanations.
 func factsOf(s *carillonv1.Schedule) []fact {
 	facts := []fact{
 		{Name: "Overlap", Value: s.GetOverlapPolicy(), Note: overlapWords[s.GetOverlapPolicy()]},
@@ -128,7 +128,7 @@ var catchupWords = map[string]string{
 	"spread": "missed slots run, spread over time", "latest": "only the newest missed slot runs",
 }
 
-// indented is JSON as people read it; what is none stays as it is.
+// indented is indented JSON; other text stays unchanged.
 func indented(raw []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {

@@ -25,7 +25,7 @@ const stateFailing = "failing"
 type schedulesView struct {
 	Query, Owner, Label, State, Workflow, Grant string
 	Rows                                        []*scheduleRow
-	Next, First                                 string // addresses of other pages; empty: there is none
+	Next, First                                 string // addresses of other pages; empty: none
 	Request                                     string
 }
 
@@ -38,19 +38,18 @@ type scheduleRow struct {
 	*carillonv1.Schedule
 	Rule        rule
 	Next        moment // in the viewer's zone
-	NextThere   moment // in its own
+	NextThere   moment // in the schedule's zone
 	PausedUntil moment
 	Strip       strip
-	Blind       bool         // its runs could not be asked for
+	Blind       bool         // its runs could not be read
 	Failure     *failureView // nil: it is not failing
 }
 
-// Path is the schedule's own page.
 func (s *scheduleRow) Path() string { return schedulePath(s.GetScheduleId()) }
 
 func schedulePath(id string) string { return Prefix + "schedules/" + id }
 
-// State is where it stands, in one word.
+// State is its state in one word.
 func (s *scheduleRow) State() string { return stateOf(s.Schedule) }
 
 func stateOf(s *carillonv1.Schedule) string {
@@ -113,8 +112,7 @@ func (c *Console) showSchedules(v *visit) (page, error) {
 	return page{name: "schedules", title: "Schedules", view: view}, nil
 }
 
-// fillStrips asks for the last runs of each row. A strip that fails leaves its
-// row as it is: the list is worth more than the strips.
+// fillStrips reads the last runs of each row. If that fails, the row is shown without them.
 func (c *Console) fillStrips(v *visit, rows []*scheduleRow) {
 	var g errgroup.Group
 	g.SetLimit(askedAtOnce)

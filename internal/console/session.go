@@ -13,26 +13,24 @@ import (
 	"github.com/carillon/carillon/internal/auth/gate"
 )
 
-// sessionCookie holds the token that was pasted, out of reach of scripts, and
-// is sent with requests of this site's own pages only. It is good for pages,
-// not for REST: that takes Authorization.
+// sessionCookie holds the pasted token. Scripts cannot read it, and it is sent only with requests
+// from this site's pages. It is valid for pages, not for REST, which needs Authorization.
 const sessionCookie = "carillon_session"
 
-// maxToken is what fits into a cookie: browsers drop one of more than 4096
-// bytes without a word.
+// maxToken fits into a cookie: browsers silently drop one of more than 4096 bytes.
 const maxToken = 3800
 
 // identify identifies the visitor by Authorization, which a proxy may add, by the
 // session's cookie, or by the client's certificate.
 func (c *Console) identify(r *http.Request) (auth.Identity, error) {
-	id, err := c.o.Door.Identify(r.Context(), shownIn(r))
-	if err == nil && id.Via == auth.ViaReport { // good for a report and nothing else
+	id, err := c.o.Identifier.Identify(r.Context(), shownIn(r))
+	if err == nil && id.Via == auth.ViaReport { // valid for reports only
 		return auth.Identity{}, gate.ErrUnauthenticated
 	}
 	return id, err
 }
 
-// shownIn is what the visitor shows.
+// shownIn are the credentials of the request.
 func shownIn(r *http.Request) gate.Credentials {
 	shown := gate.Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS}
 	if cookie, err := r.Cookie(sessionCookie); err == nil && len(shown.Authorization) == 0 {
@@ -77,7 +75,7 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)
 		return
 	}
-	// A browser drops the cookie when the token expires; a page that was open says so.
+	// A browser drops the cookie when the token expires; an open page reports that.
 	if _, err := r.Cookie(sessionCookie); err == nil || r.URL.Query().Get("ended") != "" {
 		view.Problem = "Your token has expired or was revoked."
 	}
@@ -89,7 +87,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimPrefix(strings.TrimSpace(r.FormValue("token")), "Bearer ")
 	token = strings.Join(strings.Fields(token), "") // none has spaces; a terminal wraps a long one
 	view := signInView{Next: ownPath(r.FormValue("next"))}
-	id, err := c.o.Door.Identify(r.Context(), gate.Credentials{Authorization: []string{"Bearer " + token}})
+	id, err := c.o.Identifier.Identify(r.Context(), gate.Credentials{Authorization: []string{"Bearer " + token}})
 	switch {
 	case len(token) > maxToken:
 		view.Problem = "The token is too long for a browser's cookie; ask for one with fewer claims."

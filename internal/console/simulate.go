@@ -18,11 +18,11 @@ import (
 
 const (
 	slotsShown = 200 // of a simulation, on one page
-	// maxPasted bounds what is pasted: it stands in the page's address.
+	// maxPasted bounds pasted text: it is part of the page's address.
 	maxPasted = 48 << 10
 )
 
-// simulationView is a scenario as the form has it, and what it comes to.
+// simulationView is a scenario as in the form, and its result.
 type simulationView struct {
 	Kind                                         string // saved, cron, interval, once, pasted
 	Schedule, Cron, Interval, Once, Zone, Pasted string
@@ -33,7 +33,7 @@ type simulationView struct {
 	Zones, Overlaps, Catchups                    []string
 	Viewer                                       string
 	Tried                                        bool
-	LeftOut                                      []string // members of what was pasted that a simulation knows nothing of
+	LeftOut                                      []string // pasted members that a simulation ignores
 	Fails                                        *failure
 	Began, Ended                                 moment
 	Slots                                        []simulatedRow
@@ -56,7 +56,7 @@ func (v *visit) simulated(s *carillonv1.SimulatedSlot) simulatedRow {
 	if local, err := time.Parse(time.RFC3339, text); err == nil {
 		zone = local.Location()
 	}
-	on := func(at *timestamppb.Timestamp) moment { // dated where it is another day than the slot's
+	on := func(at *timestamppb.Timestamp) moment { // with a date if it is another day than the slot's
 		m := moment{now: s.GetRunAt().AsTime(), zone: zone}
 		if at != nil {
 			m.Instant = at.AsTime()
@@ -70,7 +70,7 @@ func (v *visit) simulated(s *carillonv1.SimulatedSlot) simulatedRow {
 	return row
 }
 
-// Local is the slot on its schedule's own clock.
+// Local is the slot in its schedule's zone.
 func (s simulatedRow) Local() string {
 	text, _, _ := strings.Cut(s.GetLocal(), " ")
 	if local, err := time.Parse(time.RFC3339, text); err == nil {
@@ -108,8 +108,7 @@ func (s simulationView) Begin() int { return s.First + 1 }
 // Last is the place of the last slot that is shown.
 func (s simulationView) Last() int { return s.First + len(s.Slots) }
 
-// Problem is what is wrong with a field of the form: one that the service names
-// by its place in the request, or the form by itself.
+// Problem is the error of a form field, under the name of the service or of the form.
 func (s simulationView) Problem(fields ...string) string {
 	if s.Fails == nil {
 		return ""
@@ -162,7 +161,7 @@ func (c *Console) showSimulation(v *visit) (page, error) {
 	return page{name: "simulate", title: "Simulate", view: view}, nil
 }
 
-// play asks for the simulation, and lets the page say what is wrong with it.
+// play runs the simulation and shows errors on the page.
 func (c *Console) play(v *visit, view *simulationView, req *carillonv1.SimulateSchedulesRequest) {
 	resp, err := c.schedules.SimulateSchedules(v.Context(), req)
 	if status.Code(err) == codes.DeadlineExceeded {
@@ -192,12 +191,11 @@ func (c *Console) play(v *visit, view *simulationView, req *carillonv1.SimulateS
 	}
 }
 
-// scenario is the request that the form makes; nil without problems where
-// nothing is asked for yet.
+// scenario is the request of the form; nil without problems while the form is empty.
 func (v *visit) scenario(view *simulationView) (*carillonv1.SimulateSchedulesRequest, []violation) {
 	f := &scenarioForm{view: view, zone: v.zone}
 	if z, err := cronexpr.LoadLocation(view.Zone); err == nil {
-		f.zone = z // else the service says what is wrong with it
+		f.zone = z // otherwise the service reports the error
 	}
 	req := f.whole()
 	if req == nil && len(f.problems) == 0 {
@@ -220,7 +218,7 @@ func orText(text, otherwise string) string {
 	return text
 }
 
-// scenarioForm reads the form, and notes what cannot be read.
+// scenarioForm reads the form and records invalid fields.
 type scenarioForm struct {
 	view     *simulationView
 	zone     *time.Location // that dates without an offset are in
@@ -264,8 +262,7 @@ func (f *scenarioForm) whole() *carillonv1.SimulateSchedulesRequest {
 	return &carillonv1.SimulateSchedulesRequest{Schedules: []*carillonv1.SimulatedSchedule{rule}}
 }
 
-// window is what holds for all schedules; what the form leaves empty stays as
-// it was pasted.
+// window reads the fields for all schedules; empty ones keep the pasted value.
 func (f *scenarioForm) window(req *carillonv1.SimulateSchedulesRequest, now time.Time) {
 	view := f.view
 	if at := f.at("from", view.From); at != nil || req.GetFrom() == nil {
@@ -291,7 +288,7 @@ func (f *scenarioForm) window(req *carillonv1.SimulateSchedulesRequest, now time
 	}
 }
 
-// assume is what the form says of each schedule.
+// assume reads the assumptions for each schedule.
 func (f *scenarioForm) assume(s *carillonv1.SimulatedSchedule, req *carillonv1.SimulateSchedulesRequest) {
 	view := f.view
 	set := func(to **uint32, n *uint32) {
@@ -375,7 +372,7 @@ func (f *scenarioForm) at(field, text string) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// spans are lines of TIME / DURATION or TIME / TIME; nil where there are none.
+// spans are lines of TIME / DURATION or TIME / TIME; nil if there are none.
 func (f *scenarioForm) spans(field, text string) (all []*carillonv1.SimulatedSpan) {
 	for i, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ',' }) {
 		if line = strings.TrimSpace(line); line == "" {

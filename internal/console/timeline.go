@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	lanes       = 60 // schedules with a lane of their own, soonest first
+	lanes       = 60 // schedules with a lane, soonest first
 	laneFires   = 1500
 	tightTicks  = 200 // more fires than this in a day are drawn as a band
 	timelineFor = 24 * time.Hour
 )
 
-// timelineView is what the fleet does in the next 24 hours.
+// timelineView shows the launches of the next 24 hours.
 type timelineView struct {
 	Owner, Label, Workflow string
 	Forecast               part[forecastView]
@@ -49,7 +49,6 @@ func (t timelineView) Hidden() int {
 	return max(0, int(f.Launching)-len(t.Lanes))
 }
 
-// Path is the schedule's own page.
 func (l *lane) Path() string { return schedulePath(l.GetScheduleId()) }
 
 type tick struct {
@@ -85,7 +84,7 @@ func (c *Console) showTimeline(v *visit) (page, error) {
 	for _, l := range view.Lanes {
 		g.Go(func() error { c.fillLane(v, l); return nil })
 	}
-	_ = g.Wait() // each lane has its own error
+	_ = g.Wait() // each lane holds its error
 	view.Hours = v.hours()
 	return page{name: "timeline", title: "Next 24 hours", view: view}, nil
 }
@@ -104,7 +103,7 @@ func (c *Console) fillLane(v *visit, l *lane) {
 		l.Band = true
 		l.BandX = v.place(fires[0].GetFireAt().AsTime())
 		l.BandW = v.place(fires[len(fires)-1].GetFireAt().AsTime()) - l.BandX
-		if l.More { // it goes on, or the page would not have been full
+		if l.More { // more slots follow, because the page was full
 			l.BandW = 100 - l.BandX
 		}
 		return
@@ -118,7 +117,7 @@ func (c *Console) fillLane(v *visit, l *lane) {
 	}
 }
 
-// percent is a place on a lane, whatever its width.
+// percent is a position on a lane.
 type percent float64
 
 func (p percent) String() string { return strconv.FormatFloat(float64(p), 'f', 2, 64) + "%" }
@@ -130,7 +129,7 @@ func (v *visit) place(t time.Time) percent {
 
 // hours are every third full hour in the viewer's zone.
 func (v *visit) hours() (marks []hourMark) {
-	begin := v.now.In(v.zone).Truncate(time.Hour) // zones that are half an hour off have their own half hours
+	begin := v.now.In(v.zone).Truncate(time.Hour) // zones with a half-hour offset begin on the half hour
 	for h := 1; h <= 24; h++ {
 		t := begin.Add(time.Duration(h) * time.Hour)
 		if t.Hour()%3 != 0 || t.Sub(v.now) > timelineFor {

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// visit is one request of somebody who was let in.
+// visit is one request of an authenticated visitor.
 type visit struct {
 	*http.Request
 	id    auth.Identity
@@ -54,7 +54,7 @@ func (v *visit) asking(ctx context.Context) context.Context {
 		metadata.Pairs("x-forwarded-host", v.Host, "x-forwarded-for", strings.Trim(host, "[]")))
 }
 
-// fragment reports whether htmx asks, which takes a part of the answer.
+// fragment reports whether htmx requests a part of the page.
 func (v *visit) fragment() bool { return v.Header.Get("HX-Request") == "true" }
 
 // param is a query parameter without the spaces that people paste.
@@ -86,8 +86,7 @@ func (v *visit) at(t *timestamppb.Timestamp) moment {
 
 func (v *visit) when(t time.Time) moment { return moment{Instant: t, now: v.now, zone: v.zone} }
 
-// in is an instant as a schedule's own zone has it; the viewer's zone where the
-// name is none.
+// in is an instant in a schedule's zone, or in the viewer's if the name is invalid.
 func (v *visit) in(t *timestamppb.Timestamp, zone string) moment {
 	m := v.at(t)
 	if loc, err := cronexpr.LoadLocation(zone); err == nil {

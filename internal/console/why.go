@@ -13,16 +13,16 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// whyView is what is known of one instant of a schedule.
+// whyView explains one instant of a schedule.
 type whyView struct {
 	ID, Zone, Asked string
 	Near            []nearLink // instants to ask about
-	Problem         string     // with what was asked
+	Problem         string     // with the request
 	Fails           *failure
 	Answer          *whyAnswer // nil: nothing was asked yet
 }
 
-// lastSlot asks for the newest slot that is due, as in carillon explain.
+// lastSlot selects the newest slot that is due, as in carillon explain.
 const lastSlot = "last"
 
 type nearLink struct{ Text, Link string }
@@ -62,7 +62,7 @@ func (a *whyAnswer) Tone() string {
 // Words are the verdict's.
 func (a *whyAnswer) Words() string { return strings.ReplaceAll(a.GetVerdict(), "_", " ") }
 
-// Around are the slots before and after, where there are any.
+// Around are the slots before and after, if any.
 func (a *whyAnswer) Around() (rows []*slotRow) {
 	for _, s := range []*slotRow{a.Before, a.After} {
 		if s != nil {
@@ -93,8 +93,7 @@ func (c *Console) showWhy(v *visit) (page, error) {
 	return page{name: "why", title: id + ": explain", view: view}, nil
 }
 
-// lastZone is the time zone of a schedule that was deleted: what it did is still
-// explained.
+// lastZone is the time zone of a deleted schedule, which can still be explained.
 func (c *Console) lastZone(v *visit, id string) (string, error) {
 	resp, err := c.schedules.ListRevisions(v.Context(), &carillonv1.ListRevisionsRequest{ScheduleId: id, PageSize: 1})
 	if err != nil || len(resp.GetRevisions()) == 0 {
@@ -103,8 +102,7 @@ func (c *Console) lastZone(v *visit, id string) (string, error) {
 	return resp.GetRevisions()[0].GetDefinition().GetTimezone(), nil
 }
 
-// answerWhy asks for the instant that was written, and lets the page say what
-// is wrong with it.
+// answerWhy explains the entered instant and shows errors on the page.
 func (c *Console) answerWhy(v *visit, view *whyView) {
 	req := &carillonv1.ExplainSlotRequest{ScheduleId: view.ID}
 	if view.Asked == lastSlot {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
-// reasons are what the words of schedule.Reasons mean to a reader.
+// reasons explain schedule.Reasons to a reader.
 var reasons = map[schedule.Reason]string{
 	schedule.ReasonOverlap:           "A run of the same overlap key was still in flight.",
 	schedule.ReasonMissed:            "It was late by more than the misfire grace, and its catch-up policy does not run it later.",
@@ -36,7 +36,7 @@ var reasons = map[schedule.Reason]string{
 
 func reasonWords(reason string) string { return reasons[schedule.Reason(reason)] }
 
-// rule is what a schedule fires by.
+// rule is a schedule's timing rule.
 type rule struct {
 	cron     string
 	interval uint32
@@ -47,7 +47,7 @@ type rule struct {
 // Words are the rule in words, as explain and the CLI have them.
 func (r rule) Words() string { return r.words }
 
-// spec is what a schedule, saved or not, says of when it fires.
+// spec is the timing of a schedule, saved or not.
 type spec interface {
 	GetCronExpr() string
 	GetIntervalMs() uint32
@@ -66,7 +66,7 @@ func (v *visit) rule(s spec) rule {
 	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), describe.Spec(&d)}
 }
 
-// instantOf is the zero time where there is none.
+// instantOf is the zero time if t is nil.
 func instantOf(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -24,7 +24,7 @@ type processRow struct {
 	Started, Seen moment
 }
 
-// termRow is a leadership term, with the time before it in which nobody led.
+// termRow is a leadership term, with the gap without a leader before it.
 type termRow struct {
 	*carillonv1.LeaderTerm
 	Started, Ended, Renewed moment
@@ -94,7 +94,7 @@ func (c *Console) addTerms(v *visit, view *workersView) error {
 // Why is why the term ended, in words.
 func (t termRow) Why() string { return schedule.EndReason(t.GetEndReason()).Words() }
 
-// Trouble counts the shards that nobody leads.
+// Trouble counts the shards without a leader.
 func (w workersView) Trouble() (n int) {
 	for _, l := range w.Leaders {
 		if l.GetExpired() || l.GetWorkerId() == "" {

@@ -111,8 +111,7 @@ func (c *Console) countDays(v *visit, view *yearView, days map[time.Time]*dayCel
 	}
 }
 
-// describe gives the day its colour: what went wrong shows before what went
-// well.
+// describe sets the day's colour: failures take precedence over successes.
 func (d *dayCell) describe(uncounted bool) {
 	total := 0
 	for _, n := range d.counts {

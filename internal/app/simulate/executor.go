@@ -14,8 +14,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// Assumed is how one run is taken to go: drawn from the seed and the run's key,
-// so that the same scenario goes the same way again.
+// Assumed draws the duration and the result of a run from the seed and the run's key, so that a
+// scenario is repeatable.
 func Assumed(run registrar.AssumedRun, seed uint32, key schedule.Key) (took time.Duration, fails bool) {
 	drawn := sha256.Sum256(append(binary.BigEndian.AppendUint32(nil, seed), key[:]...))
 	part := func(i int) float64 { // in (0, 1)
@@ -28,12 +28,12 @@ func Assumed(run registrar.AssumedRun, seed uint32, key schedule.Key) (took time
 		z := math.Sqrt2 * math.Erfinv(2*part(0)-1)
 		longest := float64(schedule.MaxRunTimeout)
 		took = time.Duration(min(longest, float64(run.Duration)*math.Exp(sigma*z))).Truncate(time.Millisecond)
-		took += run.Duration % time.Millisecond // of one that is given finer, so that no run ends at a slot's very instant
+		took += run.Duration % time.Millisecond // a finer duration keeps its fraction, so that no run ends exactly at a slot
 	}
 	return took, part(1)*100 < float64(run.FailurePercent)
 }
 
-// executor accepts every run outside its outages, and knows when each will end.
+// executor accepts every run outside its outages and holds their ends.
 type executor struct {
 	*world
 	assumed map[string]registrar.AssumedRun
@@ -42,14 +42,14 @@ type executor struct {
 	order   int
 }
 
-// ending is the end of a run that is to come.
+// ending is the future end of a run.
 type ending struct {
 	at     time.Time
-	order  int // of runs that end together, the one that began first
+	order  int // of acceptance, for runs that end at the same instant
 	key    schedule.Key
 	status schedule.Status
 	code   string
-	place  int // in the heap
+	index  int // in the heap
 }
 
 func newExecutor(w *world) *executor {
@@ -60,7 +60,7 @@ func newExecutor(w *world) *executor {
 	return e
 }
 
-// Run accepts a run; one that takes no time is answered with its end.
+// Run accepts a run. A run without a duration returns its result.
 func (e *executor) Run(_ context.Context, call launcher.Call) (schedule.Outcome, error) {
 	if slices.ContainsFunc(e.ExecutorOutages, func(s registrar.Span) bool { return !e.now().Before(s.From) && e.now().Before(s.Until) }) {
 		return schedule.Outcome{}, &launcher.CallError{Code: schedule.CodeExecutorUnreachable, Err: launcher.ErrNotSent}
@@ -82,13 +82,13 @@ func (e *executor) Run(_ context.Context, call launcher.Call) (schedule.Outcome,
 // Cancel ends a run at once.
 func (e *executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 	if end := e.ending[ref.Key]; end != nil {
-		heap.Remove(&e.ends, end.place)
+		heap.Remove(&e.ends, end.index)
 		delete(e.ending, ref.Key)
 	}
 	return nil
 }
 
-// GetByKey knows nothing: no call is ever left without an answer.
+// GetByKey finds nothing, because every call has been answered.
 func (e *executor) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, schedule.ErrNotFound
 }
@@ -106,7 +106,7 @@ func (e *executor) popEnd() *ending {
 	return end
 }
 
-// ends are a heap, the next end first.
+// ends is a heap with the next end first.
 type ends []*ending
 
 func (h ends) Len() int { return len(h) }
@@ -117,17 +117,17 @@ func (h ends) Less(i, j int) bool {
 
 func (h ends) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+	h[i].index, h[j].index = i, j
 }
 
-// Push and Pop are container/heap's.
+// Push implements heap.Interface.
 func (h *ends) Push(x any) {
 	end := x.(*ending)
-	end.place = len(*h)
+	end.index = len(*h)
 	*h = append(*h, end)
 }
 
-// Pop takes the last off.
+// Pop implements heap.Interface.
 func (h *ends) Pop() any {
 	last := len(*h) - 1
 	end := (*h)[last]

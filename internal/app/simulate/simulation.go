@@ -11,26 +11,25 @@ import (
 	"github.com/carillon/carillon/worker"
 )
 
-// Simulator plays scenarios as a worker with one configuration would.
+// Simulator simulates a worker with one configuration.
 type Simulator struct {
-	config worker.Config
-	// What every simulation counts into, and nobody reads.
-	worker   *worker.Metrics
+	config   worker.Config
+	worker   *worker.Metrics // required, not exported
 	launcher *launcher.Metrics
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// New makes a Simulator of workers with that configuration.
+// New makes a Simulator of a worker's configuration.
 func New(config worker.Config) *Simulator {
 	config.RequireGrant = false // a scenario has no grants
 	return &Simulator{config: config, worker: worker.NewMetrics(nil), launcher: launcher.NewMetrics(nil, "simulated")}
 }
 
-// Simulate plays a scenario to its end and says what became of every slot, by
-// run_at, then schedule. It ends early with ctx, and with work.ErrSpent.
+// Simulate runs a scenario and returns the outcome of every slot, by run_at, then schedule. It ends
+// early with ctx or work.ErrSpent.
 func (s *Simulator) Simulate(ctx context.Context, scenario registrar.Scenario, budget *work.Budget) ([]registrar.SimulatedSlot, error) {
-	// Whoever asks is nobody inside: the schedules there are everybody's.
+	// Without the caller's identity: the registrar of the simulation must see the schedules of all owners.
 	inside, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// slots reads off the ledger what became of every slot of the window.
+// slots reads the outcome of every slot of the window from the ledger.
 func (w *world) slots() (all []registrar.SimulatedSlot, err error) {
 	for i := range w.Schedules {
 		of, err := w.slotsOf(&w.Schedules[i])
@@ -60,7 +60,7 @@ func (w *world) slotsOf(s *registrar.ScenarioSchedule) ([]registrar.SimulatedSlo
 	return out, nil
 }
 
-// rows are the runs of a schedule, also those that are only planned.
+// rows are the runs of a schedule, including planned ones.
 func (w *world) rows(scheduleID string) (map[schedule.Key]schedule.Run, error) {
 	runs := make(map[schedule.Key]schedule.Run)
 	for _, statuses := range [][]schedule.Status{nil, {schedule.StatusPlanned}} {
@@ -75,9 +75,8 @@ func (w *world) rows(scheduleID string) (map[schedule.Key]schedule.Run, error) {
 	return runs, nil
 }
 
-// withoutRow is what the schedule's log says of a slot that never had a row: it
-// lies in a range that was recorded, or fell into a pause, or its time is yet to
-// come.
+// withoutRow is the outcome of a slot without a row: it lies in a recorded range or in a pause, or is
+// still planned.
 func withoutRow(at time.Time, events []schedule.Event, pauses []registrar.Span) (schedule.Status, schedule.Reason) {
 	for _, e := range events {
 		if !at.Before(e.From) && !at.After(e.To) {

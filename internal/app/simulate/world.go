@@ -17,31 +17,31 @@ import (
 	"github.com/carillon/carillon/worker"
 )
 
-// world is one scenario at work.
+// world is the state of one running scenario.
 type world struct {
 	*Simulator
 	registrar.Scenario
-	ctx      context.Context      // of the whole
-	spend    func(steps int) bool // false: the work is to end
+	ctx      context.Context      // of the simulation
+	spend    func(steps int) bool // false: the budget is spent
 	clock    atomic.Int64
 	ledger   *memory.Store
 	users    *registrar.Registrar
 	launch   *launcher.Launcher
 	runs     *executor
-	pauses   []pause // to come
+	pauses   []pause // still to start
 	outages  []registrar.Span
 	waited   map[schedule.Key]time.Time
-	inserted int // rows of the ledger
+	inserted int // rows in the ledger
 
-	steps    *worker.Steps // nil: no worker is alive
+	steps    *worker.Steps // nil: no worker is running
 	config   worker.Config
 	lastTick time.Time
-	nextFire time.Time // zero: no slot wants a pass
-	ended    bool      // a run has, since the last turn: the ledger wakes a worker then
+	nextFire time.Time // of the next claim pass; zero: none
+	ended    bool      // a run ended since the last step, which wakes the worker
 	epochs   int
 }
 
-// pause is one that a user is to make.
+// pause is a user's pause of a schedule.
 type pause struct {
 	scheduleID string
 	registrar.Span
@@ -62,7 +62,7 @@ func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario, s
 	})
 	for i := range w.Schedules {
 		of := &w.Schedules[i]
-		if err := w.put(&of.Schedule); err != nil {
+		if err := w.addSchedule(&of.Schedule); err != nil {
 			return nil, err
 		}
 		for _, span := range of.Pauses {
@@ -80,9 +80,8 @@ func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
 
 func (w *world) set(now time.Time) { w.clock.Store(now.UnixNano()) }
 
-// put puts a schedule down as it stands at the beginning: its cursor is the
-// first slot of the window.
-func (w *world) put(s *schedule.Schedule) error {
+// addSchedule stores a schedule with its cursor on the first slot of the window.
+func (w *world) addSchedule(s *schedule.Schedule) error {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func (w *world) put(s *schedule.Schedule) error {
 		})
 }
 
-// watch sees every write of a run.
+// watch is called for every write of a run.
 func (w *world) watch(_ *schedule.Term, before, after *schedule.Run) {
 	if after == nil {
 		return
@@ -111,13 +110,12 @@ func (w *world) watch(_ *schedule.Term, before, after *schedule.Run) {
 	}
 }
 
-// down reports whether an outage holds.
+// down reports whether an outage is active.
 func (w *world) down(at time.Time) bool {
 	return len(w.outages) > 0 && !at.Before(w.outages[0].From)
 }
 
-// start starts a worker: it leads at once, plans, ends what is past its bound,
-// and claims.
+// start starts a worker. It leads immediately and runs its first tick.
 func (w *world) start() error {
 	w.epochs++
 	term, ok, err := w.ledger.Takeover(w.ctx, schedule.TakeoverRequest{
@@ -139,7 +137,7 @@ func (w *world) tick() {
 	w.lastTick, w.nextFire = w.now(), w.now()
 }
 
-// nextTick is the first tick that may find something to do.
+// nextTick is the first tick that may have work.
 func (w *world) nextTick() time.Time {
 	due := w.ledger.NextTick(w.config.Grace, w.config.RetryFor, w.config.CancelWait)
 	if due.IsZero() {
@@ -149,15 +147,15 @@ func (w *world) nextTick() time.Time {
 	return w.lastTick.Add(ticks * w.config.Tick)
 }
 
-// turn is something that happens at an instant.
-type turn struct {
+// event is an action at an instant.
+type event struct {
 	at time.Time
 	do func() error
 }
 
-// play lets everything have its turn until the window is over.
+// play runs the events in order until the end of the window.
 func (w *world) play() error {
-	for w.spend(turnSteps) {
+	for w.spend(eventSteps) {
 		next := w.next()
 		if next.do == nil || !next.at.Before(w.Until) {
 			w.set(w.Until)
@@ -177,14 +175,14 @@ func (w *world) play() error {
 	return nil
 }
 
-// next is whose turn it is: at one instant, in this order.
-func (w *world) next() (first turn) {
+// next returns the next event. At the same instant the first offered event comes first.
+func (w *world) next() (first event) {
 	offer := func(at time.Time, do func() error) {
 		if at.Before(w.now()) {
 			at = w.now()
 		}
 		if first.do == nil || at.Before(first.at) {
-			first = turn{at, do}
+			first = event{at, do}
 		}
 	}
 	if len(w.pauses) > 0 {
@@ -220,7 +218,7 @@ func (w *world) pause() error {
 	return err
 }
 
-// die ends the worker between two instructions: what it held is not called.
+// die kills the worker: runs that it holds are never sent to the executor.
 func (w *world) die() error {
 	w.steps, w.nextFire = nil, time.Time{}
 	return nil
@@ -229,7 +227,7 @@ func (w *world) die() error {
 func (w *world) recover() error {
 	w.outages = w.outages[1:]
 	if w.down(w.now()) {
-		return nil // the next begins as this one ends
+		return nil // the next outage begins at the end of this one
 	}
 	return w.start()
 }
@@ -238,13 +236,13 @@ func (w *world) fire() (err error) {
 	w.nextFire, err = w.steps.Fire()
 	if next := w.ledger.NextPlanned(w.now().Add(worker.Window)); !next.IsZero() {
 		if enters := next.Add(-worker.Window / 2); w.nextFire.IsZero() || enters.Before(w.nextFire) {
-			w.nextFire = enters // until then the worker does not know of it
+			w.nextFire = enters // until then the worker has not loaded it
 		}
 	}
 	return err
 }
 
-// end reports the run that ends next.
+// end reports the next run that ends.
 func (w *world) end() error {
 	e := w.runs.popEnd()
 	err := w.users.ReportOutcome(w.ctx, schedule.ExecutorReport{Key: e.key, Status: e.status, ErrorCode: e.code})
@@ -252,7 +250,7 @@ func (w *world) end() error {
 	return err
 }
 
-// wake is what the ledger does for a worker when others have written.
+// wake starts a claim pass, as the ledger does after writes of others.
 func (w *world) wake() {
 	if w.steps != nil {
 		w.nextFire = w.now()

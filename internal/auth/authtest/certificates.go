@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Worker is who the certificates are for, unless an edit says otherwise.
+// Worker is the default name in a certificate.
 const Worker = "spiffe://example.org/worker"
 
-// Authority signs certificates that are good for an hour before and after Noon.
+// Authority signs certificates that are valid from one hour before Noon to one hour after.
 type Authority struct {
 	Cert *x509.Certificate
 	Key  crypto.Signer
@@ -48,7 +48,7 @@ func template(noon time.Time, edits ...func(*x509.Certificate)) *x509.Certificat
 	return t
 }
 
-// URIs are those of the texts.
+// URIs parses the texts.
 func URIs(all ...string) (out []*url.URL) {
 	for _, text := range all {
 		u, err := url.Parse(text)
@@ -60,7 +60,7 @@ func URIs(all ...string) (out []*url.URL) {
 	return out
 }
 
-// sign makes a certificate; by nil signs itself.
+// sign makes a certificate; by nil: self-signed.
 func sign(t *x509.Certificate, key crypto.Signer, by *Authority) *x509.Certificate {
 	parent, signer := t, key
 	if by != nil {
@@ -77,7 +77,7 @@ func sign(t *x509.Certificate, key crypto.Signer, by *Authority) *x509.Certifica
 	return made
 }
 
-// NewAuthority makes one, below another if by is not nil.
+// NewAuthority makes an authority, signed by another if by is not nil.
 func NewAuthority(noon time.Time, by *Authority, edits ...func(*x509.Certificate)) *Authority {
 	key := newKey()
 	t := template(noon, append([]func(*x509.Certificate){func(c *x509.Certificate) {
@@ -104,7 +104,7 @@ func chain(leaf tls.Certificate, above ...*Authority) tls.Certificate {
 	return leaf
 }
 
-// Broken are certificates that TLS itself refuses, whoever is asked for what.
+// Broken are certificates that TLS itself refuses.
 func (a *Authority) Broken() map[string]tls.Certificate {
 	wrongKey := a.Pair()
 	wrongKey.PrivateKey = newKey()
@@ -113,7 +113,7 @@ func (a *Authority) Broken() map[string]tls.Certificate {
 	return map[string]tls.Certificate{"shown without its key": wrongKey, "cut short": cut}
 }
 
-// Bad are certificates of which each has one fault in the eyes of who trusts a.
+// Bad are certificates with exactly one fault for a verifier that trusts a.
 func (a *Authority) Bad() map[string]tls.Certificate {
 	stranger := NewAuthority(a.Noon, nil)
 	expired := NewAuthority(a.Noon, nil, func(c *x509.Certificate) { c.NotAfter = a.Noon.Add(-time.Minute) })
@@ -154,7 +154,7 @@ func (a *Authority) Bad() map[string]tls.Certificate {
 		"behind one that may not sign":            chain(noSigner.Pair(), noSigner),
 		"behind one that is for servers":          chain(serverOnly.Pair(), serverOnly),
 		"behind an intermediate that is not sent": noIntermediate.Pair(),
-		"behind more than may stand between":      chain(tooDeep.Pair(), tooDeep, depth),
+		"behind too many intermediates":           chain(tooDeep.Pair(), tooDeep, depth),
 	}
 	if weakKey != nil {
 		bad["with an RSA key of 1024 bits"] = a.pairOf(weakKey)

@@ -1,5 +1,3 @@
-// Package authtest makes what callers show: tokens and certificates of an issuer
-// of its own, and all kinds of bad ones. It takes no step in a slot's life: only
-// tests import it, so that the same vectors are tried on what checks them and on
-// the doors that serve it.
+// Package authtest makes valid and invalid tokens and certificates. Only tests import it: the same
+// vectors are used for the verifiers and for the listeners.
 package authtest

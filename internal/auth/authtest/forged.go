@@ -14,8 +14,8 @@ import (
 	"github.com/carillon/carillon/internal/auth/signed"
 )
 
-// Forged are tokens that must all be refused, by what is wrong with them. Most
-// are signed with the right key, so that nothing but the named fault is wrong.
+// Forged are invalid tokens by their fault. Most are signed with the right key, so that the named fault
+// is the only one.
 func Forged(noon time.Time) (right []*Pair, tokens map[string]string) {
 	ed, ec, rs := NewEd25519("ed"), NewECDSA("ec", elliptic.P256()), NewRSA("rs", 2048)
 	other := NewEd25519("ed") // another issuer's, with the same kid
@@ -37,7 +37,7 @@ func Forged(noon time.Time) (right []*Pair, tokens map[string]string) {
 		"a rotated-out key": NewEd25519("old").Token(map[string]any{"alg": "EdDSA", "kid": "old"}, Claims(noon)),
 		"a nested token":    ed.Token(With(ed.Header(), "cty", "JWT"), Claims(noon)),
 	}
-	// alg: what the header says about itself.
+	// Faults of alg.
 	for _, alg := range []any{"none", "None", "NONE", "nOnE", "", nil, 0, []string{"EdDSA"}, "HS256", "HS512", "PS256", "RS1", "ES384", "RS256", "eddsa", "EdDSA ", "Ed25519"} {
 		tokens[fmt.Sprintf("alg %v", alg)] = ed.Token(With(ed.Header(), "alg", alg), Claims(noon))
 	}
@@ -48,7 +48,7 @@ func Forged(noon time.Time) (right []*Pair, tokens map[string]string) {
 	} {
 		tokens["HS256 with "+name] = NewHMAC("rs", secret).Token(map[string]any{"alg": "HS256", "kid": "rs"}, Claims(noon))
 	}
-	// kid: the way to the key.
+	// Faults of kid.
 	for _, kid := range []any{nil, "", "none", "ED", "ed ", "../../../../dev/null", "/dev/null", "'; DROP TABLE keys; --", "http://127.0.0.1/key", 7, []string{"ed"}, map[string]any{"ed": 1}, strings.Repeat("k", 129), "ed\x00"} {
 		tokens[fmt.Sprintf("kid %.20q", fmt.Sprint(kid))] = ed.Token(With(ed.Header(), "kid", kid), Claims(noon))
 	}
@@ -67,8 +67,8 @@ func Forged(noon time.Time) (right []*Pair, tokens map[string]string) {
 	return []*Pair{ed, ec, rs}, tokens
 }
 
-// WrongClaim is the claim that the answer to one of the Forged tokens may name:
-// that of tokens that a trusted key has signed. Otherwise it is empty.
+// WrongClaim is the claim that the answer to one of the Forged tokens may name, only for tokens signed
+// by a trusted key; otherwise empty.
 func WrongClaim(name string) string {
 	claim, rest, _ := strings.Cut(name, " ")
 	switch {
@@ -80,7 +80,7 @@ func WrongClaim(name string) string {
 	return claim
 }
 
-// addClaims adds what is signed well and says the wrong thing.
+// addClaims adds tokens with a valid signature and an invalid claim.
 func addClaims(noon time.Time, ed *Pair, tokens map[string]string) {
 	whole := string(Text(Claims(noon)))
 	say := func(name string, body any) { tokens[name] = ed.Token(ed.Header(), body) }

@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// Who signs tokens, and for whom.
+// The issuer and audience of valid tokens.
 const (
 	Issuer   = "https://id.example"
 	Audience = "carillon"
 )
 
-// Pair is an issuer's key, and how it signs.
+// Pair is an issuer's key pair.
 type Pair struct {
 	KID, Alg string
 	Sign     func(text []byte) []byte
 	Public   any
 }
 
-// JWK is the key as a JWKS has it.
+// JWK is the public key in the format of a JWKS.
 func (p *Pair) JWK() map[string]any {
 	m := map[string]any{"kid": p.KID, "alg": p.Alg, "use": "sig"}
 	switch k := p.Public.(type) {
@@ -79,7 +79,7 @@ func NewRSA(kid string, bits int) *Pair {
 	}, &private.PublicKey}
 }
 
-// NewHMAC makes what signs with a secret.
+// NewHMAC makes a pair that signs with a secret.
 func NewHMAC(kid string, secret []byte) *Pair {
 	return &Pair{kid, "HS256", func(text []byte) []byte {
 		mac := hmac.New(sha256.New, secret)
@@ -88,12 +88,12 @@ func NewHMAC(kid string, secret []byte) *Pair {
 	}, secret}
 }
 
-// Header is what its tokens say of themselves.
+// Header is the header of its tokens.
 func (p *Pair) Header() map[string]any {
 	return map[string]any{"alg": p.Alg, "typ": "JWT", "kid": p.KID}
 }
 
-// Claims are those of the user ada, for ten minutes from noon.
+// Claims are those of the user ada, valid for ten minutes from noon.
 func Claims(noon time.Time) map[string]any {
 	return map[string]any{
 		"iss": Issuer, "aud": Audience, "sub": "ada", "roles": []string{"user"},
@@ -101,7 +101,7 @@ func Claims(noon time.Time) map[string]any {
 	}
 }
 
-// With is a copy in which the members are changed; nil takes one away.
+// With returns a copy with changed members; nil removes one.
 func With(m map[string]any, members ...any) map[string]any {
 	out := maps.Clone(m)
 	for i := 0; i < len(members); i += 2 {
@@ -113,7 +113,7 @@ func With(m map[string]any, members ...any) map[string]any {
 	return out
 }
 
-// Text is v as JSON; a string is text already.
+// Text is v as JSON; a string is used unchanged.
 func Text(v any) []byte {
 	if raw, ok := v.(string); ok {
 		return []byte(raw)
@@ -125,7 +125,7 @@ func Text(v any) []byte {
 	return raw
 }
 
-// Token signs header and claims, each a map or text as it is to stand.
+// Token signs header and claims, each a map or the raw text.
 func (p *Pair) Token(header, body any) string {
 	input := b64(Text(header)) + "." + b64(Text(body))
 	return input + "." + b64(p.Sign([]byte(input)))

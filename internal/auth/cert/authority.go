@@ -10,21 +10,21 @@ import (
 	"github.com/carillon/carillon/internal/auth/reload"
 )
 
-// Authority is who signs the certificates of clients, as its file says it now:
-// one that is taken out of it is believed no longer, on open connections too.
+// Authority verifies client certificates with the CA certificates of a file. A CA that is removed from
+// the file is no longer trusted, also on open connections.
 type Authority struct {
 	pool *reload.File[*x509.CertPool]
 
-	mu    sync.Mutex
-	of    *x509.CertPool
-	known map[[sha256.Size]byte]time.Time // chains that of has verified, and until when they are good
+	mu           sync.Mutex
+	verifiedWith *x509.CertPool
+	verified     map[[sha256.Size]byte]time.Time // expiry by hash of the chain
 }
 
-// maxKnown bounds what is remembered; who is forgotten is verified again.
-const maxKnown = 1000
+// maxVerified bounds the cache of verified chains.
+const maxVerified = 1000
 
-// verify refuses a client's certificates that the authority does not stand
-// behind. Every call asks, and signatures are dear, so what is good is remembered.
+// verify checks the certificate chain of a client. It caches valid chains, because every call needs
+// the check and signatures are expensive.
 func (a *Authority) verify(shown []*x509.Certificate, now time.Time) error {
 	pool := a.pool.Get()
 	hash := sha256.New()
@@ -33,10 +33,10 @@ func (a *Authority) verify(shown []*x509.Certificate, now time.Time) error {
 	}
 	chain := [sha256.Size]byte(hash.Sum(nil))
 	a.mu.Lock()
-	until, known := a.known[chain]
-	known = known && a.of == pool && now.Before(until)
+	until, cached := a.verified[chain]
+	cached = cached && a.verifiedWith == pool && now.Before(until)
 	a.mu.Unlock()
-	if known {
+	if cached {
 		return nil
 	}
 	o := x509.VerifyOptions{Roots: pool, Intermediates: x509.NewCertPool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -54,13 +54,13 @@ func (a *Authority) verify(shown []*x509.Certificate, now time.Time) error {
 		}
 	}
 	if !now.Before(until) {
-		return errors.New("the client certificate has expired") // x509 takes its last instant
+		return errors.New("the client certificate has expired") // x509 still accepts the last instant
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.of != pool || len(a.known) >= maxKnown {
-		a.of, a.known = pool, make(map[[sha256.Size]byte]time.Time)
+	if a.verifiedWith != pool || len(a.verified) >= maxVerified {
+		a.verifiedWith, a.verified = pool, make(map[[sha256.Size]byte]time.Time)
 	}
-	a.known[chain] = until
+	a.verified[chain] = until
 	return nil
 }

@@ -1,10 +1,9 @@
-// Package cert knows callers by client certificates, and keeps the
-// certificates of listeners and clients up to date while the process runs.
+// Package cert identifies callers by client certificates, and reloads the certificates of listeners
+// and clients while the process runs.
 //
-// A caller is the one URI in its certificate (SPIFFE or any other), compared
-// byte by byte as the certificate holds it; its common name says nothing. The certificate must come
-// from TLS_CLIENT_CA_FILE, never from the machine's own roots, and be made for
-// clients.
+// A caller's name is the only URI in its certificate (SPIFFE or other), compared byte by byte. The
+// common name is ignored. The certificate must be signed by TLS_CLIENT_CA_FILE, never by the system
+// CAs, and allow client authentication.
 package cert
 
 import (
@@ -22,22 +21,22 @@ import (
 
 const minRSABits = 2048
 
-// ServerConfig says where a listener's certificates are.
+// ServerConfig configures the TLS of a listener.
 type ServerConfig struct {
 	CertFile, KeyFile string
-	ClientCAFile      string // empty: no client certificate is asked for
+	ClientCAFile      string // empty: no client certificate is requested
 	RequireClient     bool   // refuse the handshake without one
 	MinVersion        uint16 // default TLS 1.3
 	Logger            *slog.Logger
 	Now               func() time.Time // default time.Now
 }
 
-// Server is the TLS of a listener, and who signs its clients' certificates, nil
-// without ClientCAFile. Changed files take effect for new connections.
+// Server returns the TLS configuration of a listener and the authority of its clients' certificates,
+// nil without ClientCAFile. Changed files take effect for new connections.
 //
-// Where a certificate is required, a bad one ends the handshake. Where it is
-// not, it is looked at when a call shows nothing else, and the call is answered
-// like any other of nobody: TLS would say in its alert what is wrong.
+// If a client certificate is required, an invalid one ends the handshake. Otherwise it is checked when
+// a call has no token, and the answer is the same as for other unknown callers: a TLS alert would
+// reveal the reason.
 func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -49,7 +48,7 @@ func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	config := &tls.Config{
 		MinVersion: max(c.MinVersion, tls.VersionTLS12), Time: c.Now,
 		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Get(), nil },
-		SessionTicketsDisabled: true, // a resumed session would outlive the authority that let it in
+		SessionTicketsDisabled: true, // a resumed session would outlive a removed CA
 		NextProtos:             []string{"h2", "http/1.1"},
 	}
 	if c.MinVersion == 0 {
@@ -66,7 +65,7 @@ func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	if c.RequireClient {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 		config.VerifyConnection = func(state tls.ConnectionState) error {
-			_, err := nameOf(state.PeerCertificates[0]) // there is one: it was required
+			_, err := nameOf(state.PeerCertificates[0]) // never empty: it was required
 			return err
 		}
 	}
@@ -79,15 +78,15 @@ func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	return config, &Authority{pool: pool}, nil
 }
 
-// ClientConfig says what a client of this product trusts and shows.
+// ClientConfig configures the TLS of a client.
 type ClientConfig struct {
-	CAFile            string // empty: the machine's roots
-	CertFile, KeyFile string // empty: no certificate is shown
+	CAFile            string // empty: system CAs
+	CertFile, KeyFile string // empty: no client certificate
 	Logger            *slog.Logger
 }
 
-// Client is the TLS of a client. Its own certificate is read again when it
-// changes; the authority is read once.
+// Client returns the TLS configuration of a client. A changed client certificate is reloaded, a
+// changed CA is not.
 func Client(c ClientConfig) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
@@ -118,7 +117,7 @@ func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// ReadPool reads the CA certificates of a PEM file. One without any is an error.
+// ReadPool reads the CA certificates of a PEM file; none is an error.
 func ReadPool(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -131,8 +130,8 @@ func ReadPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Identify is who is at the other end of a connection, by a certificate that the
-// authority has signed. A URI that no entry names is somebody without roles.
+// Identify returns the identity of a connection's client certificate, signed by the authority. A URI
+// without an entry has no roles.
 func (c Callers) Identify(state *tls.ConnectionState, by *Authority, now time.Time) (auth.Identity, error) {
 	if len(state.PeerCertificates) == 0 {
 		return auth.Identity{}, errors.New("no client certificate")

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// nameOf is the URI of a client's certificate, if that may have one.
+// nameOf returns the URI of a valid client certificate.
 func nameOf(leaf *x509.Certificate) (string, error) {
 	switch {
 	case leaf.IsCA:
@@ -47,9 +47,8 @@ func validURI(s string) bool {
 
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// rawURI returns the bytes of the one URI among a certificate's names.
-// leaf.URIs has parsed ones: printed again, SPIFFE://x/worker and
-// spiffe://x/worker# both become spiffe://x/worker, another caller.
+// rawURI returns the bytes of the only URI among a certificate's names. Do not use leaf.URIs: parsed
+// and printed, SPIFFE://x/worker and spiffe://x/worker# become spiffe://x/worker, another caller.
 func rawURI(leaf *x509.Certificate) (string, error) {
 	var found []string
 	for _, extension := range leaf.Extensions {
@@ -84,7 +83,7 @@ func ParseCallers(text string) (Callers, error) {
 		if entry == "" {
 			continue
 		}
-		at := strings.LastIndex(entry, "=") // a URI may hold one of its own
+		at := strings.LastIndex(entry, "=") // a URI may contain =
 		if at < 1 {
 			return nil, fmt.Errorf("%s is not URI=role", schedule.Quote(entry))
 		}
@@ -113,8 +112,8 @@ func ParseCallers(text string) (Callers, error) {
 // fragment, escape, empty segment or slash at the end.
 var spiffeID = regexp.MustCompile(`^spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
 
-// checkName refuses names that no proper certificate has. Names are compared
-// byte by byte, so such an entry would let nobody in, or somebody unexpected.
+// checkName refuses names that a correct certificate cannot have. Names are compared byte by byte, so
+// such an entry would admit no caller, or an unexpected one.
 func checkName(name string) error {
 	u, err := url.Parse(name)
 	switch {

@@ -8,8 +8,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Transport is TLS on every listener but the loopback one, whose bytes never
-// leave the process.
+// Transport is TLS, except on the in-process listener.
 func Transport(config *tls.Config) credentials.TransportCredentials {
 	return transport{credentials.NewTLS(config)}
 }
@@ -33,8 +32,8 @@ type insideInfo struct{ credentials.CommonAuthInfo }
 
 func (insideInfo) AuthType() string { return "loopback" }
 
-// Bearer adds a token to every call of a client; read is asked each time, so
-// that a token that is renewed on disk is taken.
+// Bearer adds a token to every call of a client. It calls read each time, because a token on disk may
+// be renewed.
 func Bearer(read func() (string, error)) credentials.PerRPCCredentials { return bearer(read) }
 
 type bearer func() (string, error)
@@ -47,5 +46,5 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity is left to who makes the client: loopback is plain.
+// RequireTransportSecurity is false: the caller decides, because loopback needs no TLS.
 func (b bearer) RequireTransportSecurity() bool { return false }

@@ -1,11 +1,8 @@
-// Package gate stands before every call, over gRPC and REST alike. It makes
-// what a caller shows an Identity, and admits the call if the one table of
-// rules lets that identity make it. There is one function for each of the two,
-// whichever way a call comes.
+// Package gate authenticates and authorizes every call over gRPC and REST. Gate.Identify turns
+// credentials into an Identity, and Gate.admit checks that identity against the rules of package auth.
 //
-// A REST call shows its credentials at the HTTP listener; the identity then
-// travels with the call over the loopback connection inside the process, which
-// nobody outside can reach.
+// A REST call is identified at the HTTP listener. Its identity is then sent with the call over the
+// in-process connection, which is not reachable from outside.
 package gate
 
 import (
@@ -28,28 +25,27 @@ import (
 	"github.com/carillon/carillon/internal/connlimit"
 )
 
-// Options are the ways in. Without any of them, and without Off, nobody gets
-// in.
+// Options are the accepted credentials. Without any of them, and without Off, every caller is refused.
 type Options struct {
-	Off     bool             // everybody may everything
-	Signed  *signed.Verifier // nil: no signed token is taken
-	Tokens  *tokenfile.File  // nil: no static token is taken
-	Callers cert.Callers     // nil: no certificate is taken
+	Off     bool             // everyone may do everything
+	Signed  *signed.Verifier // nil: signed tokens are refused
+	Tokens  *tokenfile.File  // nil: static tokens are refused
+	Callers cert.Callers     // nil: certificates are refused
 	Signers *cert.Authority  // of the certificates of Callers
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
-	// Refused hears of requests that got no further than the HTTP listener, and
-	// who made them as far as that is known; nil: nobody does.
+	// Refused is called for requests refused at the HTTP listener, with the identity as far as it is
+	// known.
 	Refused func(r *http.Request, id auth.Identity, code codes.Code)
 }
 
-// Gate identifies and admits.
+// Gate identifies callers and admits their calls.
 type Gate struct {
-	o         Options
-	log       *slog.Logger
-	strangers strangerPools
-	shown     sync.Map // Credentials of HTTP callers whose streams are open, by lent
-	lent      atomic.Uint64
+	o             Options
+	log           *slog.Logger
+	strangers     strangerPools
+	credentials   sync.Map // Credentials of HTTP callers with open streams, by id
+	credentialsID atomic.Uint64
 }
 
 // New makes a gate.
@@ -66,17 +62,17 @@ func New(o Options) *Gate {
 	return &Gate{o: o, log: o.Logger.With("component", "gate"), strangers: newStrangerPools()}
 }
 
-// Credentials are what a caller shows.
+// Credentials are sent by a caller.
 type Credentials struct {
 	Authorization []string             // every header of this name
 	TLS           *tls.ConnectionState // nil: the connection is plain
 }
 
-// ErrUnauthenticated is the one answer to whoever shows nothing that is good.
+// ErrUnauthenticated is the answer to a caller without valid credentials. It does not say why.
 var ErrUnauthenticated = errors.New("not authenticated: send a valid token (Authorization: Bearer …) or a known client certificate")
 
-// Identify is who shows these credentials. A token decides alone where there
-// is one: a bad one is not made good by a certificate.
+// Identify returns the identity of the credentials. An invalid token is refused even if the client
+// certificate is valid.
 func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, error) {
 	if g.o.Off {
 		connlimit.FromContext(ctx).Identify()
@@ -86,19 +82,18 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	if err != nil {
 		return auth.Identity{}, g.unknown(ctx, c, err)
 	}
-	if id.Via != auth.ViaReport { // anything of its form passes here
+	if id.Via != auth.ViaReport { // not checked yet
 		connlimit.FromContext(ctx).Identify()
 	}
 	return id, nil
 }
 
-// unknown logs why a caller is not known, and returns its answer: the one that
-// everybody gets, and the name of the claim if a trusted key has signed the
-// token.
+// unknown logs why a caller is not identified and returns ErrUnauthenticated, with the claim if a
+// trusted key has signed the token.
 func (g *Gate) unknown(ctx context.Context, c Credentials, err error) error {
-	level, fields := slog.LevelWarn, []any{"err", err} // the log limits lines with err
+	level, fields := slog.LevelWarn, []any{"err", err} // logthrottle limits lines with err
 	if len(c.Authorization) == 0 && (c.TLS == nil || len(c.TLS.PeerCertificates) == 0) {
-		level = slog.LevelDebug // probes and browsers that show nothing
+		level = slog.LevelDebug // probes and browsers without credentials
 	}
 	var wrong *auth.ClaimError
 	if !errors.As(err, &wrong) {
@@ -109,7 +104,7 @@ func (g *Gate) unknown(ctx context.Context, c Credentials, err error) error {
 	return claimRefused{wrong}
 }
 
-// claimRefused is ErrUnauthenticated with the claim that is wrong.
+// claimRefused is ErrUnauthenticated with the invalid claim.
 type claimRefused struct{ claim *auth.ClaimError }
 
 func (e claimRefused) Error() string { return ErrUnauthenticated.Error() + ": " + e.claim.Error() }
@@ -134,8 +129,7 @@ func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	case !strings.EqualFold(scheme, "bearer") || token == "":
 		return auth.Identity{}, errors.New("the Authorization header is not \"Bearer TOKEN\"")
 	case isReportToken(token):
-		// Good for nothing but the report that its own run's key is in, which the
-		// registrar looks at.
+		// The registrar checks it: valid only for a report of the run that it belongs to.
 		return auth.Identity{Via: auth.ViaReport}, nil
 	case strings.HasPrefix(token, tokenfile.Prefix):
 		if g.o.Tokens == nil {
@@ -148,7 +142,7 @@ func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	return auth.Identity{}, errors.New("signed tokens are not accepted")
 }
 
-// isReportToken tells the token of a run from all others: 64 hex digits.
+// isReportToken reports whether a token has the format of a run's token: 64 hex digits.
 func isReportToken(token string) bool {
 	return len(token) == 64 && strings.Trim(token, "0123456789abcdef") == ""
 }
@@ -161,20 +155,19 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
-// admit is the identity under which the caller makes the call. err is
-// ErrUnauthenticated or a refusal.
-func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identity, error) {
+// admit returns the identity for the call. err is invalid, the error of the credentials, or a refusal.
+func (g *Gate) admit(method string, id auth.Identity, invalid error) (auth.Identity, error) {
 	rule, known := auth.RuleOf(method)
 	switch {
 	case g.o.Off || known && rule.Anyone:
 		return auth.Identity{Via: auth.ViaOpen}, nil
-	case shown != nil:
-		return auth.Identity{}, shown
+	case invalid != nil:
+		return auth.Identity{}, invalid
 	case id.Via == viaProcess:
 		return id, nil
 	case id.Via == auth.ViaReport && rule.Report:
 		return id, nil
-	case id.Via == auth.ViaReport: // before the name is looked at: anybody can make up such a token
+	case id.Via == auth.ViaReport: // unchecked, so it must not reveal which methods exist
 		return auth.Identity{}, ErrUnauthenticated
 	case !known:
 		return auth.Identity{}, refusal{codes.Unimplemented, "no such call"}

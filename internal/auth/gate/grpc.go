@@ -17,15 +17,14 @@ import (
 	"github.com/carillon/carillon/internal/connlimit"
 )
 
-// Unary admits a call or refuses it. It stands inside the access log, so that
-// refused calls have their line too.
+// Unary admits a call or refuses it. It runs inside the access log, which also logs refused calls.
 func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, err := g.enter(ctx, call.FullMethod)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := next(ctx, req)
-	if err == nil && auth.FromContext(ctx).Via == auth.ViaReport { // only now is it known that the token is a run's own
+	if err == nil && auth.FromContext(ctx).Via == auth.ViaReport { // only the handler checks the token
 		connlimit.FromContext(ctx).Identify()
 	}
 	return resp, err
@@ -37,9 +36,9 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 	if err != nil {
 		return err
 	}
-	shown, _ := ctx.Value(metKey{}).(met)
+	found, _ := ctx.Value(identifiedKey{}).(identified)
 	if rule, _ := auth.RuleOf(call.FullMethod); rule.Anyone {
-		leave, err := g.watch(ctx, shown)
+		leave, err := g.watch(ctx, found)
 		if err != nil {
 			return err
 		}
@@ -53,86 +52,83 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 	}
 	ctx, end := g.guardStream(ctx, call, known)
 	defer end()
-	err = next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, shown))
-	if over := overBy(ctx); over != nil {
-		return over
+	err = next(srv, g.stranger(gatedStream{ss, ctx}, call.FullMethod, found))
+	if ended := endedBy(ctx); ended != nil {
+		return ended
 	}
 	return err
 }
 
-// errExpired ends streams, which may be open for longer than what let them in
-// is good.
+// errExpired ends a stream when its credentials expire.
 var errExpired = status.Error(codes.Unauthenticated, "the credentials of this stream have expired; open a new one")
 
-// overBy is the answer of a stream that the gate has ended; nil if it has not.
-func overBy(ctx context.Context) error {
+// endedBy is the error of a stream that the gate has ended, otherwise nil.
+func endedBy(ctx context.Context) error {
 	if _, ended := status.FromError(context.Cause(ctx)); ended {
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-type entered struct {
+type gatedStream struct {
 	grpc.ServerStream
-	ctx context.Context // a stream is its context
+	ctx context.Context
 }
 
-func (e entered) Context() context.Context { return e.ctx }
+func (s gatedStream) Context() context.Context { return s.ctx }
 
-// SendMsg sends nothing more once the gate has ended the stream, however much
-// the handler has at hand.
-func (e entered) SendMsg(m any) error {
-	if over := overBy(e.ctx); over != nil {
-		return over
+// SendMsg fails once the gate has ended the stream.
+func (s gatedStream) SendMsg(m any) error {
+	if ended := endedBy(s.ctx); ended != nil {
+		return ended
 	}
-	return e.ServerStream.SendMsg(m)
+	return s.ServerStream.SendMsg(m)
 }
 
-// RecvMsg hands nothing to the handler that came after the gate has ended the
-// stream: reading does not end with the context.
-func (e entered) RecvMsg(m any) error {
-	err := e.ServerStream.RecvMsg(m)
-	if over := overBy(e.ctx); over != nil {
-		return over
+// RecvMsg drops messages that arrive after the gate has ended the stream: the read itself does not
+// end with s.ctx.
+func (s gatedStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if ended := endedBy(s.ctx); ended != nil {
+		return ended
 	}
 	return err
 }
 
-// Early stands before the message of a unary call is read, and lets in who is
-// known here. What its caller may do is judged once it is read, by Unary: a
-// refusal is kept together with what it was about.
+// Early identifies the caller of a unary call before its message is read. Unary checks the roles after
+// the message is read, because the audit entry of a refusal needs the target.
 func (g *Gate) Early(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	id, shown := g.caller(ss.Context())
+	id, invalid := g.caller(ss.Context())
 	ctx, known := auth.WithCall(ss.Context(), call.FullMethod)
 	known.Identity = id
 	rule, _ := auth.RuleOf(call.FullMethod)
-	if !g.o.Off && !rule.Anyone && (shown != nil || id.Via == auth.ViaReport && !rule.Report) {
-		if shown == nil {
-			shown = ErrUnauthenticated
+	if !g.o.Off && !rule.Anyone && (invalid != nil || id.Via == auth.ViaReport && !rule.Report) {
+		if invalid == nil {
+			invalid = ErrUnauthenticated
 		}
-		return status.Error(codes.Unauthenticated, shown.Error())
+		return status.Error(codes.Unauthenticated, invalid.Error())
 	}
-	ctx = context.WithValue(ctx, metKey{}, met{id, shown})
-	return next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, met{id, shown}))
+	ctx = context.WithValue(ctx, identifiedKey{}, identified{id, invalid})
+	return next(srv, g.stranger(gatedStream{ss, ctx}, call.FullMethod, identified{id, invalid}))
 }
 
-// met is who shows which credentials, as Early or enter found.
-type met struct {
-	id    auth.Identity
-	shown error
+// identified is the result of Gate.caller.
+type identified struct {
+	id      auth.Identity
+	invalid error // of the credentials
 }
 
-type metKey struct{}
+type identifiedKey struct{}
 
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
-	known, ok := ctx.Value(metKey{}).(met)
+	found, ok := ctx.Value(identifiedKey{}).(identified)
 	if !ok {
-		known.id, known.shown = g.caller(ctx)
-		ctx = context.WithValue(ctx, metKey{}, known)
+		found.id, found.invalid = g.caller(ctx)
+		ctx = context.WithValue(ctx, identifiedKey{}, found)
 	}
 	ctx, call := auth.WithCall(ctx, method)
-	call.Identity = known.id // as it is, also where it is refused
-	admitted, err := g.admit(method, known.id, known.shown)
+	call.Identity = found.id // for the log of a refusal
+	admitted, err := g.admit(method, found.id, found.invalid)
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
@@ -144,12 +140,11 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	return auth.NewContext(ctx, admitted), nil
 }
 
-// callerKey carries the identity of a call over the loopback connection.
-// Anywhere else it is not looked at. It is binary (-bin) because names can be
-// outside ASCII, which other metadata cannot carry.
+// callerKey carries the identity of a call over the in-process connection. On other connections it is
+// ignored. It is binary (-bin) because names may contain non-ASCII characters.
 const callerKey = "carillon-caller-bin"
 
-// viaProcess marks what this process asks of itself.
+// viaProcess marks calls of this process to itself.
 const viaProcess = "process"
 
 func (g *Gate) caller(ctx context.Context) (auth.Identity, error) {
@@ -157,18 +152,18 @@ func (g *Gate) caller(ctx context.Context) (auth.Identity, error) {
 	p, ok := peer.FromContext(ctx)
 	if insideProcess(ctx) {
 		var id auth.Identity
-		if said := md.Get(callerKey); len(said) != 1 || json.Unmarshal([]byte(said[0]), &id) != nil {
+		if values := md.Get(callerKey); len(values) != 1 || json.Unmarshal([]byte(values[0]), &id) != nil {
 			return auth.Identity{}, ErrUnauthenticated
 		}
 		return id, nil
 	}
-	shown := Credentials{Authorization: md.Get("authorization")}
+	c := Credentials{Authorization: md.Get("authorization")}
 	if ok {
 		if info, isTLS := p.AuthInfo.(credentials.TLSInfo); isTLS {
-			shown.TLS = &info.State
+			c.TLS = &info.State
 		}
 	}
-	return g.Identify(ctx, shown)
+	return g.Identify(ctx, c)
 }
 
 func insideProcess(ctx context.Context) bool {
@@ -176,49 +171,48 @@ func insideProcess(ctx context.Context) bool {
 	return ok && Loopback(p.Addr)
 }
 
-// Loopback reports whether the address is that of a connection inside the
-// process.
+// Loopback reports whether the address belongs to an in-process connection.
 func Loopback(addr net.Addr) bool { return addr != nil && addr.Network() == "bufconn" }
 
-// Forward passes the identity in a call's context on with it, over the
-// loopback connection. What has none is nobody there.
+// Forward sends the identity of a call's context over the in-process connection. Calls without one are
+// refused.
 func (g *Gate) Forward(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return carrying{conn, auth.FromContext, g.lend}
+	return forwardingConn{conn, auth.FromContext, g.keepCredentials}
 }
 
-// InProcess makes every call one of this process itself, which may everything.
+// InProcess makes every call as this process itself, which may do everything.
 func InProcess(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return carrying{conn, func(context.Context) auth.Identity { return auth.Identity{Via: viaProcess} }, func(context.Context) string { return "" }}
+	return forwardingConn{conn, func(context.Context) auth.Identity { return auth.Identity{Via: viaProcess} }, func(context.Context) string { return "" }}
 }
 
-type carrying struct {
+type forwardingConn struct {
 	grpc.ClientConnInterface
-	caller func(context.Context) auth.Identity
-	lend   func(context.Context) string // where a stream finds what its caller has shown
+	caller          func(context.Context) auth.Identity
+	keepCredentials func(context.Context) string // returns the value of credentialsIDKey
 }
 
-// mark replaces whatever the context carried: only this process says who calls.
-func (c carrying) mark(ctx context.Context) context.Context {
+// mark sets the identity. It removes metadata of the same names, which a client could have sent.
+func (c forwardingConn) mark(ctx context.Context) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
 	md.Delete(callerKey)
-	md.Delete(shownKey)
+	md.Delete(credentialsIDKey)
 	if id := c.caller(ctx); id.Via != "" {
-		if said, err := json.Marshal(id); err == nil {
-			md.Set(callerKey, string(said))
+		if text, err := json.Marshal(id); err == nil {
+			md.Set(callerKey, string(text))
 		}
 	}
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-func (c carrying) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+func (c forwardingConn) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
 	return c.ClientConnInterface.Invoke(c.mark(ctx), method, req, resp, opts...)
 }
 
-func (c carrying) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c forwardingConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	marked := c.mark(ctx)
-	if at := c.lend(ctx); at != "" {
-		marked = metadata.AppendToOutgoingContext(marked, shownKey, at)
+	if id := c.keepCredentials(ctx); id != "" {
+		marked = metadata.AppendToOutgoingContext(marked, credentialsIDKey, id)
 	}
 	return c.ClientConnInterface.NewStream(marked, desc, method, opts...)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 )
 
-// Door identifies the callers of the REST side before anything of what they
-// sent is read. What they may do is decided where the call arrives.
-func (g *Gate) Door(next http.Handler) http.Handler {
+// Authenticate identifies the callers of REST before their body is read. The service decides what they
+// may do.
+func (g *Gate) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.IdentifyHTTP(r)
 		if err == nil && id.Via == auth.ViaReport && !isReport(r) {
@@ -30,14 +30,14 @@ func (g *Gate) Door(next http.Handler) http.Handler {
 	})
 }
 
-// isReport tells where a run's own token may be good: anything of its form is
-// let through to there, so the bodies of all other calls stay unread.
+// isReport reports whether the route may accept a report token. Any token of that format passes there
+// unchecked, so other routes must refuse it before they read the body.
 func isReport(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":report")
 }
 
-// Only lets in what has one of the roles, or shows the token if there is one:
-// for pages that are no calls, such as metrics.
+// Only admits callers with one of the roles, or with the token if it is set. It is for pages outside
+// the API, such as metrics.
 func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && showsToken(r, token) {
@@ -61,7 +61,7 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 	})
 }
 
-// IdentifyHTTP is who makes an HTTP request.
+// IdentifyHTTP identifies the caller of an HTTP request.
 func (g *Gate) IdentifyHTTP(r *http.Request) (auth.Identity, error) {
 	return g.Identify(r.Context(), credentialsOf(r))
 }
@@ -70,7 +70,7 @@ func credentialsOf(r *http.Request) Credentials {
 	return Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS}
 }
 
-// showsToken compares hashes: the time of it tells nothing, not even a length.
+// showsToken compares hashes, so that its duration reveals nothing, not even the length.
 func showsToken(r *http.Request, want string) bool {
 	all := r.Header.Values("Authorization")
 	if len(all) != 1 {
@@ -81,7 +81,7 @@ func showsToken(r *http.Request, want string) bool {
 	return strings.EqualFold(scheme, "bearer") && subtle.ConstantTimeCompare(got[:], expected[:]) == 1
 }
 
-// refuse answers as the REST side does: a google.rpc.Status.
+// refuse answers like REST, with a google.rpc.Status.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, id auth.Identity, status int, code codes.Code, message string) {
 	g.o.Refused(r, id, code)
 	w.Header().Set("Content-Type", "application/json")
@@ -89,7 +89,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, id auth.Identity, 
 		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
 	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct { // the client is gone; nothing to do
+	_ = json.NewEncoder(w).Encode(struct { // an error means that the client has disconnected
 		Code    codes.Code `json:"code"`
 		Message string     `json:"message"`
 		Details []struct{} `json:"details"`

@@ -15,27 +15,26 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 )
 
-// A stream may stay open for days. What its caller has shown is looked at again
-// and again, in the way that a new call would be: so a token that was taken out
-// of its file, a key that was withdrawn and a role that was taken away end it.
+// A stream may stay open for days. Its credentials are checked repeatedly like those of a new call, so
+// that a removed token, a withdrawn key or a removed role ends the stream.
 //
-// A change of a file is seen by reload within a second, so a stream ends within
-// recheckEvery + recheckTime + handover and that second: less than ten seconds.
+// Package reload notices a changed file within a second, so a stream ends within recheckEvery +
+// recheckTimeout + handover + 1 s, less than ten seconds.
 const (
 	recheckEvery = 3 * time.Second
-	// recheckTime bounds one look. A key that is not known is asked for over the
-	// network, and a caller whose key is not known is not accepted meanwhile.
-	recheckTime = time.Second
-	// handover is what a stream in both directions has to answer what is open,
-	// and its client to open another; see auth.Call.Revoked.
+	// recheckTimeout is for one check. An unknown key is fetched over the network; until then the
+	// caller is not accepted.
+	recheckTimeout = time.Second
+	// handover is the time in which a bidirectional stream answers open requests and its client opens
+	// another stream; see auth.Call.Revoked.
 	handover = 4 * time.Second
 )
 
-// errRevoked is the answer to a caller that is no longer accepted.
+// errRevoked ends the stream of a caller that is no longer accepted.
 var errRevoked = status.Error(codes.Unauthenticated, "the credentials of this stream are no longer accepted; open a new one")
 
-// guardStream is the context of an admitted stream. It ends, with the answer as
-// its cause, when the caller is accepted no longer. end must be called.
+// guardStream returns the context of an admitted stream. When the caller is no longer accepted, it is
+// cancelled with the answer as its cause. end must be called.
 func (g *Gate) guardStream(ctx context.Context, info *grpc.StreamServerInfo, admitted auth.Identity) (_ context.Context, end func()) {
 	rule, _ := auth.RuleOf(info.FullMethod)
 	if g.o.Off || rule.Anyone || admitted.Via == viaProcess {
@@ -62,8 +61,7 @@ func (g *Gate) guardStream(ctx context.Context, info *grpc.StreamServerInfo, adm
 	}
 }
 
-// untilRefused returns the answer to a caller that is accepted no longer; nil
-// when ctx has ended.
+// untilRefused returns the answer once the caller is no longer accepted; nil when ctx has ended.
 func (g *Gate) untilRefused(ctx context.Context, method string, admitted auth.Identity) error {
 	for wait(ctx, recheckEvery) {
 		if refused := g.recheck(ctx, method, admitted); refused != nil && ctx.Err() == nil {
@@ -73,7 +71,7 @@ func (g *Gate) untilRefused(ctx context.Context, method string, admitted auth.Id
 	return nil
 }
 
-// wait reports whether ctx is still open after the time.
+// wait reports whether ctx is still open after d.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -85,12 +83,12 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// recheck is the answer to a caller that would no longer be admitted as it was.
+// recheck returns an error if the caller would no longer be admitted as before.
 func (g *Gate) recheck(ctx context.Context, method string, before auth.Identity) error {
-	ctx, cancel := context.WithTimeout(ctx, recheckTime)
+	ctx, cancel := context.WithTimeout(ctx, recheckTimeout)
 	defer cancel()
-	id, shown := g.callerAgain(ctx)
-	now, err := g.admit(method, id, shown)
+	id, invalid := g.callerAgain(ctx)
+	now, err := g.admit(method, id, invalid)
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
@@ -101,18 +99,18 @@ func (g *Gate) recheck(ctx context.Context, method string, before auth.Identity)
 	return nil
 }
 
-// shownKey carries over the loopback connection where what the caller has shown
-// is kept. Anywhere else it is not looked at.
-const shownKey = "carillon-shown"
+// credentialsIDKey carries the key of Gate.credentials over the in-process connection. On other
+// connections it is ignored.
+const credentialsIDKey = "carillon-shown"
 
-// callerAgain is caller. Over the loopback connection it looks at what was shown
-// at the HTTP listener, and not at who that was when the stream was opened.
+// callerAgain is caller, but on the in-process connection it checks the credentials from the HTTP
+// listener again instead of using the identity of the stream's start.
 func (g *Gate) callerAgain(ctx context.Context) (auth.Identity, error) {
 	if insideProcess(ctx) {
 		md, _ := metadata.FromIncomingContext(ctx)
-		if at := md.Get(shownKey); len(at) == 1 {
-			if shown, ok := g.shown.Load(at[0]); ok {
-				return g.Identify(ctx, shown.(Credentials))
+		if ids := md.Get(credentialsIDKey); len(ids) == 1 {
+			if kept, ok := g.credentials.Load(ids[0]); ok {
+				return g.Identify(ctx, kept.(Credentials))
 			}
 		}
 	}
@@ -121,21 +119,20 @@ func (g *Gate) callerAgain(ctx context.Context) (auth.Identity, error) {
 
 type credentialsKey struct{}
 
-// WithCredentials is the context of an HTTP request with what its caller has
-// shown, for the streams that are opened on its behalf.
-func WithCredentials(ctx context.Context, shown Credentials) context.Context {
-	return context.WithValue(ctx, credentialsKey{}, shown)
+// WithCredentials returns ctx with the caller's credentials, for streams opened on its behalf.
+func WithCredentials(ctx context.Context, c Credentials) context.Context {
+	return context.WithValue(ctx, credentialsKey{}, c)
 }
 
-// lend keeps what a caller has shown until ctx ends, and returns where; empty if
-// ctx carries nothing.
-func (g *Gate) lend(ctx context.Context) string {
-	shown, ok := ctx.Value(credentialsKey{}).(Credentials)
+// keepCredentials stores the credentials of ctx until it ends, and returns their key in g.credentials;
+// empty if there are none.
+func (g *Gate) keepCredentials(ctx context.Context) string {
+	c, ok := ctx.Value(credentialsKey{}).(Credentials)
 	if !ok {
 		return ""
 	}
-	at := strconv.FormatUint(g.lent.Add(1), 10)
-	g.shown.Store(at, shown)
-	context.AfterFunc(ctx, func() { g.shown.Delete(at) })
-	return at
+	id := strconv.FormatUint(g.credentialsID.Add(1), 10)
+	g.credentials.Store(id, c)
+	context.AfterFunc(ctx, func() { g.credentials.Delete(id) })
+	return id
 }

@@ -16,17 +16,16 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Two kinds of calls are read before the caller is known: a health check needs
-// no credentials, and a run's own token is checked against the key in the
-// message. Each kind has a pool of its own, so that health checks do not hold up
-// reports. The transport keeps at most 64 KiB of each call that waits, so the
-// pools keep below 100 MiB together.
+// Two kinds of calls are read before the caller is identified: a health check needs no credentials,
+// and a report token is checked against the key in the message. Each kind has a separate pool, so that
+// health checks cannot block reports. The transport buffers at most 64 KiB of each waiting call, so
+// the pools together need less than 100 MiB.
 const (
 	healthTotal, healthPerPeer = 256, 64
 	reportTotal, reportPerPeer = 1024, 512
 	watchTotal, watchPerPeer   = 256, 16 // health watches, which stay open
 
-	readTimeout = 2 * time.Second // of one message
+	readTimeout = 2 * time.Second // for one message
 )
 
 // strangerPools hold the calls of callers without valid credentials.
@@ -42,16 +41,16 @@ func newStrangerPools() strangerPools {
 	}
 }
 
-// isStranger reports whether a caller over the network has not shown who it is.
-func isStranger(ctx context.Context, m met) bool {
-	known := m.shown == nil && m.id.Via != auth.ViaReport && m.id.Via != auth.ViaOpen
+// isStranger reports whether a caller over the network is not identified.
+func isStranger(ctx context.Context, found identified) bool {
+	known := found.invalid == nil && found.id.Via != auth.ViaReport && found.id.Via != auth.ViaOpen
 	return !known && !insideProcess(ctx)
 }
 
-// stranger bounds the reading of a stranger's messages. With authentication off
-// nobody is one.
-func (g *Gate) stranger(ss entered, method string, m met) grpc.ServerStream {
-	if g.o.Off || !isStranger(ss.ctx, m) {
+// stranger limits reading the messages of callers that are not identified. With authentication off
+// there is no limit.
+func (g *Gate) stranger(ss gatedStream, method string, found identified) grpc.ServerStream {
+	if g.o.Off || !isStranger(ss.ctx, found) {
 		return ss
 	}
 	reading := g.strangers.health
@@ -61,10 +60,10 @@ func (g *Gate) stranger(ss entered, method string, m met) grpc.ServerStream {
 	return strangers{ss, reading}
 }
 
-// watch bounds the health watches that callers without credentials keep open,
-// also with authentication off. leave ends one.
-func (g *Gate) watch(ctx context.Context, m met) (leave func(), err error) {
-	if !isStranger(ctx, m) {
+// watch limits the open health watches of callers without credentials, also with authentication off.
+// leave ends one.
+func (g *Gate) watch(ctx context.Context, found identified) (leave func(), err error) {
+	if !isStranger(ctx, found) {
 		return func() {}, nil
 	}
 	mine := g.strangers.watch.enter(peerOf(ctx))
@@ -82,7 +81,7 @@ func peerOf(ctx context.Context) string {
 }
 
 type strangers struct {
-	entered
+	gatedStream
 	reading *pool
 }
 
@@ -91,7 +90,7 @@ func (s strangers) RecvMsg(m any) error {
 	timeout := time.NewTimer(readTimeout)
 	defer timeout.Stop()
 	read := make(chan error, 1)
-	go func() { // it ends with the call at the latest, which ends with the timeout
+	go func() { // ends at the latest with the call, because the timeout ends the call
 		defer s.reading.leave(mine)
 		read <- s.ServerStream.RecvMsg(m)
 	}()
@@ -105,11 +104,11 @@ func (s strangers) RecvMsg(m any) error {
 	}
 }
 
-// pool bounds calls that are open, in all and for each peer.
+// pool limits open calls, in total and per peer.
 type pool struct {
 	total, perPeer int
-	// evicts ends the oldest call of a full pool for a new one. Messages commonly
-	// come with the headers of their call, so the oldest is one that sends none.
+	// evicts: a new call ends the oldest call of a full pool. A message normally arrives together with
+	// the headers, so the oldest call is probably one that sends no message.
 	evicts bool
 
 	mu    sync.Mutex
@@ -120,17 +119,16 @@ type pool struct {
 // place is a call in a pool.
 type place struct {
 	peer    string
-	evicted chan struct{} // closed when the call is to end
-	element *list.Element // nil once it has left
+	evicted chan struct{} // closed when the call has to end
+	element *list.Element // nil after the call has left
 }
 
 func newPool(total, perPeer int, evicts bool) *pool {
 	return &pool{total: total, perPeer: perPeer, evicts: evicts, open: list.New(), peers: make(map[string]int)}
 }
 
-// enter takes a place. In a full pool that evicts, the oldest call makes room:
-// of the same peer at the peer's limit, else of any. In another one the answer
-// is nil.
+// enter takes a place. A full pool with evicts ends the oldest call: of this peer if the peer's limit
+// is reached, otherwise of any peer. Without evicts it returns nil.
 func (p *pool) enter(peer string) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +146,7 @@ func (p *pool) enter(peer string) *place {
 	return mine
 }
 
-// oldest is the oldest call, of one peer or of all.
+// oldest returns the oldest call of one peer or of all.
 func (p *pool) oldest(peer string, ofPeer bool) *place {
 	for e := p.open.Front(); e != nil; e = e.Next() {
 		if found := e.Value.(*place); !ofPeer || found.peer == peer {

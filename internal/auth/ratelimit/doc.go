@@ -1,18 +1,14 @@
-// Package ratelimit keeps one owner's calls from taking what all share. It
-// stands before every step of a slot's life that an owner begins by a call.
+// Package ratelimit keeps one owner's calls from using up shared capacity. It runs before every step
+// of a slot that an owner starts with a call.
 //
-// Each owner has two allowances, one for calls that read and one for calls that
-// change something, and each is refilled every second up to twice that: a burst
-// is not refused, a flood is. A call that asks for much (a page of ten thousand
-// previewed fires, a set of a thousand schedules) counts as several. Streams
-// are bounded in number instead.
+// Each owner has a token bucket for reads and one for writes. A bucket holds two seconds of calls, so
+// that short bursts pass. Large calls (a page of ten thousand previewed fires, a set of a thousand
+// schedules) count as several. Streams are limited by number.
 //
-// Only callers that act for one owner (auth.Identity.Owner) are held to these.
-// Services that act for all, such as a workflow compiler or an operator, are
-// trusted, and where authentication is off there are no owners to keep apart.
-// The allowances are this process' own: n registrars behind a balancer give n
-// times as much.
+// Only callers that act for one owner (auth.Identity.Owner) are limited. Services that act for all
+// owners, such as a workflow compiler or an operator, are trusted. With authentication off there are
+// no owners. The limits are per process: n registrars behind a load balancer allow n times as much.
 //
-// Two limits are apart from owners: Refusals, of calls that are refused to any
-// known caller, and Reports, of the reports of each run.
+// Two limits do not depend on owners: Refusals limits the refused calls of each identified caller,
+// and Reports limits the reports of each run.
 package ratelimit

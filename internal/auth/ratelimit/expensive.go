@@ -14,19 +14,19 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// How many ordinary calls an expensive one counts as. Dry runs and backfills use
-// the smaller allowance, that of writes.
+// The number of ordinary calls that an expensive one counts as. Dry runs and backfills count less
+// because they are writes, which have the lower limit.
 const (
 	lookAheadCalls = 20
 	dryRunCalls    = 8
 	backfillCalls  = 3
 )
 
-// largePreview is the page of a preview beyond which it needs a place.
+// largePreview is the largest page of a preview that needs no place.
 const largePreview = 1000
 
-// Expensive is how many calls a request counts as that may cost up to a second
-// of processor time (package work), and so needs a place. 0: it costs little.
+// Expensive is the number of calls that a request counts as if it may cost up to a second of processor
+// time (package work) and so needs a place. 0: a cheap request.
 func Expensive(req any) (calls int) {
 	switch r := req.(type) {
 	case *carillonv1.SimulateSchedulesRequest, *carillonv1.ForecastLaunchesRequest:
@@ -39,13 +39,13 @@ func Expensive(req any) (calls int) {
 		}
 	case *carillonv1.PreviewScheduleRequest:
 		if r.GetPageSize() > largePreview {
-			return 1 // its page counts by itself
+			return 1 // cost adds the page size
 		}
 	}
 	return 0
 }
 
-// Interceptor lets expensive calls in when they have a place.
+// Interceptor makes expensive calls wait for a place.
 func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerInterceptor {
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_expensive_calls_refused_total", Help: "Preview, forecast and simulation calls refused because too many were open.",
@@ -69,8 +69,8 @@ func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerIntercep
 	}
 }
 
-// placeOf is whose place a call takes: its owner's, else its subject's. Where
-// authentication is off all callers share one.
+// placeOf is the key of a call's place: the owner, otherwise the subject. With authentication off all
+// callers share one.
 func placeOf(ctx context.Context) string {
 	id := auth.FromContext(ctx)
 	if id.Owner != "" {
@@ -79,14 +79,13 @@ func placeOf(ctx context.Context) string {
 	return "subject " + cmp.Or(id.Subject, id.Via)
 }
 
-// full refuses a call that found no place.
 func (p *Places) full() error {
-	return comeAgain(time.Second,
+	return retryAfter(time.Second,
 		"too many simulations, forecasts, backfills, dry runs and large previews are open: each caller may have one running and %d waiting, none longer than %s; call them one after the other",
-		p.limits.PerOwner, schedule.ShortDuration(p.limits.Patience))
+		p.limits.PerOwner, schedule.ShortDuration(p.limits.MaxWait))
 }
 
-// collector shows how many expensive calls are open.
+// collector exports the number of open expensive calls.
 type collector struct {
 	desc   *prometheus.Desc
 	places *Places

@@ -23,7 +23,7 @@ import (
 	"github.com/carillon/carillon/registrar/api"
 )
 
-// forecaster keeps forecasts at work until they are told to end.
+// forecaster blocks forecasts until the test ends them.
 type forecaster struct {
 	carillonv1.UnimplementedScheduleServiceServer
 	began chan string   // by whom
@@ -36,25 +36,25 @@ func (f *forecaster) ForecastLaunches(ctx context.Context, _ *carillonv1.Forecas
 	return &carillonv1.ForecastLaunchesResponse{}, nil
 }
 
-// asNamed lets the header x-owner say whose call it is.
+// asNamed takes the owner from the header x-owner.
 func asNamed(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	owner := strings.Join(append(md.Get("x-owner"), md.Get("grpcgateway-authorization")...), "")
 	return next(auth.NewContext(ctx, auth.Identity{Subject: owner, Owner: owner}), req)
 }
 
-// serveForecasts is one place for forecasts, and one call of each owner waiting.
+// serveForecasts has one place, and one waiting call per owner.
 func serveForecasts(t *testing.T) (f *forecaster, base string, conn *grpc.ClientConn) {
 	t.Helper()
 	f = &forecaster{began: make(chan string), end: make(chan struct{})}
-	places := ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 10, PerOwner: 1, Patience: time.Hour})
+	places := ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 10, PerOwner: 1, MaxWait: time.Hour})
 	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{{Unary: asNamed, Costly: places.Interceptor(prometheus.NewRegistry())}})
 	carillonv1.RegisterScheduleServiceServer(server, f)
 	base, conn = listen(t, server)
 	return f, base, conn
 }
 
-func TestAnOwnersForecastsWaitForEachOtherAndNotForThoseOfOthers(t *testing.T) {
+func TestForecastsOfOneOwnerDoNotBlockOtherOwners(t *testing.T) {
 	f, base, conn := serveForecasts(t)
 	client := carillonv1.NewScheduleServiceClient(conn)
 	var calls sync.WaitGroup
@@ -98,7 +98,7 @@ func TestAnOwnersForecastsWaitForEachOtherAndNotForThoseOfOthers(t *testing.T) {
 	calls.Wait()
 }
 
-// checkRefusedOverREST makes one forecast of ada's more.
+// checkRefusedOverREST makes one more forecast of ada.
 func checkRefusedOverREST(t *testing.T, base string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/forecast", nil)
@@ -116,7 +116,7 @@ func checkRefusedOverREST(t *testing.T, base string) {
 		t.Fatal(err)
 	}
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "call them one after the other") {
-		t.Errorf("%d, Retry-After %q: %s; want 429 that says when to come again", resp.StatusCode, resp.Header.Get("Retry-After"), text)
+		t.Errorf("%d, Retry-After %q: %s; want 429 with Retry-After", resp.StatusCode, resp.Header.Get("Retry-After"), text)
 	}
 }
 

@@ -14,14 +14,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// The sizes that count as one call more each.
+// Each full multiple of these sizes counts as one more call.
 const (
 	bytesPerCall = 64 << 10
 	rowsPerCall  = 1000
 )
 
-// Interceptors hold every call to its owner's allowance. They must come after
-// those that say who calls.
+// Interceptors apply the owner's limits. They must run after the gate, which sets the identity.
 func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_calls_limited_total", Help: "Calls refused by the rate limit of their owner.",
@@ -72,15 +71,13 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 	return unary, stream
 }
 
-// watches read the database for as long as they are open. A worker's StartBatch
-// and health checks do not.
+// watches are the streams that query the database while open, unlike StartBatch and health checks.
 var watches = map[string]bool{
 	carillonv1.RunService_WatchRuns_FullMethodName:  true,
 	carillonv1.RunService_ExportRuns_FullMethodName: true,
 }
 
-// kindOf follows the table of who may call what: what is written to the audit
-// trail changes something.
+// kindOf: a call with an audit entry is a write.
 func kindOf(method string) Kind {
 	if rule, ok := auth.RuleOf(method); ok && !rule.Audit {
 		return Read
@@ -88,7 +85,7 @@ func kindOf(method string) Kind {
 	return Write
 }
 
-// cost is how many calls one counts as: by what it sends, and what it asks for.
+// cost is the number of calls that req counts as, by its size, its page size and its processor time.
 func cost(req any) int {
 	n := 1
 	if m, ok := req.(proto.Message); ok {
@@ -101,7 +98,6 @@ func cost(req any) int {
 	return n
 }
 
-// tooMany is the answer to an owner that calls too often.
 func tooMany(kind Kind, perS int, wait time.Duration) error {
-	return comeAgain(wait, "too many calls that %s: this owner may make %d per second, and %d at once", kind, perS, burst*perS)
+	return retryAfter(wait, "too many calls that %s: this owner may make %d per second, and %d at once", kind, perS, burst*perS)
 }

@@ -87,7 +87,7 @@ func listen(t *testing.T, server *api.Server) (base string, conn *grpc.ClientCon
 	return web.URL, conn
 }
 
-func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
+func TestARefusedOwnerGetsRetryAfter(t *testing.T) {
 	ada := auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}
 	reg := prometheus.NewRegistry()
 	base, _ := serve(t, &ada, ratelimit.Limits{ReadsPerS: 1, WritesPerS: 1}, reg)
@@ -142,7 +142,7 @@ func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
 	}
 }
 
-func TestACallerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
+func TestOpenWatchesOfACallerAreLimited(t *testing.T) {
 	limits := ratelimit.Limits{Streams: 2, Watches: 3}
 	for _, c := range []struct {
 		name string
@@ -153,7 +153,7 @@ func TestACallerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
 		{"an owner", auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}, 2, "2 streams are already open, the maximum for one owner"},
 		{"a service that acts for every owner", auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}}, 3, "3 watches and exports are already open, the maximum for one caller"},
 		{"a viewer", auth.Identity{Subject: "eve", Roles: []auth.Role{auth.Viewer}}, 3, "3 watches and exports are already open"},
-		{"everyone, where authentication is off", auth.Identity{Via: auth.ViaOpen}, 3, "3 watches and exports are already open"},
+		{"everyone with authentication off", auth.Identity{Via: auth.ViaOpen}, 3, "3 watches and exports are already open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id, reg := c.id, prometheus.NewRegistry()

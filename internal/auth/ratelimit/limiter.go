@@ -8,17 +8,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits are an owner's allowances. 0 means that there is no limit.
+// Limits are the limits of one owner; 0: no limit.
 type Limits struct {
 	ReadsPerS  int
 	WritesPerS int
 	Streams    int // open at once
-	// Watches a caller may have open at once that acts for every owner. Where
-	// authentication is off, all callers together are one.
+	// Watches is the maximum of open watches of a caller that acts for all owners. With authentication
+	// off, all callers share one limit.
 	Watches int
 }
 
-// Kind is what a call does.
+// Kind selects the limit of a call.
 type Kind string
 
 // The kinds.
@@ -27,11 +27,11 @@ const (
 	Write Kind = "write"
 )
 
-// burst is how many seconds' worth an owner may take at once.
+// burst is the capacity of a bucket, in seconds of its rate.
 const burst = 2
 
-// maxOwners bounds the memory: of that many the one that was silent longest is
-// forgotten, and begins anew with a full allowance.
+// maxOwners bounds the memory: beyond it the least recently used owner is dropped, and starts again
+// with a full bucket.
 const maxOwners = 10_000
 
 // Limiter is safe for use by many goroutines.
@@ -41,23 +41,23 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	owners map[string]*list.Element // of *account
-	recent *list.List               // the front was heard of last
-	open   map[string]int           // streams of each caller; without one it has no entry
+	recent *list.List               // of *account, most recently used first
+	open   map[string]int           // streams of each caller; no entry: 0
 }
 
-// account is what one owner has left.
+// account holds the buckets of one owner.
 type account struct {
 	owner string
 	left  map[Kind]*rate.Limiter
 }
 
-// New makes a Limiter; now is time.Now but in tests.
+// New makes a Limiter; now is time.Now except in tests.
 func New(limits Limits, now func() time.Time) *Limiter {
 	return &Limiter{limits: limits, now: now, owners: make(map[string]*list.Element), recent: list.New(), open: make(map[string]int)}
 }
 
-// Take counts a call of an owner, as many as cost says. A wait that is not 0
-// refuses it: so long, at least, until it would be let through.
+// Take counts a call of an owner as cost calls. A wait above 0 refuses the call, and is the shortest
+// time until it would pass.
 func (l *Limiter) Take(owner string, kind Kind, cost int) (wait time.Duration) {
 	perS := l.perS(kind)
 	if perS <= 0 {
@@ -73,13 +73,12 @@ func (l *Limiter) Take(owner string, kind Kind, cost int) (wait time.Duration) {
 	return wait
 }
 
-// Open counts a stream of an owner until closed is called. ok is false if the
-// owner has too many.
+// Open counts a stream of an owner until closed is called. !ok: the owner has too many.
 func (l *Limiter) Open(owner string) (closed func(), ok bool) {
 	return l.openAs("owner "+owner, l.limits.Streams)
 }
 
-// OpenWatch is Open for a caller that acts for every owner.
+// OpenWatch is Open for a caller that acts for all owners.
 func (l *Limiter) OpenWatch(subject string) (closed func(), ok bool) {
 	return l.openAs("subject "+subject, l.limits.Watches)
 }
@@ -110,7 +109,7 @@ func (l *Limiter) perS(kind Kind) int {
 	return l.limits.ReadsPerS
 }
 
-// account is the owner's, and the most recent one from now on.
+// account returns the owner's account and marks it as most recently used.
 func (l *Limiter) account(owner string) *account {
 	if at, ok := l.owners[owner]; ok {
 		l.recent.MoveToFront(at)
@@ -125,16 +124,16 @@ func (l *Limiter) account(owner string) *account {
 	return a
 }
 
-// forget drops the owners that were silent longest.
+// forget drops the least recently used owners above maxOwners.
 func (l *Limiter) forget() {
 	for l.recent.Len() > maxOwners {
-		silent := l.recent.Back()
-		l.recent.Remove(silent)
-		delete(l.owners, silent.Value.(*account).owner)
+		oldest := l.recent.Back()
+		l.recent.Remove(oldest)
+		delete(l.owners, oldest.Value.(*account).owner)
 	}
 }
 
-// Owners is how many are remembered.
+// Owners is the number of owners in memory.
 func (l *Limiter) Owners() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,14 +37,14 @@ func TestABurstPassesAndAFloodIsHeldToTheRate(t *testing.T) {
 		t.Errorf("%d passed in ten seconds more, want 200", passed-40)
 	}
 	if l.Take("ada", ratelimit.Read, 1) != 0 {
-		t.Error("a read was refused for the sake of writes")
+		t.Error("writes used up the limit of reads")
 	}
 	if l.Take("bob", ratelimit.Write, 1) != 0 {
 		t.Error("an owner was refused for the sake of another")
 	}
 }
 
-func TestWhoComesAgainWhenToldIsLetThrough(t *testing.T) {
+func TestACallAfterTheWaitPasses(t *testing.T) {
 	c := newClock()
 	l := ratelimit.New(ratelimit.Limits{WritesPerS: 3}, c.now)
 	refusals := 0
@@ -68,7 +68,7 @@ func TestALargeCallCountsAsManyAndIsNeverImpossible(t *testing.T) {
 	c := newClock()
 	l := ratelimit.New(ratelimit.Limits{WritesPerS: 10}, c.now)
 	if l.Take("ada", ratelimit.Write, 1000) != 0 {
-		t.Error("a call larger than the whole allowance is refused for ever")
+		t.Error("a call larger than the bucket is never admitted")
 	}
 	if l.Take("ada", ratelimit.Write, 1) == 0 {
 		t.Error("nothing was counted")
@@ -103,7 +103,7 @@ func TestStreamsAreBoundedWhileTheyAreOpen(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedAndWhoIsThereIsNotForgotten(t *testing.T) {
+func TestMemoryIsBoundedAndActiveOwnersAreKept(t *testing.T) {
 	c := newClock()
 	l := ratelimit.New(ratelimit.Limits{WritesPerS: 1, ReadsPerS: 1, Streams: 1}, c.now)
 	if _, ok := l.Open("watcher"); !ok {

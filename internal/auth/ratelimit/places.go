@@ -10,19 +10,17 @@ import (
 
 // PlaceLimits bound the calls that cost much processor time.
 type PlaceLimits struct {
-	Running  int           // at once, all callers together
-	Waiting  int           // for a place, all callers together
-	PerOwner int           // of them, of one owner
-	Patience time.Duration // a call is refused that has waited so long
+	Running  int           // calls of all owners
+	Waiting  int           // calls of all owners
+	PerOwner int           // waiting calls of one owner
+	MaxWait  time.Duration // of one call
 }
 
-// ErrNoPlace refuses a call that would have to wait for a place beyond the
-// limits.
+// ErrNoPlace refuses a call that exceeds the limits of waiting calls.
 var ErrNoPlace = errors.New("no place for an expensive call")
 
-// Places let expensive calls take turns. One owner has one place at most, however
-// many calls it has open, and owners that wait are served round robin: a second
-// call of one owner never comes before the first of another.
+// Places is a fair semaphore for expensive calls. Each owner runs at most one call, and waiting owners
+// are served round robin, one call each.
 //
 // Places is safe for use by many goroutines.
 type Places struct {
@@ -31,14 +29,14 @@ type Places struct {
 	mu      sync.Mutex
 	running int
 	waiting int
-	owners  map[string]*placeQueue // those with a call that runs or waits
-	turns   []*placeQueue          // those with a call that waits and none that runs, the next first
+	owners  map[string]*placeQueue // with open calls
+	ready   []*placeQueue          // with waiting calls and none that runs, next first
 }
 
-// placeQueue is what one owner has open.
+// placeQueue holds the calls of one owner.
 type placeQueue struct {
 	running bool
-	calls   []chan struct{} // that wait; closed when the place is theirs
+	calls   []chan struct{} // waiting; closed when the call gets its place
 }
 
 // NewPlaces makes Places.
@@ -46,31 +44,30 @@ func NewPlaces(limits PlaceLimits) *Places {
 	return &Places{limits: limits, owners: make(map[string]*placeQueue)}
 }
 
-// Take waits for the owner's place. release gives it back. The error is
-// ErrNoPlace or that of ctx.
+// Take waits for the owner's place; release returns it. The error is ErrNoPlace or that of ctx.
 func (p *Places) Take(ctx context.Context, owner string) (release func(), err error) {
 	given, err := p.enter(owner)
 	if err != nil {
 		return nil, err
 	}
 	release = func() { p.leave(owner) }
-	patience := time.NewTimer(p.limits.Patience)
-	defer patience.Stop()
+	timeout := time.NewTimer(p.limits.MaxWait)
+	defer timeout.Stop()
 	select {
 	case <-given:
 		return release, nil
-	case <-patience.C:
+	case <-timeout.C:
 		err = ErrNoPlace
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if !p.withdraw(owner, given) {
-		release() // the place came at the same moment
+		release() // the call got its place at the same moment
 	}
 	return nil, err
 }
 
-// enter joins the owner's queue; given is closed when the place is the call's.
+// enter joins the owner's queue; given is closed when the call gets its place.
 func (p *Places) enter(owner string) (given chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +75,7 @@ func (p *Places) enter(owner string) (given chan struct{}, err error) {
 	if q == nil {
 		q = &placeQueue{}
 	}
-	free := p.running < p.limits.Running && !q.running && len(p.turns) == 0
+	free := p.running < p.limits.Running && !q.running && len(p.ready) == 0
 	if !free && (p.waiting >= p.limits.Waiting || len(q.calls) >= p.limits.PerOwner) {
 		return nil, ErrNoPlace
 	}
@@ -87,13 +84,13 @@ func (p *Places) enter(owner string) (given chan struct{}, err error) {
 	q.calls = append(q.calls, given)
 	p.waiting++
 	if !q.running && len(q.calls) == 1 {
-		p.turns = append(p.turns, q)
+		p.ready = append(p.ready, q)
 	}
 	p.serve()
 	return given, nil
 }
 
-// leave gives a place back. The owner's next call queues behind other owners.
+// leave returns a place. The owner's next call waits behind other owners.
 func (p *Places) leave(owner string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,13 +98,13 @@ func (p *Places) leave(owner string) {
 	q.running = false
 	p.running--
 	if len(q.calls) > 0 {
-		p.turns = append(p.turns, q)
+		p.ready = append(p.ready, q)
 	}
 	p.forget(owner, q)
 	p.serve()
 }
 
-// withdraw takes a call that waits out of the queue; false: it has its place.
+// withdraw removes a waiting call from the queue; false: it already has its place.
 func (p *Places) withdraw(owner string, given chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,17 +116,17 @@ func (p *Places) withdraw(owner string, given chan struct{}) bool {
 	q.calls = slices.Delete(q.calls, i, i+1)
 	p.waiting--
 	if len(q.calls) == 0 {
-		p.turns = slices.DeleteFunc(p.turns, func(other *placeQueue) bool { return other == q })
+		p.ready = slices.DeleteFunc(p.ready, func(other *placeQueue) bool { return other == q })
 	}
 	p.forget(owner, q)
 	return true
 }
 
-// serve gives free places to the owners whose turn it is.
+// serve gives free places to the next owners.
 func (p *Places) serve() {
-	for p.running < p.limits.Running && len(p.turns) > 0 {
-		q := p.turns[0]
-		p.turns = p.turns[1:]
+	for p.running < p.limits.Running && len(p.ready) > 0 {
+		q := p.ready[0]
+		p.ready = p.ready[1:]
 		close(q.calls[0])
 		q.calls = q.calls[1:]
 		q.running = true
@@ -144,7 +141,7 @@ func (p *Places) forget(owner string, q *placeQueue) {
 	}
 }
 
-// Open is how many calls run and how many wait.
+// Open counts the running and waiting calls.
 func (p *Places) Open() (running, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/auth/ratelimit"
 )
 
-// desk has calls take places in a bubble, and writes down whose turn came.
+// desk takes places in a synctest bubble and records the order of the owners.
 type desk struct {
 	places *ratelimit.Places
 	calls  sync.WaitGroup
@@ -22,7 +22,7 @@ type desk struct {
 	now    int
 }
 
-// call takes the owner's place for a second of the bubble's time.
+// call takes the owner's place for one second of the bubble's time.
 func (d *desk) call(ctx context.Context, t *testing.T, owner string, want error) {
 	d.calls.Go(func() {
 		release, err := d.places.Take(ctx, owner)
@@ -46,9 +46,9 @@ func (d *desk) call(ctx context.Context, t *testing.T, owner string, want error)
 	synctest.Wait()
 }
 
-func TestOwnersTakeTurnsHoweverManyCallsOneHasOpen(t *testing.T) {
+func TestOwnersAreServedRoundRobin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 50, Patience: time.Hour})}
+		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
 		for range 30 {
 			d.call(t.Context(), t, "ada", nil)
 		}
@@ -65,9 +65,9 @@ func TestOwnersTakeTurnsHoweverManyCallsOneHasOpen(t *testing.T) {
 	})
 }
 
-func TestOneOwnerHasOnePlaceWhereThereAreMore(t *testing.T) {
+func TestAnOwnerRunsOneCallEvenIfPlacesAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 4, Waiting: 100, PerOwner: 50, Patience: time.Hour})}
+		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 4, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
 		for range 5 {
 			d.call(t.Context(), t, "ada", nil)
 		}
@@ -88,8 +88,8 @@ func TestCallsThatCannotWaitAreRefused(t *testing.T) {
 		limits ratelimit.PlaceLimits
 		owners []string // the last is refused at once
 	}{
-		{"an owner has too many waiting", ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 2, Patience: time.Hour}, []string{"ada", "ada", "ada", "ada"}},
-		{"all owners have", ratelimit.PlaceLimits{Running: 1, Waiting: 2, PerOwner: 2, Patience: time.Hour}, []string{"ada", "bob", "eve", "joe"}},
+		{"an owner has too many waiting", ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "ada", "ada", "ada"}},
+		{"all owners have", ratelimit.PlaceLimits{Running: 1, Waiting: 2, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "bob", "eve", "joe"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,9 +107,9 @@ func TestCallsThatCannotWaitAreRefused(t *testing.T) {
 	}
 }
 
-func TestACallThatGivesUpLeavesNothingBehind(t *testing.T) {
+func TestACallThatTimesOutFreesItsPlaceInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 10, Patience: 500 * time.Millisecond})}
+		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 10, MaxWait: 500 * time.Millisecond})}
 		d.call(t.Context(), t, "ada", nil)
 		d.call(t.Context(), t, "bob", ratelimit.ErrNoPlace) // after half a second
 		ctx, cancel := context.WithCancel(t.Context())

@@ -17,14 +17,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Refusals bounds how often a known caller is refused, whether or not it acts
-// for one owner: each refusal costs a transaction and may write an audit row. It
-// holds the calls that the audit trail keeps, and those that the caller's roles
-// do not admit. All others pass: a caller that is refused elsewhere must still
-// be able to launch, to report and to read.
+// Refusals limits the refused calls of each identified caller, because each refusal costs a
+// transaction and may write an audit row. It applies to calls with an audit entry and to calls that
+// the caller's roles do not allow. All others pass: a caller with too many refusals must still be
+// able to launch, report and read.
 //
-// It comes after what identifies the caller and before what admits the call.
-// codeOf is what the caller will see of an error.
+// It must run after the caller is identified and before the call is admitted. codeOf maps an error to
+// the code that the caller sees.
 func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg prometheus.Registerer) grpc.UnaryServerInterceptor {
 	limited := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_refused_calls_limited_total", Help: "Calls rejected unread because their caller had too many refused calls.",
@@ -33,12 +32,12 @@ func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg
 	l := New(Limits{WritesPerS: perS}, now)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		who := callerOf(ctx)
-		if who == "" || !held(ctx, info.FullMethod) {
+		if who == "" || !limitsRefusals(ctx, info.FullMethod) {
 			return next(ctx, req)
 		}
 		if wait := l.wait(who); wait > 0 {
 			limited.Inc()
-			return nil, comeAgain(wait, "too many refused calls of this caller: at most %d per second, and %d at once", perS, burst*perS)
+			return nil, retryAfter(wait, "too many refused calls of this caller: at most %d per second, and %d at once", perS, burst*perS)
 		}
 		resp, err := next(ctx, req)
 		if refusal(codeOf(err)) {
@@ -48,7 +47,7 @@ func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg
 	}
 }
 
-// callerOf is whom refusals count against; empty: nobody who is known here.
+// callerOf is the caller to count a refusal for; empty: not identified.
 func callerOf(ctx context.Context) string {
 	call := auth.CallFrom(ctx)
 	if call == nil || call.Identity.Subject == "" {
@@ -57,7 +56,7 @@ func callerOf(ctx context.Context) string {
 	return call.Identity.Via + " " + call.Identity.Subject
 }
 
-func held(ctx context.Context, method string) bool {
+func limitsRefusals(ctx context.Context, method string) bool {
 	rule, _ := auth.RuleOf(method)
 	if rule.Audit {
 		return true
@@ -66,16 +65,15 @@ func held(ctx context.Context, method string) bool {
 	return !admitted && !rule.Anyone
 }
 
-// refusal reports whether the answer is about what the caller may do, or about
-// what is there: not about the request's form, which costs nothing to refuse, nor
-// about this server.
+// refusal reports whether the code depends on the caller's permissions or the stored state. Invalid
+// requests cost nothing to refuse, and errors of this server are not the caller's fault.
 func refusal(code codes.Code) bool {
 	return slices.Contains([]codes.Code{
 		codes.PermissionDenied, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted,
 	}, code)
 }
 
-// wait is how long a caller has nothing left; 0: it has.
+// wait is the time until the caller's bucket holds a call; 0: it does now.
 func (l *Limiter) wait(who string) time.Duration {
 	if l.limits.WritesPerS <= 0 {
 		return 0
@@ -86,7 +84,7 @@ func (l *Limiter) wait(who string) time.Duration {
 	return max(0, time.Duration(missing*float64(time.Second))/time.Duration(l.limits.WritesPerS))
 }
 
-// Reports limits the reports of each run; the error is the answer.
+// Reports limits the reports of each run.
 func Reports(perS int, now func() time.Time) func(schedule.Key) error {
 	l := New(Limits{WritesPerS: perS}, now)
 	return func(run schedule.Key) error {
@@ -94,13 +92,13 @@ func Reports(perS int, now func() time.Time) func(schedule.Key) error {
 		if wait == 0 {
 			return nil
 		}
-		return comeAgain(wait, "too many reports of this run: at most %d per second, and %d at once", perS, burst*perS)
+		return retryAfter(wait, "too many reports of this run: at most %d per second, and %d at once", perS, burst*perS)
 	}
 }
 
-// comeAgain says when to call again, in the message for people and as RetryInfo
-// for programs; REST has it as Retry-After.
-func comeAgain(wait time.Duration, format string, args ...any) error {
+// retryAfter is RESOURCE_EXHAUSTED with the wait in the message and in RetryInfo, which REST sends as
+// Retry-After.
+func retryAfter(wait time.Duration, format string, args ...any) error {
 	st := status.New(codes.ResourceExhausted, fmt.Sprintf(format, args...)+"; try again in "+wait.Round(time.Millisecond).String())
 	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	if err != nil {

@@ -39,7 +39,7 @@ func calls(t *testing.T, limit grpc.UnaryServerInterceptor, id auth.Identity, me
 	return reached, last
 }
 
-func TestACallerThatKeepsBeingRefusedIsNotLookedAt(t *testing.T) {
+func TestACallerWithTooManyRefusalsIsRejectedUnread(t *testing.T) {
 	compiler := auth.Identity{Subject: "ci", Via: "token", Roles: []auth.Role{auth.Compiler}}
 	executor := auth.Identity{Subject: "ex", Via: "token", Roles: []auth.Role{auth.Executor}}
 	for _, tt := range []struct {
@@ -53,12 +53,12 @@ func TestACallerThatKeepsBeingRefusedIsNotLookedAt(t *testing.T) {
 		{"changes that its roles do not admit", executor, pause, codes.PermissionDenied, 20},
 		{"reads that its roles do not admit", executor, get, codes.PermissionDenied, 20},
 		{"changes that are made", compiler, pause, codes.OK, 100},
-		{"requests that are not valid, which cost nothing", compiler, pause, codes.InvalidArgument, 100},
+		{"invalid requests", compiler, pause, codes.InvalidArgument, 100},
 		{"changes that this server could not make", compiler, pause, codes.Unavailable, 100},
-		{"reads of what is not there", compiler, get, codes.NotFound, 100},
-		{"reports of runs that are not there", executor, report, codes.NotFound, 100},
+		{"reads of a missing run", compiler, get, codes.NotFound, 100},
+		{"reports of a missing run", executor, report, codes.NotFound, 100},
 		{"health checks", executor, check, codes.NotFound, 100},
-		{"callers that are nobody", auth.Identity{Via: auth.ViaOpen}, pause, codes.NotFound, 100},
+		{"callers without an identity", auth.Identity{Via: auth.ViaOpen}, pause, codes.NotFound, 100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			clock := newClock()
@@ -74,7 +74,7 @@ func TestACallerThatKeepsBeingRefusedIsNotLookedAt(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedTooOftenMayComeAgainAndDoAllElse(t *testing.T) {
+func TestARejectedCallerMayMakeOtherCallsAndRetryLater(t *testing.T) {
 	clock := newClock()
 	limit := ratelimit.Refusals(10, clock.now, status.Code, prometheus.NewRegistry())
 	ex := auth.Identity{Subject: "ex", Via: "token", Roles: []auth.Role{auth.Executor}}

@@ -1,5 +1,4 @@
-// Package reload keeps what was read from files up to date: keys, tokens and
-// certificates change while the process runs.
+// Package reload rereads files that change while the process runs: keys, tokens and certificates.
 package reload
 
 import (
@@ -11,25 +10,23 @@ import (
 	"time"
 )
 
-// lookEvery is how often the files are looked at: as soon as a change must
-// take effect. They are looked at when what they hold is asked for.
-const lookEvery = time.Second
+// checkInterval bounds how long a change goes unnoticed. Get checks the files, no timer does.
+const checkInterval = time.Second
 
-// File is a value that was read from one file or several together.
+// File is a value read from one or more files.
 type File[T any] struct {
 	paths []string
 	read  func() (T, error)
 	log   *slog.Logger
 	now   func() time.Time
 
-	mu     sync.Mutex
-	value  T
-	seen   string // what the files looked like when they were read
-	looked time.Time
+	mu      sync.Mutex
+	value   T
+	state   string // of the files when they were read
+	checked time.Time
 }
 
-// Open reads the files once; an error of that stops the start. read is called
-// again whenever one of them has changed.
+// Open reads the files. read is called again whenever one of them has changed.
 func Open[T any](log *slog.Logger, now func() time.Time, read func() (T, error), paths ...string) (*File[T], error) {
 	f := &File[T]{paths: paths, read: read, log: log, now: now}
 	if f.now == nil {
@@ -38,28 +35,27 @@ func Open[T any](log *slog.Logger, now func() time.Time, read func() (T, error),
 	if f.log == nil {
 		f.log = slog.Default()
 	}
-	f.seen, f.looked = f.look(), f.now()
+	f.state, f.checked = f.stat(), f.now()
 	var err error
 	f.value, err = read()
 	return f, err
 }
 
-// Get is the value as the files say it now, at most lookEvery ago. Files that
-// cannot be read leave the last good value in force, and the log says so.
+// Get returns the value, at most checkInterval older than the files. If they cannot be read, the last
+// valid value stays in use and an error is logged.
 func (f *File[T]) Get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	if since := now.Sub(f.looked); since >= 0 && since < lookEvery {
+	if since := now.Sub(f.checked); since >= 0 && since < checkInterval {
 		return f.value
 	}
-	f.looked = now
-	seen := f.look()
-	if seen == f.seen {
+	f.checked = now
+	state := f.stat()
+	if state == f.state {
 		return f.value
 	}
-	// Remembered before it is read: a file that changes meanwhile is read again.
-	f.seen = seen
+	f.state = state // before the read: a file that changes meanwhile is read again
 	value, err := f.read()
 	if err != nil {
 		f.log.Error("cannot load the changed file; the previous version stays in use", "files", strings.Join(f.paths, " "), "err", err)
@@ -70,9 +66,9 @@ func (f *File[T]) Get() T {
 	return f.value
 }
 
-// look tells one state of the files from another. Stat follows links, so that
-// a link that is moved to a new file counts.
-func (f *File[T]) look() string {
+// stat identifies the state of the files. It follows links, because mounted secrets change by moving
+// a link.
+func (f *File[T]) stat() string {
 	var b strings.Builder
 	for _, path := range f.paths {
 		stat, err := os.Stat(path)

@@ -24,7 +24,7 @@ func invalid(claim string, value any, problem string) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, e)
 }
 
-// refuse names the claim for which the parser refused a token, or untimely did.
+// refuse returns an error that names the first invalid claim.
 func (v *Verifier) refuse(claims jwt.MapClaims) error {
 	if issuer, _ := claims["iss"].(string); issuer != v.cfg.Issuer {
 		return invalid("iss", claims["iss"], "is not the trusted issuer")
@@ -32,7 +32,7 @@ func (v *Verifier) refuse(claims jwt.MapClaims) error {
 	if audience, err := claims.GetAudience(); err != nil || !slices.Contains(audience, v.cfg.Audience) {
 		return invalid("aud", claims["aud"], "does not name this service")
 	}
-	if err := v.untimely(claims); err != nil {
+	if err := v.checkTimes(claims); err != nil {
 		return err
 	}
 	now := v.cfg.Now()
@@ -52,9 +52,9 @@ func (v *Verifier) refuse(claims jwt.MapClaims) error {
 	return ErrInvalid
 }
 
-// untimely checks what the parser leaves open: times are whole seconds, and a
-// token is not good for longer than tokens may be.
-func (v *Verifier) untimely(claims jwt.MapClaims) error {
+// checkTimes checks what the parser does not: times are whole seconds, and the lifetime is at most
+// MaxLifetime.
+func (v *Verifier) checkTimes(claims jwt.MapClaims) error {
 	at := map[string]time.Time{}
 	for _, name := range []string{"exp", "iat", "nbf"} {
 		t, known, ok := instant(claims, name)
@@ -66,17 +66,17 @@ func (v *Verifier) untimely(claims jwt.MapClaims) error {
 		}
 	}
 	exp, ok := at["exp"]
-	iat, dated := at["iat"]
+	iat, hasIat := at["iat"]
 	switch {
 	case !ok:
 		return invalid("exp", nil, "is required")
-	case exp.Sub(v.cfg.Now()) > v.cfg.MaxLifetime+Leeway, dated && exp.Sub(iat) > v.cfg.MaxLifetime:
+	case exp.Sub(v.cfg.Now()) > v.cfg.MaxLifetime+Leeway, hasIat && exp.Sub(iat) > v.cfg.MaxLifetime:
 		return invalid("exp", claims["exp"], "is too late: the longest lifetime is "+v.cfg.MaxLifetime.String()+" at most")
 	}
 	return nil
 }
 
-// instant reads a claim that is a time; ok is false for one that is no time.
+// instant reads a claim that is a time; !ok: it is not a time.
 func instant(claims jwt.MapClaims, name string) (at time.Time, known, ok bool) {
 	raw, known := claims[name]
 	if !known {

@@ -1,7 +1,6 @@
-// Package signed knows callers by signed tokens (JWT): one issuer, one
-// audience, a closed list of algorithms, keys from a JWKS address or a file.
-// Nothing in a token chooses how it is checked: its alg must be allowed, its kid
-// must name a key that is loaded, and addresses or keys in it are not looked at.
+// Package signed identifies callers by signed tokens (JWT): one issuer, one audience, a list of
+// algorithms, keys from a JWKS URL or a file. A token cannot choose how it is verified: its alg must
+// be allowed, its kid must name a loaded key, and URLs or keys in it are ignored.
 package signed
 
 import (
@@ -18,13 +17,12 @@ import (
 // The bounds of a token.
 const (
 	Leeway   = 30 * time.Second // between the issuer's clock and ours
-	maxToken = 8 << 10          // measured before anything is parsed
+	maxToken = 8 << 10          // bytes, checked before parsing
 	maxKID   = 128
 	maxDepth = 8
 )
 
-// The algorithms that may be allowed. HS256 only stands alone: whoever can
-// check such a token can make one.
+// The supported algorithms. HS256 cannot be combined with others: its key can also sign tokens.
 const (
 	edDSA = "EdDSA"
 	es256 = "ES256"
@@ -32,9 +30,9 @@ const (
 	hs256 = "HS256"
 )
 
-// Config is what an operator says of the issuer.
+// Config describes the issuer.
 type Config struct {
-	JWKSURL       string // one of the two
+	JWKSURL       string // exactly one of JWKSURL and KeysFile
 	KeysFile      string // a JWKS, or public keys in PEM
 	Issuer        string
 	Audience      string
@@ -46,15 +44,14 @@ type Config struct {
 
 	Now    func() time.Time // default time.Now
 	Logger *slog.Logger     // default slog.Default
-	Client *http.Client     // for JWKSURL; default one with bounds
+	Client *http.Client     // for JWKSURL; default with a timeout and without redirects
 }
 
-// ErrInvalid refuses a token. Without more it says nothing, so that somebody who
-// tries tokens learns nothing. Only where a trusted key has signed the token,
-// the error is an *auth.ClaimError too, which names the wrong claim.
+// ErrInvalid refuses a token without a reason, so that an attacker learns nothing. If a trusted key
+// has signed the token, the error also wraps an *auth.ClaimError with the invalid claim.
 var ErrInvalid = errors.New("the token is not valid")
 
-// Validate lists everything that is wrong.
+// Validate returns all errors joined.
 func (c *Config) Validate() error {
 	var problems []error
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -87,7 +84,7 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// checkURL refuses keys that anybody on the way could exchange.
+// checkURL requires https, so that keys cannot be replaced on the network.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -103,7 +100,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// defaults fills in what was left out.
+// defaults sets unset fields.
 func (c *Config) defaults() {
 	if c.RolesClaim == "" {
 		c.RolesClaim = "roles"

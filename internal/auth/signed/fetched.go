@@ -20,8 +20,8 @@ type fetchedKeys struct {
 	searched time.Time // when keys were last fetched for an unknown kid
 }
 
-// fetchKeys fetches the keys, and again until ctx ends. An issuer that is away does
-// not stop the start.
+// fetchKeys fetches the keys now and every fetchEvery until ctx ends. An unreachable issuer does not
+// prevent the start.
 func fetchKeys(ctx context.Context, c *Config) keys {
 	f := &fetchedKeys{cfg: c}
 	f.refresh(ctx)
@@ -44,7 +44,7 @@ func (f *fetchedKeys) named(ctx context.Context, kid string) (key, bool) {
 	if k, found := f.find(kid); found || !f.maySearch() {
 		return k, found
 	}
-	f.refresh(context.WithoutCancel(ctx)) // a caller who hangs up must not use up the search
+	f.refresh(context.WithoutCancel(ctx)) // a caller who disconnects must not use up the search
 	return f.find(kid)
 }
 
@@ -78,8 +78,7 @@ func (f *fetchedKeys) only(context.Context) (key, bool) {
 	return f.usable[0], true
 }
 
-// refresh replaces the keys by those that the issuer has now, so that a key which
-// it withdrew is refused.
+// refresh replaces all keys, so that a withdrawn one is refused.
 func (f *fetchedKeys) refresh(ctx context.Context) {
 	found, err := f.fetch(ctx)
 	if err != nil {
@@ -118,7 +117,7 @@ func (f *fetchedKeys) fetch(ctx context.Context) ([]key, error) {
 		return nil, err
 	}
 	var found []key
-	for _, one := range set { // it may hold keys of other kinds and for other uses
+	for _, one := range set { // skip keys of other kinds and for other uses
 		if k, err := one.usable(f.cfg.Algorithms); err == nil {
 			found = append(found, k)
 		}

@@ -15,8 +15,7 @@ import (
 	"strings"
 )
 
-// jwk is a JSON Web Key (RFC 7517) with the members that are looked at. Certificates
-// (x5c) are not: the key set itself is trusted.
+// jwk is a JSON Web Key (RFC 7517). Certificates (x5c) are ignored: the key set itself is trusted.
 type jwk struct {
 	Kty    string   `json:"kty"`
 	Kid    string   `json:"kid"`
@@ -34,17 +33,17 @@ type jwk struct {
 	malformed error
 }
 
-// octets are written in base64url, by some issuers with padding.
+// octets are base64url. Some issuers add padding.
 type octets []byte
 
-// UnmarshalText reads them.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (o *octets) UnmarshalText(text []byte) (err error) {
 	*o, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(string(text), "="))
 	return err
 }
 
-// parseJWKS reads a key set. A key that cannot be read says so when it is used, and
-// leaves the others usable.
+// parseJWKS reads a key set. The error of an invalid key is reported by usable, so that the others
+// work.
 func parseJWKS(text []byte) ([]jwk, error) {
 	var set struct {
 		Keys *[]json.RawMessage `json:"keys"`
@@ -82,7 +81,7 @@ func readJWKS(text []byte, algorithms []string) ([]key, error) {
 	return all, nil
 }
 
-// usable is the key, if one of the algorithms can check signatures with it.
+// usable returns the key if one of the algorithms can verify signatures with it.
 func (j *jwk) usable(algorithms []string) (key, error) {
 	if j.malformed != nil {
 		return key{}, j.malformed
@@ -101,7 +100,7 @@ func (j *jwk) usable(algorithms []string) (key, error) {
 	return k, k.check(algorithms)
 }
 
-// public is the key itself. For oct it is the secret.
+// public returns the public key, or the secret of kind oct.
 func (j *jwk) public() (any, error) {
 	switch {
 	case j.Kty == "RSA":

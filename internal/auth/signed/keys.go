@@ -20,27 +20,26 @@ import (
 // The bounds of fetching keys.
 const (
 	fetchTimeout = 5 * time.Second
-	fetchEvery   = 5 * time.Minute // a key that the issuer withdrew is good for no longer
-	// An unknown kid fetches at once, so that a new key works at once, but no
-	// more often than this: kids are the callers' to make up.
+	fetchEvery   = 5 * time.Minute // a withdrawn key is accepted at most this long
+	// An unknown kid fetches the keys at once, so that a new key works immediately, but at most once in
+	// this time: callers can invent kids.
 	fetchUnknown = 30 * time.Second
 	maxKeySet    = 1 << 20
 	minRSABits   = 2048
 	minHMACBytes = 32
 )
 
-// key is one that a token may be checked with.
+// key verifies tokens.
 type key struct {
 	kid    string
-	alg    string // empty: what its kind allows
+	alg    string // empty: any algorithm of its kind
 	public any    // []byte, *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
 }
 
-// keys finds what a token names.
+// keys finds the key of a token.
 type keys interface {
-	// named is the key of this kid.
 	named(ctx context.Context, kid string) (key, bool)
-	// only is the key, where there is just one.
+	// only returns the key if there is exactly one.
 	only(ctx context.Context) (key, bool)
 }
 
@@ -74,8 +73,7 @@ func (f fileKeys) only(context.Context) (key, bool) {
 	return all[0], true
 }
 
-// readKeys reads a JWKS or PEM file. What cannot be used stops the start: in a
-// file of one's own it is a mistake.
+// readKeys reads a JWKS or PEM file. An unusable key is an error, because the operator wrote the file.
 func readKeys(path string, algorithms []string) ([]key, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -103,8 +101,8 @@ func readKeys(path string, algorithms []string) ([]key, error) {
 	return all, nil
 }
 
-// readPEM takes public keys. A block may name its kid in a header of its own
-// ("kid: NAME"); without one it is for tokens that name none.
+// readPEM reads public keys. A block may have a PEM header "kid: NAME"; without it, the key is for
+// tokens without a kid.
 func readPEM(text []byte, algorithms []string) ([]key, error) {
 	var all []key
 	for {
@@ -127,7 +125,7 @@ func readPEM(text []byte, algorithms []string) ([]key, error) {
 	}
 }
 
-// check refuses keys that are too weak, or that none of the algorithms takes.
+// check refuses keys that are too weak or fit none of the algorithms.
 func (k *key) check(algorithms []string) error {
 	switch public := k.public.(type) {
 	case *rsa.PublicKey:
@@ -145,7 +143,7 @@ func (k *key) check(algorithms []string) error {
 	return nil
 }
 
-// fits reports whether a token of this algorithm may be checked with the key.
+// fits reports whether the key may verify tokens of this algorithm.
 func (k *key) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg && (k.alg != "Ed25519" || alg != edDSA) {
 		return false

@@ -15,14 +15,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Verifier knows callers by the tokens of one issuer.
+// Verifier identifies callers by the tokens of one issuer.
 type Verifier struct {
 	cfg    Config
 	keys   keys
 	parser *jwt.Parser
 }
 
-// New reads the keys. Those of a JWKS address are fetched again until ctx ends.
+// New loads the keys. Those of a JWKS URL are refreshed until ctx ends.
 func New(ctx context.Context, c Config) (*Verifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -39,13 +39,12 @@ func New(ctx context.Context, c Config) (*Verifier, error) {
 	)}, nil
 }
 
-// why says in the log why a token is not valid that no trusted key has signed. It
-// is not part of the answer.
-type why string
+// logReason is why a token without a trusted signature is invalid. It is only for the log.
+type logReason string
 
-func (w why) Error() string { return string(w) }
+func (r logReason) Error() string { return string(r) }
 
-// Identify is who shows this token. An error wraps ErrInvalid.
+// Identify returns the identity of a token. An error wraps ErrInvalid.
 func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, error) {
 	if !wellFormed(token) {
 		return auth.Identity{}, fmt.Errorf("%w: it is not a signed JWT of at most %d bytes whose members are unique", ErrInvalid, maxToken)
@@ -53,13 +52,13 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 	claims := jwt.MapClaims{}
 	parsed, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
 	switch {
-	case errors.Is(err, jwt.ErrTokenInvalidClaims): // its signature is good
+	case errors.Is(err, jwt.ErrTokenInvalidClaims): // its signature is valid
 		return auth.Identity{}, v.refuse(claims)
 	case err != nil || !parsed.Valid:
-		reason := why("its signature does not match the key, or AUTH_JWT_ALGORITHMS does not list its alg")
+		reason := logReason("its signature does not match the key, or AUTH_JWT_ALGORITHMS does not list its alg")
 		errors.As(err, &reason)
 		return auth.Identity{}, fmt.Errorf("%w: %w", ErrInvalid, reason)
-	case v.untimely(claims) != nil:
+	case v.checkTimes(claims) != nil:
 		return auth.Identity{}, v.refuse(claims)
 	}
 	id := auth.Identity{Via: auth.ViaJWT, Roles: rolesOf(claims, v.cfg.RolesClaim)}
@@ -80,8 +79,8 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 	return id, nil
 }
 
-// wellFormed looks at a token before anything of it is decoded by others:
-// three parts of a bounded length, and JSON that says everything once.
+// wellFormed checks a token before the parser sees it: bounded length, three parts, JSON objects
+// without duplicate members.
 func wellFormed(token string) bool {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return false
@@ -99,18 +98,18 @@ func wellFormed(token string) bool {
 	return true
 }
 
-// key is the one that the header names. The header chooses among the keys that
-// are loaded, and nothing else: jku, x5u, jwk and x5c are not looked at.
+// key returns the key that the header names. A header can only choose a loaded key: jku, x5u, jwk and
+// x5c are ignored.
 func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
-	for _, unknown := range []string{"crit", "cty", "enc", "zip"} { // each would change what the token means
+	for _, unknown := range []string{"crit", "cty", "enc", "zip"} { // each changes the meaning of the token
 		if _, ok := t.Header[unknown]; ok {
-			return nil, why("its header has " + unknown)
+			return nil, logReason("its header has " + unknown)
 		}
 	}
 	if typ, ok := t.Header["typ"]; ok {
 		word, _ := typ.(string)
 		if !strings.EqualFold(word, "JWT") && !strings.EqualFold(word, "at+jwt") {
-			return nil, why("the typ of its header is neither JWT nor at+jwt")
+			return nil, logReason("the typ of its header is neither JWT nor at+jwt")
 		}
 	}
 	var found key
@@ -118,7 +117,7 @@ func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
 	if named, present := t.Header["kid"]; present {
 		kid, isText := named.(string)
 		if !isText || kid == "" || len(kid) > maxKID {
-			return nil, why("the kid of its header is not a short text")
+			return nil, logReason("the kid of its header is not a short text")
 		}
 		found, ok = v.keys.named(ctx, kid)
 	} else {
@@ -126,14 +125,14 @@ func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
 	}
 	switch {
 	case !ok:
-		return nil, why("no trusted key has its kid " + schedule.Quote(fmt.Sprint(t.Header["kid"])))
+		return nil, logReason("no trusted key has its kid " + schedule.Quote(fmt.Sprint(t.Header["kid"])))
 	case !found.fits(t.Method.Alg()):
-		return nil, why("its alg does not match the key with its kid")
+		return nil, logReason("its alg does not match the key with its kid")
 	}
 	return found.public, nil
 }
 
-// rolesOf are the roles that the claim names; other words in it are ignored.
+// rolesOf returns the roles in the claim and ignores other words.
 func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
 	words := wordsOf(claims, name)
 	var roles []auth.Role
@@ -145,8 +144,8 @@ func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
 	return roles
 }
 
-// wordsOf are the words of a claim: a list, or a text with spaces between them.
-// The claim is looked up by its whole name, then along its dots.
+// wordsOf returns the words of a claim: a list, or a string separated by spaces. It looks for the
+// whole name first, then for the path that its dots describe.
 func wordsOf(claims jwt.MapClaims, name string) (words []string) {
 	value, ok := claims[name]
 	if !ok {

@@ -175,20 +175,20 @@ func TestKeysThatCannotBeTrustedStopTheStart(t *testing.T) {
 	named := config("")
 	named.JWKSURL = "https://ci:hunter2@id.example/keys"
 	for name, c := range map[string]signed.Config{
-		"a weak RSA key":            config(writePEM(t, nil, weakRSA().Public)),
-		"a secret of 31 bytes":      config(writeJWKS(t, newHMAC("hs", make([]byte, 31))), "HS256"),
-		"a secret among public":     config(writeJWKS(t, ed, newHMAC("hs", make([]byte, 32)))),
-		"HS256 beside others":       config(writeJWKS(t, ed), "HS256", "EdDSA"),
-		"another curve":             config(writeJWKS(t, newECDSA("ec", elliptic.P384()))),
-		"a private key":             config(file(fmt.Sprintf(`{"keys":[%s]}`, text(private)))),
-		"no key":                    config(file(`{"keys":[]}`)),
-		"no file":                   config(filepath.Join(t.TempDir(), "none")),
-		"no keys at all":            config(file("hello")),
-		"a certificate":             config(file("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
-		"two keys with one kid":     config(writeJWKS(t, ed, newEd25519("ed"))),
-		"an algorithm nobody knows": config(writeJWKS(t, ed), "none"),
-		"no algorithm":              {KeysFile: writeJWKS(t, ed), Issuer: issuer, Audience: audience},
-		"no issuer":                 noIssuer, "no audience": noAudience, "two sources": both, "keys over plain http": remote, "a password in the address": named,
+		"a weak RSA key":        config(writePEM(t, nil, weakRSA().Public)),
+		"a secret of 31 bytes":  config(writeJWKS(t, newHMAC("hs", make([]byte, 31))), "HS256"),
+		"a secret among public": config(writeJWKS(t, ed, newHMAC("hs", make([]byte, 32)))),
+		"HS256 with others":     config(writeJWKS(t, ed), "HS256", "EdDSA"),
+		"another curve":         config(writeJWKS(t, newECDSA("ec", elliptic.P384()))),
+		"a private key":         config(file(fmt.Sprintf(`{"keys":[%s]}`, text(private)))),
+		"no key":                config(file(`{"keys":[]}`)),
+		"no file":               config(filepath.Join(t.TempDir(), "none")),
+		"no keys at all":        config(file("hello")),
+		"a certificate":         config(file("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
+		"two keys with one kid": config(writeJWKS(t, ed, newEd25519("ed"))),
+		"an unknown algorithm":  config(writeJWKS(t, ed), "none"),
+		"no algorithm":          {KeysFile: writeJWKS(t, ed), Issuer: issuer, Audience: audience},
+		"no issuer":             noIssuer, "no audience": noAudience, "two sources": both, "keys over plain http": remote, "a password in the address": named,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := signed.New(t.Context(), c); err == nil {

@@ -1,6 +1,5 @@
-// Package tokenfile knows callers by static tokens, for teams without an
-// identity provider. The file holds the tokens' hashes only: who reads it
-// cannot call.
+// Package tokenfile identifies callers by static tokens, for teams without an identity provider. The
+// file contains only hashes, so reading it does not allow calls.
 package tokenfile
 
 import (
@@ -25,8 +24,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Prefix begins every token, so that scanners of leaked secrets know one and
-// no other credential is taken for one.
+// Prefix starts every token, so that secret scanners and the gate can recognize one.
 const Prefix = "carillon_"
 
 // The bounds of the file.
@@ -35,7 +33,7 @@ const (
 	maxTokens = 1000
 )
 
-// Entry is one token as the file has it.
+// Entry is one token in the file.
 type Entry struct {
 	Subject   string      `yaml:"subject"`
 	Roles     []auth.Role `yaml:"roles"`
@@ -45,11 +43,10 @@ type Entry struct {
 	ExpiresAt time.Time   `yaml:"expires_at,omitempty"`
 }
 
-// ErrUnknown is what every token gets that is not good.
+// ErrUnknown refuses a token.
 var ErrUnknown = errors.New("unknown or expired token")
 
-// New makes a token and sets the hash of the entry that knows it. The token is
-// stored nowhere.
+// New makes a token, and returns the entry with its hash. The token is not stored.
 func New(entry Entry) (token string, made Entry, err error) {
 	token = Prefix + rand.Text() + rand.Text() // 260 bits: a hash without salt is enough
 	sum := sha256.Sum256([]byte(token))
@@ -58,7 +55,7 @@ func New(entry Entry) (token string, made Entry, err error) {
 	return token, entry, err
 }
 
-// Line is the entry as it stands in the file, below "tokens:".
+// Line is the entry in the format of the file, for the list "tokens:".
 func (e *Entry) Line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  - {subject: %q, roles: [%s]", e.Subject, joined(e.Roles))
@@ -75,7 +72,7 @@ func (e *Entry) Line() string {
 	return b.String() + "}"
 }
 
-// quoted are words of a YAML list: an id such as 12:30 is not text without quotes.
+// quoted formats a YAML list. Without quotes an id such as 12:30 would not be a string.
 func quoted(words []string) string {
 	out := make([]string, len(words))
 	for i, word := range words {
@@ -92,7 +89,7 @@ func joined(roles []auth.Role) string {
 	return strings.Join(words, ", ")
 }
 
-// known is an entry that was checked.
+// known is a valid entry.
 type known struct {
 	hash      [sha256.Size]byte
 	identity  auth.Identity
@@ -140,7 +137,7 @@ func (e *Entry) known() (known, error) {
 	return k, nil
 }
 
-// File is a tokens file, read again when it changes.
+// File is a tokens file, reloaded when it changes.
 type File struct {
 	file *reload.File[[]known]
 	now  func() time.Time
@@ -196,8 +193,8 @@ func read(path string) ([]known, error) {
 	return out, nil
 }
 
-// Identify is who shows this token. Every entry is compared, in constant time,
-// so that the time of the answer tells nothing.
+// Identify returns the identity of a token. It compares every entry in constant time, so that the
+// response time reveals nothing.
 func (f *File) Identify(token string) (auth.Identity, error) {
 	sum := sha256.Sum256([]byte(token))
 	entries := f.file.Get()

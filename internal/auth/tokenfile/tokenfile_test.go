@@ -17,7 +17,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func write(t *testing.T, path string, lines ...string) {
 	t.Helper()
-	// As mounted secrets change: a new file in the old one's place.
+	// Mounted secrets change this way: a new file replaces the old one.
 	fresh := path + ".new"
 	if err := os.WriteFile(fresh, []byte("tokens:\n"+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func made(t *testing.T, subject, owner string, expires time.Time, roles ...auth.
 	return token, entry.Line()
 }
 
-func TestATokenIsKnownByItsHashOnly(t *testing.T) {
+func TestTheFileHoldsOnlyTheHashOfAToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	ada, adaLine := made(t, "ada", "", time.Time{}, auth.User)
 	ci, ciLine := made(t, "ci", "", noon.Add(time.Hour), auth.Compiler, auth.Viewer)
@@ -95,7 +95,7 @@ func TestATokenListsTheAccountsOfItsUser(t *testing.T) {
 	}
 }
 
-func TestAChangedFileIsTakenWithinASecondAndABrokenOneIsNot(t *testing.T) {
+func TestAChangedFileIsLoadedWithinASecondAndABrokenOneIsIgnored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	first, firstLine := made(t, "first", "", time.Time{}, auth.Operator)
 	second, secondLine := made(t, "second", "", time.Time{}, auth.Operator)
@@ -117,14 +117,14 @@ func TestAChangedFileIsTakenWithinASecondAndABrokenOneIsNot(t *testing.T) {
 	write(t, path, "  - nonsense")
 	now = now.Add(time.Second)
 	if knows(first) || !knows(second) {
-		t.Error("a broken file is not passed over")
+		t.Error("a broken file replaced the last valid one")
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Second)
 	if !knows(second) {
-		t.Error("a file that is gone locks everybody out")
+		t.Error("a deleted file refuses all callers")
 	}
 	write(t, path, firstLine)
 	now = now.Add(time.Second)
@@ -133,7 +133,7 @@ func TestAChangedFileIsTakenWithinASecondAndABrokenOneIsNot(t *testing.T) {
 	}
 }
 
-func TestABadLineSaysWhichAndWhat(t *testing.T) {
+func TestAnInvalidLineIsReportedWithItsPosition(t *testing.T) {
 	hash := strings.Repeat("a", 64)
 	for _, c := range []struct{ name, line, want string }{
 		{"no hash", `  - {subject: a, roles: [user]}`, "tokens[0].sha256"},

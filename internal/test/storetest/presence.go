@@ -21,6 +21,7 @@ var presences = []check{
 	{"instances that are gone are named by their ids", presenceIDs},
 	{"an instance without a row cannot be seen", presenceNoRow},
 	{"of many who take over a key of an instance that is gone exactly one gets it", presenceRace},
+	{"a key that moves while others take it over has one holder", presenceMoveRace},
 	{"a key is never granted while the process that holds it lives", presenceKills},
 }
 
@@ -176,6 +177,58 @@ func presenceRace(r *rig) {
 	}
 	group.Wait()
 	r.hold(got.Load() == 1, "one takes the key over, got %d", got.Load())
+}
+
+// presenceMoveRace has a process lose its lock and register again while two others
+// begin its keys.
+func presenceMoveRace(r *rig) {
+	const keys = 30
+	first := r.lives("first")
+	reqs := make([]schedule.BeginRequest, keys)
+	move := schedule.KeyMove{From: first.no}
+	for i := range reqs {
+		reqs[i] = r.heldBy(first.no, string(rune('A'+i)))
+		move.Keys = append(move.Keys, reqs[i].Key)
+	}
+	r.begin(reqs...)
+	others := []*held{r.lives("second"), r.lives("third")}
+	first.drop()
+	var (
+		mu      sync.Mutex
+		holders = make(map[schedule.Key][]int32)
+		group   sync.WaitGroup
+		taken   = make(chan struct{})
+		tell    = sync.OnceFunc(func() { close(taken) })
+	)
+	for _, other := range others {
+		group.Go(func() {
+			defer tell() // also when nothing was taken
+			for _, req := range reqs {
+				req.Holder = other.no
+				results, err := r.Begin(r.ctx, []schedule.BeginRequest{req}, r.now)
+				if err != nil {
+					r.Errorf("begin: %v", err)
+				} else if results[0].Permission == schedule.GrantedAgain {
+					mu.Lock()
+					holders[req.Key] = append(holders[req.Key], other.no)
+					mu.Unlock()
+					tell()
+				}
+			}
+		})
+	}
+	<-taken // so that both sides get some
+	again := r.lives("first")
+	move.To = again.no
+	moved, err := r.MoveKeys(r.ctx, move)
+	group.Wait()
+	r.ok(err, "move keys")
+	for _, key := range moved {
+		holders[key] = append(holders[key], again.no)
+	}
+	for _, req := range reqs {
+		r.hold(len(holders[req.Key]) == 1, "a key has one holder, got %v", holders[req.Key])
+	}
 }
 
 // presenceKills has processes begin keys and die while others begin the same keys.
