@@ -68,6 +68,9 @@ func (s *Steps) Fire() (next time.Time, err error) {
 	return now.Add(max(0, wait)), nil
 }
 
+// LoadedUntil is the end of the window: a planned run that fires later is not in memory.
+func (s *Steps) LoadedUntil() time.Time { return s.term.memory.loaded }
+
 // Held is when the first of the calls that are held wants to be made.
 func (s *Steps) Held() (at time.Time, ok bool) {
 	i := s.first()

@@ -234,9 +234,9 @@ func (w *world) recover() error {
 
 func (w *world) fire() (err error) {
 	w.nextFire, err = w.steps.Fire()
-	if next := w.ledger.NextPlanned(w.now().Add(worker.Window)); !next.IsZero() {
+	if next := w.ledger.NextPlanned(w.steps.LoadedUntil()); !next.IsZero() {
 		if enters := next.Add(-worker.Window / 2); w.nextFire.IsZero() || enters.Before(w.nextFire) {
-			w.nextFire = enters // until then the worker has not loaded it
+			w.nextFire = enters // the worker loads it then
 		}
 	}
 	return err
