@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// An alert is its schedule's owner's, and the messages about it are for those
-// who see everything.
-func TestAnAlertIsItsOwnersAndSeeingToItIsAudited(t *testing.T) {
+// Only the schedule's owner sees an alert. Its notifications are visible to operators and viewers only.
+func TestOnlyTheOwnerSeesAnAlertAndAcknowledgingItIsAudited(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
 	t.Cleanup(receiver.Close)
 	g := newGuarded(t, map[string]any{
@@ -19,7 +18,7 @@ func TestAnAlertIsItsOwnersAndSeeingToItIsAudited(t *testing.T) {
 		"alert_webhook_secret": "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
 	})
 	if code, answer := g.send("user", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1,"interval_ms":1000,"expect":{"finish_within_ms":1000}}`); code != http.StatusOK {
-		t.Fatalf("%d %s", code, answer) // the executor takes it, and reports nothing
+		t.Fatalf("%d %s", code, answer) // the executor accepts it and reports nothing
 	}
 	var list struct {
 		Alerts []struct {
@@ -46,7 +45,7 @@ func TestAnAlertIsItsOwnersAndSeeingToItIsAudited(t *testing.T) {
 	g.alertTrail(id, delivery)
 }
 
-// foreignAlert has another owner ask for an alert as for one that there is not.
+// foreignAlert checks that an alert of another owner is not found.
 func (g *guarded) foreignAlert(id string) {
 	g.t.Helper()
 	for _, c := range []struct{ name, method, path, body string }{
@@ -72,7 +71,7 @@ func (g *guarded) foreignAlert(id string) {
 	}
 }
 
-// deliveriesOf looks at the dead letter about an alert, and sends it again.
+// deliveriesOf reads the failed notification of an alert and redelivers it.
 func (g *guarded) deliveriesOf(id string) (deliveryID string) {
 	g.t.Helper()
 	var list struct {
@@ -113,7 +112,7 @@ func (g *guarded) deliveriesOf(id string) (deliveryID string) {
 	return d.ID
 }
 
-// alertTrail wants each change above in the audit trail, with who and of what.
+// alertTrail checks that the audit trail has each change above with its caller and target.
 func (g *guarded) alertTrail(id, delivery string) {
 	g.t.Helper()
 	var trail struct {

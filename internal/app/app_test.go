@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// ask is one GET of a process' HTTP side.
+// ask makes a GET request to a process.
 func ask(t *testing.T, a *app.App, path string) (code int, answer map[string]string) {
 	t.Helper()
 	resp, err := http.Get("http://" + a.HTTPAddr() + path)
@@ -30,7 +30,7 @@ func ask(t *testing.T, a *app.App, path string) (code int, answer map[string]str
 	return resp.StatusCode, answer
 }
 
-// eventually asks again until ready is what it should be.
+// eventually polls until ready has the expected value.
 func eventually(t *testing.T, what string, ready func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -42,7 +42,7 @@ func eventually(t *testing.T, what string, ready func() bool) {
 	}
 }
 
-func TestReadinessTellsOfAProcessThatEndsWhileItStillAnswers(t *testing.T) {
+func TestReadyzFailsDuringShutdownWhileCallsAreStillAnswered(t *testing.T) {
 	called, release := make(chan struct{}), make(chan struct{})
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(called)

@@ -18,14 +18,14 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// as is a context of gRPC calls of who.
+// as is a context for gRPC calls with the token of who.
 func (g *guarded) as(who string) context.Context {
 	return metadata.AppendToOutgoingContext(g.t.Context(), "authorization", "Bearer "+g.shown(who))
 }
 
-// TestRefusedCallsDoNotFillTheAuditTrail: each of them names another target.
+// Each refused call names a different target, so that they cannot be merged.
 func TestRefusedCallsDoNotFillTheAuditTrail(t *testing.T) {
-	// One a second: also a machine that makes ten calls a second is limited.
+	// One per second, so that the limit also applies on a machine that makes only ten calls per second.
 	onBothStoresWith(t, map[string]any{"caller_refusals_per_s": 1}, func(t *testing.T, g *guarded) {
 		const each = 300 // over REST and over gRPC
 		answers := map[string]map[codes.Code]int64{}
@@ -71,7 +71,7 @@ func TestRefusedCallsDoNotFillTheAuditTrail(t *testing.T) {
 	})
 }
 
-// trailOf counts the refusals in the trail of a process that has ended.
+// trailOf counts the refusals in the audit trail of a stopped process.
 func (g *guarded) trailOf(who string) map[codes.Code]int64 {
 	g.t.Helper()
 	store, err := app.OpenStore(context.Background(), g.cfg, slog.New(slog.DiscardHandler), app.OpenOptions{})

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-func TestNothingIsOpenOffLoopbackUnlessThatWasSaid(t *testing.T) {
+func TestListenersOffLoopbackNeedAuthenticationOrAuthOff(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(tokens, []byte("tokens: []\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestNothingIsOpenOffLoopbackUnlessThatWasSaid(t *testing.T) {
 	}
 }
 
-func TestDevIsOpenOnLoopbackOnly(t *testing.T) {
+func TestDevWithoutAuthenticationNeedsLoopback(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		settings map[string]any
@@ -82,7 +82,7 @@ func TestDevIsOpenOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestContradictionsOfWhoMayCallStopTheStart(t *testing.T) {
+func TestContradictorySettingsOfAuthenticationAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		env  map[string]string

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Of another's backfill, and of another's schedule, nothing is to be learned: the
-// answer is that of one that never was.
+// Backfills and schedules of another owner must look like missing ones.
 func TestAnOwnerSeesAndChangesItsOwnBackfillsOnly(t *testing.T) {
 	g := newGuarded(t, nil)
 	must := func(code int, answer string) string {

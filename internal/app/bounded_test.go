@@ -25,7 +25,7 @@ const (
 	reportRun   = "/carillon.v1.RunService/ReportRun"
 )
 
-func TestEveryAnonymousCallHasASizeOfItsOwn(t *testing.T) {
+func TestEveryAnonymousCallHasASizeLimit(t *testing.T) {
 	g := newGuarded(t, nil)
 	runToken := strings.Repeat("a", 64)
 	const refused, waitedFor = "8", "4"
@@ -47,7 +47,7 @@ func TestEveryAnonymousCallHasASizeOfItsOwn(t *testing.T) {
 			}
 			for size, want := range map[uint32]string{c.limit: waitedFor, c.limit + 1: refused, schedule.MaxApplyBytes: refused, 1<<32 - 1: refused} {
 				if want == waitedFor && c.shown == g.tokens["viewer"] {
-					continue // a known caller has the call's own deadline
+					continue // identified callers have the deadline of the call
 				}
 				if got := announced(t, g.GRPCAddr(), c.method, size, 20*time.Second, headers...); got != want {
 					t.Errorf("%d bytes: grpc-status %q, want %q", size, got, want)
@@ -68,7 +68,7 @@ func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
 	if _, err := carillonv1.NewRunServiceClient(g.conn).ReportRun(g.as("launcher"), report); status.Code(err) != codes.NotFound {
 		t.Errorf("a report with a message of 64 KiB: %v", err)
 	}
-	// Over REST too, where the token is checked against the key in the path.
+	// Also over REST, which checks the token against the key in the path.
 	for size, want := range map[int]int{64 << 10: http.StatusUnauthorized, 65 << 10: http.StatusBadRequest} {
 		body := `{"status":"FAILED","error_message":"` + strings.Repeat("x", size) + `"}`
 		if code, answer := g.send(strings.Repeat("a", 64), http.MethodPost, "/v1/runs/"+strings.Repeat("0", 64)+":report", body); code != want {
@@ -77,7 +77,7 @@ func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
 	}
 }
 
-// An 8 kB message can unpack to the largest message that the server takes.
+// An 8 kB message can decompress to the largest message that the server accepts.
 func TestCompressedRequestsAreRefusedUnread(t *testing.T) {
 	g := newGuarded(t, nil)
 	open := newGuarded(t, map[string]any{"auth_tokens_file": "", "auth": "off"})

@@ -22,12 +22,12 @@ import (
 	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
-// aviary is a process with a canary in every secret setting, whatever it wrote
-// and answered, and an executor that repeats all it is told.
+// aviary is a process with a canary in every secret setting and an executor that repeats every
+// request. It records all logs and answers.
 type aviary struct {
 	*app.App
 	mu       sync.Mutex
-	canaries []string // what must be found nowhere
+	canaries []string // must not appear anywhere
 	log      bytes.Buffer
 	answers  bytes.Buffer
 }
@@ -38,7 +38,7 @@ func (a *aviary) Write(p []byte) (int, error) {
 	return a.log.Write(p)
 }
 
-// ServeHTTP is the executor: the workflow's id says how it answers.
+// ServeHTTP is the executor. The workflow's id selects the answer.
 func (a *aviary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told, _ := httputil.DumpRequest(r, true)
 	_, body, _ := bytes.Cut(told, []byte("\r\n\r\n"))
@@ -65,7 +65,7 @@ func (a *aviary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send makes a call and keeps what came back.
+// send makes a call and records the answer.
 func (a *aviary) send(t *testing.T, method, path, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.HTTPAddr()+path, strings.NewReader(body))
@@ -90,7 +90,7 @@ func (a *aviary) send(t *testing.T, method, path, body string) (status int, answ
 	return resp.StatusCode, string(raw)
 }
 
-// live lets every kind of run come to its end, and asks for all there is.
+// live makes runs with every kind of end and reads every resource.
 func (a *aviary) live(t *testing.T) {
 	workflows := []string{"works", "refuses", "fails", "breaks"}
 	for _, w := range workflows {
@@ -169,7 +169,7 @@ func TestNoSecretIsFoundInLogsAnswersOrTables(t *testing.T) {
 	}
 }
 
-// run starts a process with the settings, lives, and ends it.
+// run starts a process with the settings, calls live and stops it.
 func (a *aviary) run(t *testing.T, settings map[string]any) {
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	app.Flags(fs, nil)

@@ -15,11 +15,11 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func TestWhoMayStoreCommandsIsSaidAtTheStart(t *testing.T) {
+func TestLocalExecutorRolesAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		env  map[string]string
-		want string // "" where the settings are taken
+		want string // "": the settings are valid
 	}{
 		{"authentication and nothing said", map[string]string{"AUTH_TOKENS_FILE": "x"}, "LOCAL_EXECUTOR_ROLES: is required for EXECUTOR=local where authentication is on"},
 		{"a registrar alone", map[string]string{"AUTH_TOKENS_FILE": "x", "ROLES": "registrar"}, "LOCAL_EXECUTOR_ROLES: is required"},

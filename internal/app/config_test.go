@@ -25,7 +25,7 @@ func load(t *testing.T, args ...string) (app.Config, error) {
 	return app.Load(fs, map[string]any{"executor": "local"})
 }
 
-func TestAFlagWinsOverTheEnvironmentOverAFileOverADefault(t *testing.T) {
+func TestPrecedenceIsFlagEnvironmentFileDefault(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "carillon.yaml")
 	if err := os.WriteFile(file, []byte("tick_ms: 100\nlookahead_ms: 2000\nretention_days: 40\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestAFlagWinsOverTheEnvironmentOverAFileOverADefault(t *testing.T) {
 	}
 }
 
-func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
+func TestInvalidSettingsAreRefusedWithNameValueAndBounds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		env  map[string]string
@@ -88,8 +88,8 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 	}
 }
 
-// The registrar has the planner look at a schedule no later than that.
-func TestNoWorkerLooksFurtherAheadThanTheRegistrarBelieves(t *testing.T) {
+// The registrar sets plan_at of a schedule by this bound.
+func TestLookaheadIsAtMostTheBoundThatTheRegistrarUses(t *testing.T) {
 	for _, s := range app.Settings() {
 		if want := fmt.Sprintf("1000 to %d", schedule.MaxLookahead.Milliseconds()); s.Name == "LOOKAHEAD_MS" && s.Bounds != want {
 			t.Errorf("LOOKAHEAD_MS is within %s, want %s", s.Bounds, want)
@@ -137,7 +137,7 @@ func TestAnUnknownSettingInTheFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileSaysSettingsAsYAMLDoes(t *testing.T) {
+func TestSettingsFileAcceptsYAMLValues(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		env        map[string]string
@@ -183,7 +183,7 @@ func TestAFileSaysSettingsAsYAMLDoes(t *testing.T) {
 	}
 }
 
-func TestDataDirIsClosedToOtherUsersOrRefused(t *testing.T) {
+func TestDataDirWithAccessForOtherUsersIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, holds, says string
 	}{

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
-// whoGives runs a test against a process on each store, which keeps workflows too.
+// whoGives runs a test against a process on each store, with workflows in the database.
 func whoGives(t *testing.T, test func(t *testing.T, g *guarded)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, newGuarded(t, map[string]any{"workflow_store": "db"})) })
 	t.Run("postgres", func(t *testing.T) {
@@ -24,7 +24,7 @@ func whoGives(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// call makes a gRPC call of one message each way as who, request and answer in JSON.
+// call makes a unary gRPC call as who, with request and answer in JSON.
 func (g *guarded) call(who, method, body string) (answer string, err error) {
 	g.t.Helper()
 	service, name, _ := strings.Cut(method, "/")
@@ -81,8 +81,8 @@ func TestWhoMayGiveAGrantOverRESTAndGRPC(t *testing.T) {
 	})
 }
 
-// A grant that comes along with a schedule is held to the same rule.
-func TestWhoMayBringAGrantAlong(t *testing.T) {
+// A grant in the request of a schedule follows the same rule.
+func TestWhoMayCreateAGrantWithASchedule(t *testing.T) {
 	whoGives(t, func(t *testing.T, g *guarded) {
 		if code, answer := g.send("user", "PUT", "/v1/workflows/w/versions/1", `{"dag":{"nodes":[]}}`); code != http.StatusOK {
 			t.Fatalf("put: %d %s", code, answer)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// promising is a schedule of ada's that nothing runs in time: its executor takes
-// what it is given and reports nothing.
+// promising is a schedule of ada that misses its expectation: the executor accepts runs and reports
+// nothing.
 const promising = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"* * * * * *","overlap_policy":"allow","expect":{"finish_within_ms":1000,"success_every_ms":86400000}}`
 
-func TestAnAlertIsSeenAndSeenToInTheConsole(t *testing.T) {
+func TestTheConsoleShowsAndAcknowledgesAnAlert(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("promising", promising)
 		id := g.alerted("promising")
@@ -41,7 +41,7 @@ func TestAnAlertIsSeenAndSeenToInTheConsole(t *testing.T) {
 	})
 }
 
-// alerted waits until an alert of the schedule is open.
+// alerted waits for an open alert of the schedule.
 func (g *guarded) alerted(id string) string {
 	g.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

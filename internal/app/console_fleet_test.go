@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// fleetSize is more than the 2,000 schedules that the console once looked through.
+// fleetSize is more than the largest page of schedules.
 const fleetSize = 2100
 
-// TestPagesAreRightBeyondTwoThousandSchedules: what is asked for stands last by
-// id in everything that is ordered by id.
+// The wanted schedules sort last by id, so that a page that reads only a part misses them.
 func TestPagesAreRightBeyondTwoThousandSchedules(t *testing.T) {
 	onBothStoresWith(t, map[string]any{"owner_max_schedules": 0}, func(t *testing.T, g *guarded) {
 		now := time.Now().UTC()
@@ -72,7 +71,7 @@ func TestPagesAreRightBeyondTwoThousandSchedules(t *testing.T) {
 	})
 }
 
-func TestRunsAreFoundByWhatNamesThem(t *testing.T) {
+func TestRunsAreFoundByKeyRunIDAndSchedule(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("hourly", hourly)
 		for _, c := range []struct {

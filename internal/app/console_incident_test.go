@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestTheConsoleSaysThatALaunchIsRetriedAndWhy(t *testing.T) {
+func TestTheConsoleShowsLaunchRetriesAndTheirReason(t *testing.T) {
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = io.WriteString(w, "<h1>no backend</h1>")
@@ -29,7 +29,7 @@ func TestTheConsoleSaysThatALaunchIsRetriedAndWhy(t *testing.T) {
 	})
 }
 
-func TestTheOverviewSaysThatAShardHasNoLeader(t *testing.T) {
+func TestTheOverviewShowsAShardWithoutALeader(t *testing.T) {
 	onBothStoresWith(t, map[string]any{"roles": "registrar"}, func(t *testing.T, g *guarded) {
 		g.browse("operator", "/", nil).holds(t, "without a worker", "No worker has started on this database: nothing is planned or launched.")
 	})

@@ -15,10 +15,8 @@ var (
 	pageNow    = regexp.MustCompile(`data-now="(\d+)"`)
 )
 
-// TestWhatAPageKeepsOfSchedulesIsNotSeen: the overview keeps the list of
-// schedules for some seconds; neither what was just done with them nor what has
-// just fired may look as if it had not.
-func TestWhatAPageKeepsOfSchedulesIsNotSeen(t *testing.T) {
+// The overview caches the list of schedules for seconds. Changes and fires must be visible at once.
+func TestTheOverviewShowsNoStaleSchedules(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("each.second", `{"workflow_id":"w","version":1,"user_id":"ada","interval_ms":1000,"overlap_policy":"skip"}`)
 		g.register("hourly", hourly)
@@ -42,7 +40,7 @@ func TestWhatAPageKeepsOfSchedulesIsNotSeen(t *testing.T) {
 		}
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
-		for range 12 { // over two slots and more
+		for range 12 { // longer than two slots
 			<-tick.C
 			got := g.browse("user", "/", nil)
 			now := pageNow.FindStringSubmatch(got.text)
@@ -63,8 +61,8 @@ func TestWhatAPageKeepsOfSchedulesIsNotSeen(t *testing.T) {
 	})
 }
 
-// The change in the API's words, the minute in the viewer's zone.
-func TestTheTimelineSaysWhatWouldFlattenIt(t *testing.T) {
+// The text is the API's, the minute is in the viewer's zone.
+func TestTheTimelineSuggestsHowToFlattenAPeak(t *testing.T) {
 	g := newGuarded(t, nil)
 	for _, id := range []string{"a", "b", "c"} {
 		if code, answer := g.send("compiler", "PUT", "/v1/schedules/"+id, `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 2 * * *"}`); code != http.StatusOK {

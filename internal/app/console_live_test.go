@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// openLive opens live updates as who. They end with the test or by leave.
+// openLive opens live updates as who, until leave or the end of the test.
 func (g *guarded) openLive(who string) (code int, leave func()) {
 	g.t.Helper()
 	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, "http://"+g.HTTPAddr()+"/ui/live", nil)
@@ -40,7 +40,7 @@ func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
 	})
 }
 
-func TestOneCallerDoesNotTakeTheLiveUpdatesOfAll(t *testing.T) {
+func TestOneCallerCannotUseUpTheLiveUpdates(t *testing.T) {
 	g := newGuarded(t, nil)
 	const most = 32
 	leave := func() {}

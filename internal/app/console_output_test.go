@@ -12,7 +12,7 @@ import (
 
 var moreAddress = regexp.MustCompile(`data-more="([^"]+)"`)
 
-// follow reads what the browser asks for next, and returns it with its address.
+// follow loads the fragment that the browser requests next, and returns it with its URL.
 func (g *guarded) follow(from seen) seen {
 	g.t.Helper()
 	more := moreAddress.FindStringSubmatch(from.text)
@@ -36,7 +36,7 @@ func (s seen) holds(t *testing.T, what string, texts ...string) {
 	}
 }
 
-func TestTheOutputOfARunIsATabThatFollowsTheRun(t *testing.T) {
+func TestTheOutputTabFollowsARun(t *testing.T) {
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()

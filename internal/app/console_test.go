@@ -25,8 +25,8 @@ type seen struct {
 	text    string
 }
 
-// browse makes a request as a browser in which who has signed in; "" has not.
-// A form makes it a POST. Redirects are not followed.
+// browse makes a request like a browser with the session of who; "" is signed out. A form makes it a
+// POST. Redirects are not followed.
 func (g *guarded) browse(who, path string, form url.Values, headers ...string) seen {
 	g.t.Helper()
 	method, body := http.MethodGet, io.Reader(nil)
@@ -59,14 +59,14 @@ func (g *guarded) browse(who, path string, form url.Values, headers ...string) s
 	return seen{resp.StatusCode, resp.Header, resp.Cookies(), string(text)}
 }
 
-// main is the page without what stands around every page.
+// main is the page without header, navigation and footer.
 func (s seen) main() string {
 	_, text, _ := strings.Cut(s.text, "<main")
 	text, _, _ = strings.Cut(text, "</main>")
 	return text
 }
 
-// register makes a schedule of ada's and a run of it, and returns the run's key.
+// register creates a schedule of ada with a run, and returns the run's key.
 func (g *guarded) register(id, body string) (key string) {
 	g.t.Helper()
 	if code, answer := g.send("compiler", "PUT", "/v1/schedules/"+id, body); code != http.StatusOK {
@@ -84,7 +84,7 @@ func (g *guarded) register(id, body string) (key string) {
 	return triggered.Run.Key
 }
 
-// onBothStores runs a test on SQLite and on Postgres, at the same time.
+// onBothStores runs a test on SQLite and Postgres in parallel.
 func onBothStores(t *testing.T, test func(t *testing.T, g *guarded)) {
 	onBothStoresWith(t, nil, test)
 }
@@ -107,7 +107,7 @@ func onBothStoresWith(t *testing.T, settings map[string]any, test func(t *testin
 
 const hourly = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin","labels":{"team":"reports"}}`
 
-// inline is what the policy of content would keep from working.
+// inline finds scripts and styles that the Content-Security-Policy blocks.
 var inline = regexp.MustCompile(`(?i)<script>|<script [^>]*[^>"]>[^<]|<style| style="| on[a-z]+="|javascript:|https?://[^1]`)
 
 func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
@@ -158,7 +158,7 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 	})
 }
 
-func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
+func TestRefusalsAreShownAsText(t *testing.T) {
 	g := newGuarded(t, nil)
 	key := g.register("reports.hourly", hourly)
 	for _, test := range []struct {
@@ -217,7 +217,7 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 	}
 }
 
-func TestTheConsoleChangesWhatItSaysAndTheTrailNamesWhoDidIt(t *testing.T) {
+func TestActionsOfTheConsoleTakeEffectAndAreAudited(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("a", hourly)
 		g.register("b", hourly)
@@ -252,7 +252,7 @@ func TestTheConsoleChangesWhatItSaysAndTheTrailNamesWhoDidIt(t *testing.T) {
 	})
 }
 
-func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
+func TestABackfillIsPreviewedStartedAndCancelledInTheConsole(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("a", `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin"}`)
 		form := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}, "reprocess": {"all"}, "dry_run": {"1"}}
@@ -276,7 +276,7 @@ func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
 			}
 		}
 		form.Del("dry_run")
-		form.Set("overlap_policy", "queue") // behind the run of register, which does not end
+		form.Set("overlap_policy", "queue") // after the run of register, which does not end
 		if got := g.browse("user", "/ui/schedules/a/backfill", form); got.code != http.StatusOK || !strings.Contains(got.text, "Backfill started") {
 			t.Fatalf("start: %d %s", got.code, got.main())
 		}
@@ -299,7 +299,7 @@ func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
 	})
 }
 
-func TestAnotherOwnersRowsAreNotThereInTheConsole(t *testing.T) {
+func TestTheConsoleHidesRowsOfOtherOwners(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("ada.secret", hourly)
 		for _, path := range []string{"/ui/schedules/ada.secret", "/ui/schedules/ada.secret/history", "/ui/schedules/ada.secret/explain?time=2090-01-01T13:00:00Z", "/ui/runs/" + key} {
@@ -348,7 +348,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 }
 
-func TestAPersonSignsInByATokenAndOut(t *testing.T) {
+func TestSigningInWithATokenAndOut(t *testing.T) {
 	g := newGuarded(t, nil)
 	if got := g.browse("", "/ui/runs?status=FAILED", nil); got.code != http.StatusSeeOther || got.header.Get("Location") != "/ui/signin?next=%2Fui%2Fruns%3Fstatus%3DFAILED" {
 		t.Errorf("without a token: %d %v", got.code, got.header)
@@ -386,7 +386,7 @@ func TestAPersonSignsInByATokenAndOut(t *testing.T) {
 	}
 }
 
-func TestAPageOfAnotherSiteMakesNoCallsOfTheConsole(t *testing.T) {
+func TestPagesOfOtherSitesCannotCallTheConsole(t *testing.T) {
 	g := newGuarded(t, nil)
 	g.register("a", hourly)
 	for _, headers := range [][]string{
@@ -406,7 +406,7 @@ func TestAPageOfAnotherSiteMakesNoCallsOfTheConsole(t *testing.T) {
 	}
 }
 
-func TestPagesHearOfRunsAsTheyChange(t *testing.T) {
+func TestLiveUpdatesReportChangedRuns(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		if got := g.browse("", "/ui/live", nil); got.code != http.StatusUnauthorized {
 			t.Errorf("live updates for nobody: %d", got.code)
@@ -431,7 +431,7 @@ func TestPagesHearOfRunsAsTheyChange(t *testing.T) {
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 			said.WriteString(lines.Text() + "\n")
 			if lines.Text() == "event: open" {
-				g.register("b", hourly) // of another schedule: not to be heard of
+				g.register("b", hourly) // of another schedule: not reported
 				g.register("a", hourly)
 			}
 			if strings.Contains(lines.Text(), `"schedule":"a"`) {

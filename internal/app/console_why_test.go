@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is deleted is explained as long as it is kept, on the page as elsewhere.
+// A deleted schedule is explained until its retention ends.
 func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("reports.hourly", hourly)
@@ -28,7 +28,7 @@ func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
 	})
 }
 
-// So is what was run of its past; nothing more of it can be.
+// Its backfills are shown too, but no new one can start.
 func TestTheBackfillsOfADeletedScheduleAreShownOnBothStores(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("reports.hourly", hourly)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-func TestTheDoctorNamesNotificationsThatDidNotArrive(t *testing.T) {
+func TestTheDoctorReportsFailedNotifications(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
 	said := func() (said string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/test/storetest"
 )
 
-// finding is what the doctor says of one check, each finding on a line.
+// finding joins the doctor's findings of one check, one per line.
 func finding(t *testing.T, cfg app.Config, check string) string {
 	t.Helper()
 	var lines []string
@@ -77,7 +77,7 @@ func settleRun(t *testing.T, store app.Store, now time.Time, s schedule.Settleme
 	}
 }
 
-func TestTheDoctorSaysHowTheExecutorAnswersCalls(t *testing.T) {
+func TestTheDoctorReportsFailedCallsOfTheExecutor(t *testing.T) {
 	const check = "executor calls"
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
@@ -125,7 +125,7 @@ func TestTheDoctorSaysHowTheExecutorAnswersCalls(t *testing.T) {
 	}
 }
 
-func TestTheDoctorSaysWhatFails(t *testing.T) {
+func TestTheDoctorReportsFailedRuns(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
 	for check, want := range map[string]string{
@@ -208,11 +208,11 @@ func TestTheDoctorAcceptsADatabaseThatStaysSlow(t *testing.T) {
 	}
 }
 
-func TestTheDoctorAsksWhetherTheExecutorAnswers(t *testing.T) {
+func TestTheDoctorChecksThatTheExecutorAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc
-		want   string // in what it says
+		want   string // in the finding
 	}{
 		{"one that knows no OPTIONS", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }, "ok "},
 		{"one that is broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "fail "},

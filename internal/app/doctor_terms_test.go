@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
-func TestTheDoctorNamesTheWorkerWithoutAStandby(t *testing.T) {
+func TestTheDoctorReportsAWorkerWithoutAStandby(t *testing.T) {
 	cfg := onDatabase(t, migrated.Postgres(t))
 	store := emptyStore(t, cfg)
 	for host, roles := range map[string]string{"a:1": "registrar", "b:2": "worker", "c:3": "launcher"} {
@@ -23,8 +23,8 @@ func TestTheDoctorNamesTheWorkerWithoutAStandby(t *testing.T) {
 	}
 }
 
-func TestTheDoctorNamesTimesWithoutALeader(t *testing.T) {
-	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db")) // its terms go by our clock
+func TestTheDoctorReportsGapsWithoutALeader(t *testing.T) {
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db")) // its terms use this machine's clock
 	store := emptyStore(t, cfg)
 	if got := finding(t, cfg, "leadership"); got != "ok no gap in the last 15 minutes" {
 		t.Errorf("leadership of an empty database: %q", got)
@@ -35,7 +35,7 @@ func TestTheDoctorNamesTimesWithoutALeader(t *testing.T) {
 		ago    time.Duration
 		ttl    time.Duration
 	}{
-		{"first", time.Hour, time.Second}, // the gap behind it is too long ago
+		{"first", time.Hour, time.Second}, // the gap after it is too old
 		{"second", 50 * time.Minute, 49 * time.Minute},
 		{"third", 40 * time.Second, time.Hour},
 	}

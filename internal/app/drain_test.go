@@ -30,9 +30,9 @@ func aStart(n int) schedule.StartRequest {
 	}
 }
 
-// A launcher that is told to end answers what it was sent, and is not held up by
-// the stream of a worker that stays.
-func TestALauncherThatIsToldToEndAnswersItsStarts(t *testing.T) {
+// A launcher in shutdown answers the starts that it has received, and does not wait for the open stream
+// of a worker.
+func TestALauncherAnswersItsStartsDuringShutdown(t *testing.T) {
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
@@ -100,8 +100,8 @@ func TestALauncherThatIsToldToEndAnswersItsStarts(t *testing.T) {
 	}
 }
 
-// What a stream brings is looked at start by start.
-func TestABadStartIsRefusedBesideGoodOnes(t *testing.T) {
+// Each start of a stream is checked separately.
+func TestAnInvalidStartDoesNotAffectValidOnes(t *testing.T) {
 	g := newGuarded(t, nil)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.tokens["worker"])
 	stream, err := carillonv1.NewRunLauncherClient(g.conn).StartBatch(ctx)

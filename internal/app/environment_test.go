@@ -13,14 +13,14 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// Where staging looks like prod, somebody changes prod.
-func TestTheEnvironmentIsNamedEverywhere(t *testing.T) {
+// If staging looks like production, people change production by mistake.
+func TestTheEnvironmentIsShownEverywhere(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var m struct{ Data struct{ Environment string } }
-		_ = json.Unmarshal(body, &m) // what cannot be read names none
+		_ = json.Unmarshal(body, &m) // an unreadable body has no name
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, m.Data.Environment)

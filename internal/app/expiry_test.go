@@ -18,7 +18,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// A watch has no end of its own: it must not outlive what let it in.
+// A watch does not end by itself, so it must not outlive its credentials.
 func TestAWatchEndsWithTheTokenThatOpenedIt(t *testing.T) {
 	token, entry, err := tokenfile.New(tokenfile.Entry{Subject: "ada", Roles: []auth.Role{auth.User}, ExpiresAt: time.Now().Add(2 * time.Second)})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAWatchEndsWithTheTokenThatOpenedIt(t *testing.T) {
 		t.Errorf("gRPC: %v", err)
 	}
 	select {
-	case err := <-rest: // the body has come to its end, however that is said
+	case err := <-rest: // the body has ended, with or without an error
 		t.Logf("REST ends with %v", err)
 	case <-time.After(20 * time.Second):
 		t.Error("REST: it goes on")

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 )
 
-// For tests of what stands before every call.
+// The limits of the listeners.
 var (
 	NewHTTPServer = newHTTPServer
 	GRPCLimits    = grpcLimits
@@ -21,7 +21,7 @@ func Guard(next http.Handler, cfg Config) http.Handler {
 	return guard(next, &cfg, func(*http.Request, auth.Identity, codes.Code) {})
 }
 
-// CgroupMemoryLimit reads a memory limit below other folders than the kernel's.
+// CgroupMemoryLimit reads a memory limit from other paths than the kernel's.
 func CgroupMemoryLimit(self, root string) (int64, bool) {
 	return cgroupFiles{self: self, root: root}.memoryLimit()
 }

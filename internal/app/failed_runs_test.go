@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestFailedRunsAreWarningsThatNameScheduleReasonAndCode(t *testing.T) {
+func TestFailedRunsLogAWarningWithScheduleReasonAndCode(t *testing.T) {
 	for _, store := range databases {
 		for _, c := range []struct {
 			name, answer string

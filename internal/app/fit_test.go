@@ -69,7 +69,7 @@ func metricsOf(t *testing.T, a *app.App) string {
 	return string(text)
 }
 
-func TestAWorkerWithoutItsLauncherIsNotReadyAndSaysWhy(t *testing.T) {
+func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
 	addr := reserve.Addr(t)
 	folder := t.TempDir()
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": addr})
@@ -97,7 +97,7 @@ func TestAWorkerWithoutItsLauncherIsNotReadyAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutTheLauncherRoleIsNoLauncher(t *testing.T) {
+func TestAServerWithoutTheLauncherRoleIsRefusedAsLauncher(t *testing.T) {
 	folder := t.TempDir()
 	reg := begin(t, map[string]any{"data_dir": folder, "roles": "registrar"})
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": reg.GRPCAddr()})
@@ -107,9 +107,9 @@ func TestAServerWithoutTheLauncherRoleIsNoLauncher(t *testing.T) {
 	})
 }
 
-// A launcher that answers health checks and refuses launches is as far away as
-// one that is down: another worker, with a token that is good, is to lead.
-func TestAWorkerThatItsLauncherDoesNotKnowIsNotReadyAndSaysWhy(t *testing.T) {
+// A launcher that answers health checks but refuses launches counts as unreachable, so that another
+// worker with a valid token can lead.
+func TestAWorkerThatItsLauncherRefusesIsNotReady(t *testing.T) {
 	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
 	g := newGuarded(t, map[string]any{"database_url": database, "roles": "registrar,launcher"})
 	for _, c := range []struct{ name, token, want string }{

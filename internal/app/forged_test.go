@@ -23,13 +23,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// refused is the whole answer to who is not known, whatever they show.
+// refused is the answer to every unidentified caller.
 const refused = `{"code":16,"message":"` + "not authenticated: send a valid token (Authorization: Bearer …) or a known client certificate" + `","details":[]}`
 
-func TestNoForgedTokenGetsInByEitherDoor(t *testing.T) {
+func TestForgedTokensAreRefusedOverGRPCAndREST(t *testing.T) {
 	now := time.Now()
 	right, tokens := authtest.Forged(now.Add(-time.Minute))
-	for _, name := range []string{"nbf ahead", "iat ahead"} { // by a second, which this test may take
+	for _, name := range []string{"nbf ahead", "iat ahead"} { // off by one second, which this test may take
 		delete(tokens, name)
 		claim, _, _ := strings.Cut(name, " ")
 		tokens[name+" by minutes"] = right[0].Token(right[0].Header(), authtest.With(authtest.Claims(now), claim, now.Add(5*time.Minute).Unix()))
@@ -54,8 +54,7 @@ func TestNoForgedTokenGetsInByEitherDoor(t *testing.T) {
 			continue // neither protocol carries it as it is
 		}
 		tried++
-		// The answer names a claim only of a token that a trusted key has signed, and
-		// says nothing of its value.
+		// The answer names a claim only if a trusted key has signed the token, and never its value.
 		want, wantText := refused, gate.ErrUnauthenticated.Error()
 		code, answer := g.send(token, http.MethodGet, "/v1/schedules", "")
 		var said struct{ Message string }
@@ -81,7 +80,7 @@ func TestNoForgedTokenGetsInByEitherDoor(t *testing.T) {
 	}
 }
 
-func TestNoBadCertificateGetsInByEitherDoor(t *testing.T) {
+func TestInvalidCertificatesAreRefusedOverGRPCAndREST(t *testing.T) {
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	ca := &authtest.Authority{Cert: p.cert, Key: p.key, Noon: time.Now()}

@@ -37,15 +37,15 @@ import (
 	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
-// guarded is a process with authentication on, a token for each role, and an
-// executor that accepts what it is sent.
+// guarded is a process with authentication, a token for each role, and an executor that accepts every
+// run.
 type guarded struct {
 	*app.App
 	t      *testing.T
 	conn   *grpc.ClientConn
-	tokens map[string]string // by who: a role's name, and bob, another user
+	tokens map[string]string // by caller: the name of a role, or bob, another user
 	cfg    app.Config
-	stop   func() // ends the process cleanly; a test's end does so too
+	stop   func() // stops the process cleanly, as the end of the test does
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -171,7 +171,7 @@ func (g *guarded) send(who, method, path, body string, headers ...string) (code 
 	return resp.StatusCode, string(text[:n])
 }
 
-// shown is the token of who; what is nobody's name is a token itself.
+// shown is the token of who; an unknown name is used as the token.
 func (g *guarded) shown(who string) string {
 	if token, known := g.tokens[who]; known {
 		return token
@@ -191,8 +191,8 @@ func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code
 	if !m.IsStreamingServer() && !m.IsStreamingClient() {
 		return status.Code(g.conn.Invoke(ctx, method, dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())))
 	}
-	ctx, hangUp := context.WithTimeout(ctx, time.Second) // those that are let in do not end; a refusal may be late on a busy machine
-	defer hangUp()
+	ctx, end := context.WithTimeout(ctx, time.Second) // admitted streams do not end; a busy machine may refuse late
+	defer end()
 	stream, err := g.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
 	if err == nil {
 		if err = stream.SendMsg(dynamicpb.NewMessage(m.Input())); err == nil || errors.Is(err, io.EOF) {
@@ -206,9 +206,8 @@ func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code
 	return status.Code(err)
 }
 
-// may is who may make which call, written down apart from the product's own
-// table: c compiler, u user, w worker, l launcher, e executor, o operator,
-// v viewer.
+// may is the oracle of the rules, independent of the product's table: c compiler, u user, w worker,
+// l launcher, e executor, o operator, v viewer.
 var may = map[string]string{
 	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/PatchSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov", "ScheduleService/GroupFailures": "cuwov",
 	"ScheduleService/PauseSchedule": "cuo", "ScheduleService/ResumeSchedule": "cuo", "ScheduleService/SetPaused": "cuo", "ScheduleService/DeleteSchedule": "cuo",
@@ -226,7 +225,7 @@ var may = map[string]string{
 	"GrantService/CreateGrant": "cuo", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
 }
 
-// eachCall visits every call that the product serves.
+// eachCall visits every method that the product serves.
 func eachCall(visit func(service string, m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("carillon.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
@@ -269,7 +268,7 @@ func TestEveryRoleMayMakeItsCallsAndNoOther(t *testing.T) {
 			case isRole:
 				want = "denied"
 			case len(who) == 64 && m.Name() == "ReportRun":
-				want = "admitted" // up to the request, which names no run
+				want = "admitted" // then refused because the request names no run
 			}
 			got := "admitted"
 			switch code := g.invoke(who, m); code {
@@ -292,7 +291,7 @@ func TestEveryRoleMayMakeItsCallsAndNoOther(t *testing.T) {
 
 var inPath = regexp.MustCompile(`\{(\w+)\}`)
 
-// bindings are the REST twins of a call.
+// bindings are the REST routes of a call.
 func bindings(m protoreflect.MethodDescriptor) []*annotations.HttpRule {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if rule == nil {
@@ -325,7 +324,7 @@ func verb(rule *annotations.HttpRule) (method, path string) {
 	})
 }
 
-func TestTheRESTTwinsLetInTheSame(t *testing.T) {
+func TestRESTAdmitsTheSameCallersAsGRPC(t *testing.T) {
 	g := newGuarded(t, nil)
 	cells := 0
 	eachCall(func(service string, m protoreflect.MethodDescriptor) {
@@ -339,7 +338,7 @@ func TestTheRESTTwinsLetInTheSame(t *testing.T) {
 			for _, who := range g.callers() {
 				isRole := slices.Contains(auth.Roles, auth.Role(who))
 				if m.Name() == "WatchRuns" && isRole && strings.Contains(may[name], who[:1]) {
-					continue // it does not end; over gRPC it is judged
+					continue // the stream does not end; gRPC covers it
 				}
 				cells++
 				code, answer := g.send(who, method, path, body, "X-HTTP-Method-Override", "GET")
@@ -349,7 +348,7 @@ func TestTheRESTTwinsLetInTheSame(t *testing.T) {
 				case isRole:
 					want = code == http.StatusForbidden
 				case len(who) == 64 && m.Name() == "ReportRun":
-					want = code == http.StatusBadRequest // up to the request, which says nothing
+					want = code == http.StatusBadRequest // then refused because the request is empty
 				default:
 					want = code == http.StatusUnauthorized
 				}
@@ -364,7 +363,7 @@ func TestTheRESTTwinsLetInTheSame(t *testing.T) {
 	}
 }
 
-func TestPagesThatAreNoCallsAskWhoItIsToo(t *testing.T) {
+func TestPagesOutsideTheAPINeedAuthenticationToo(t *testing.T) {
 	g := newGuarded(t, map[string]any{"metrics_token": "scrape-with-this"})
 	eventually(t, "ready", func() bool { code, _ := g.send("", http.MethodGet, "/readyz", ""); return code == http.StatusOK })
 	for _, c := range []struct {
@@ -383,7 +382,7 @@ func TestPagesThatAreNoCallsAskWhoItIsToo(t *testing.T) {
 		{"scrape-with-this", "/v1/schedules", 401},
 		{"", "/nothing/of/the/kind", 401},
 		{"viewer", "/nothing/of/the/kind", 404},
-		{"", "/", 200}, // the console, which leads to where one signs in
+		{"", "/", 200}, // the console, which shows the sign-in page
 		{"", "/v1/../healthz", 200},
 	} {
 		if code, answer := g.send(c.who, http.MethodGet, c.path, ""); code != c.want {
@@ -412,7 +411,7 @@ func TestPagesThatAreNoCallsAskWhoItIsToo(t *testing.T) {
 	}
 }
 
-func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {
+func TestAnOwnerSeesAndChangesOnlyItsOwnRows(t *testing.T) {
 	g := newGuarded(t, nil)
 	must := func(code int, answer string) string {
 		t.Helper()
@@ -421,7 +420,7 @@ func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {
 		}
 		return answer
 	}
-	must(g.send("user", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1}`)) // user_id is the caller's own
+	must(g.send("user", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1}`)) // user_id defaults to the caller
 	answer := must(g.send("user", "POST", "/v1/schedules/adas:trigger", `{"request_id":"first"}`))
 	var triggered struct {
 		Run struct {
@@ -477,7 +476,7 @@ func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {
 	}
 }
 
-// reports checks who may say how a run ended.
+// reports checks who may report a run.
 func (g *guarded) reports(hexKey string) {
 	g.t.Helper()
 	key, err := schedule.ParseKey(hexKey)
@@ -508,7 +507,7 @@ func (g *guarded) reports(hexKey string) {
 
 func second(_ int, answer string) string { return answer }
 
-// audited checks what the calls above left in the trail.
+// audited checks the audit entries of the calls above.
 func (g *guarded) audited() {
 	g.t.Helper()
 	code, answer := g.send("operator", "GET", "/v1/audit?page_size=200", "")

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// graphExecutor answers every run with SUCCESS and keeps what it was sent.
+// graphExecutor answers every run with SUCCESS and records the requests.
 type graphExecutor struct {
 	mu    sync.Mutex
 	calls []map[string]any
@@ -39,7 +39,7 @@ func (e *graphExecutor) called() []map[string]any {
 	return e.calls
 }
 
-// serveApp runs a process with settings until the test ends.
+// serveApp runs a process with the settings until the end of the test.
 func serveApp(t *testing.T, settings map[string]any) *app.App {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -93,7 +93,7 @@ func send(t *testing.T, a *app.App, method, path, body string, header ...string)
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
-func TestAGraphRunTakesItsWorkflowFromTheBucketThatTheAPIWroteTo(t *testing.T) {
+func TestAGraphRunLoadsItsWorkflowFromTheBucket(t *testing.T) {
 	e, folder := &graphExecutor{}, t.TempDir()
 	executor := httptest.NewServer(e)
 	t.Cleanup(executor.Close)

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// serve runs the HTTP server over pipes, inside a bubble.
+// serve runs the HTTP server over pipes in a synctest bubble.
 func serve(t *testing.T, h http.HandlerFunc) *pipes {
 	t.Helper()
 	lis := newPipes()
@@ -33,7 +33,7 @@ func serve(t *testing.T, h http.HandlerFunc) *pipes {
 	return lis
 }
 
-// endsAfter says how long it takes until the server gives a connection up.
+// endsAfter is the time until the server closes a connection.
 func endsAfter(t *testing.T, c net.Conn) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -41,7 +41,7 @@ func endsAfter(t *testing.T, c net.Conn) time.Duration {
 	return time.Since(began)
 }
 
-func TestASlowClientIsGivenUp(t *testing.T) {
+func TestASlowClientIsDisconnected(t *testing.T) {
 	const post = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n"
 	for _, c := range []struct {
 		name   string
@@ -70,7 +70,7 @@ func TestASlowClientIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAClientThatDripsItsHeaderIsGivenUp(t *testing.T) {
+func TestAClientThatSendsItsHeaderSlowlyIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lis := serve(t, func(http.ResponseWriter, *http.Request) {})
 		client := lis.dial()

@@ -11,14 +11,14 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// The local address of a request decides where authentication is on. A
-// published port of a container arrives at an address such as 172.17.0.2.
+// With authentication the local address of a request decides. Requests to a published port of a
+// container arrive at an address such as 172.17.0.2.
 const (
 	onLoopback  = "127.0.0.1"
 	onContainer = "172.17.0.2"
 )
 
-func TestARebindingPageIsRefusedWhereItCouldDoHarm(t *testing.T) {
+func TestRequestsOfARebindingPageAreRefused(t *testing.T) {
 	tokens := app.Config{AuthTokensFile: "tokens.yaml"}
 	open := app.Config{PublicURL: "https://Carillon.example./", HTTPAddr: "box.internal:8080", AllowedHosts: "worker-1, Ops.Example.com,*.svc.example"}
 	off := open
@@ -41,7 +41,7 @@ func TestARebindingPageIsRefusedWhereItCouldDoHarm(t *testing.T) {
 		{"a name that ends like an allowed one", off, onContainer, "evil-carillon.example", 421},
 		{"a name below an allowed one that has no wildcard", off, onContainer, "evil.ops.example.com", 421},
 		{"the name above a wildcard", off, onContainer, "svc.example", 421},
-		{"an address in octal, which is no address here", off, onContainer, "0177.0.0.1", 421},
+		{"an octal address, which is not parsed as an address", off, onContainer, "0177.0.0.1", 421},
 		{"an address with a name appended", off, onContainer, "127.0.0.1.evil.example", 421},
 
 		{"an IPv4 address", off, onContainer, "172.17.0.2:8080", 200},

@@ -14,9 +14,8 @@ var (
 	outside = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// A document that was renamed, or a section of it, is no longer where others
-// send their readers.
-func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
+// A renamed document or section breaks the links of others.
+func TestNoLinkOfTheDocumentsIsBroken(t *testing.T) {
 	root := filepath.Join("..", "..")
 	documents := []string{filepath.Join(root, "README.md"), filepath.Join(root, "docs", "examples", "README.md")}
 	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -46,7 +45,7 @@ func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// sections are the names that a page of Markdown gives its headings.
+// sections are the anchors of the headings of a Markdown page.
 func sections(t *testing.T, document string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -61,7 +60,7 @@ func sections(t *testing.T, document string) map[string]bool {
 	return names
 }
 
-// Records of decisions that are many or long are not read.
+// Too many or too long records are not read.
 func TestDecisionsAreFewAndShort(t *testing.T) {
 	const (
 		most   = 30

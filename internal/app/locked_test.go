@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// locked is a writer for several at once.
+// locked is a writer for concurrent use.
 type locked struct {
 	mu sync.Mutex
 	w  io.Writer

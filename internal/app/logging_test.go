@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-func TestAnOutageWritesAFewLinesASecondAndSaysHowManyItLeftOut(t *testing.T) {
+func TestAnOutageWritesAFewLinesPerSecondAndCountsDroppedOnes(t *testing.T) {
 	var out bytes.Buffer
 	h := app.LimitErrors(slog.NewTextHandler(&out, nil)).WithAttrs([]slog.Attr{slog.String("component", "worker")})
 	began := time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A schedule that a set manages, upserted by hand over both protocols.
+// A schedule managed by a set is upserted by hand over both protocols.
 func TestUpsertKeepsTheManager(t *testing.T) {
 	const warning = "schedule nightly is managed by set:prod; the next apply of that set overwrites this change"
 	const refusal = "set:test cannot take over nightly (managed by set:prod)"

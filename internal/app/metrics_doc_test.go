@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Every metric that the source registers is in the table of docs/operations.md,
-// and nothing else is. Deploy tests hold the dashboard to a real scrape, but a
-// scrape lacks what is not configured.
+// The table of docs/operations.md has exactly the metrics that the source registers. The deploy tests
+// compare the dashboard with a real scrape, which lacks the metrics of unconfigured features.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
@@ -45,8 +44,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// metricsIn finds the names of metrics in the files that use the Prometheus
-// client, and where each is.
+// metricsIn finds the names of metrics, with their positions, in files that use the Prometheus client.
 func metricsIn(t *testing.T, root string) map[string]string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(carillon_[a-z0-9_]+)"`)

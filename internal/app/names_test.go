@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Two owners use the same names for grants, schedules, sets and workflows over
-// both protocols: both succeed, each reaches its own, and neither sees the other.
+// Two owners use the same names for grants, schedules, sets and workflows over both protocols. Each
+// reaches only its own.
 func TestTwoOwnersUseTheSameNames(t *testing.T) {
 	const schedule = `"workflow_id":"w","version":1,"cron_expr":"@daily","execution_grant_id":"g"`
 	steps := []struct{ name, rest, body, grpc, request, second string }{

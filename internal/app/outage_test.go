@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
-// cutOff is the DSN of a Postgres that is reached through the link only.
+// cutOff is the DSN of a Postgres behind the link.
 func cutOff(t *testing.T) (dsn string, link *proxy.Link) {
 	t.Helper()
 	u, err := url.Parse(migrated.Postgres(t))
@@ -32,7 +32,7 @@ func cutOff(t *testing.T) (dsn string, link *proxy.Link) {
 	return u.String(), link
 }
 
-func TestMetricsShowTheBuildAndADatabaseThatAnswers(t *testing.T) {
+func TestMetricsShowTheBuildAndAnAvailableDatabase(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		settings func(t *testing.T) map[string]any
@@ -53,7 +53,7 @@ func TestMetricsShowTheBuildAndADatabaseThatAnswers(t *testing.T) {
 	}
 }
 
-// outage is a way in which a database goes away and comes back.
+// outage makes a database unavailable and available again.
 type outage struct {
 	name string
 	of   func(t *testing.T) (settings map[string]any, begin, end func())
@@ -113,7 +113,7 @@ func movedFile(t *testing.T) (settings map[string]any, begin, end func()) {
 	return map[string]any{"data_dir": dir}, move(path, path+".moved"), move(path+".moved", path)
 }
 
-func TestMetricsShowADatabaseThatIsAway(t *testing.T) {
+func TestMetricsShowAnUnavailableDatabase(t *testing.T) {
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +140,7 @@ func logLines(t *testing.T, text string) (lines []map[string]any) {
 	return lines
 }
 
-func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
+func TestADatabaseOutageLogsOneErrorAndOneRecovery(t *testing.T) {
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

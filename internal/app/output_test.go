@@ -16,7 +16,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// newAccepting is a field with an executor that accepts what it is sent.
+// newAccepting is a field with an executor that accepts every run.
 func newAccepting(t *testing.T, rest bool, settings map[string]any) *field {
 	if settings == nil {
 		settings = make(map[string]any)
@@ -25,7 +25,7 @@ func newAccepting(t *testing.T, rest bool, settings map[string]any) *field {
 	return &field{guarded: newGuarded(t, settings), rest: rest, dags: make(map[string]string)}
 }
 
-// accepted starts a run of ada's that the executor has accepted.
+// accepted starts a run of ada and waits until the executor has accepted it.
 func (f *field) accepted(id string) schedule.Key {
 	f.t.Helper()
 	f.register("ada", "", id, "w")
@@ -50,7 +50,7 @@ func (f *field) run(key schedule.Key) *carillonv1.Run {
 	return resp.GetRun()
 }
 
-// reports sends a report with the run's own token.
+// reports sends a report with the run's token.
 func (f *field) reports(key schedule.Key, req *carillonv1.ReportRunRequest) error {
 	req.IdempotencyKey = key.String()
 	token := schedule.ReportToken([]byte(reportSecret), key)
@@ -79,7 +79,7 @@ func (f *field) logs(who string, key schedule.Key, after uint32) (*carillonv1.Ge
 	return resp, err
 }
 
-func TestAReportsOutputIsKeptMaskedAndShownToWhoMayReadTheRun(t *testing.T) {
+func TestTheOutputOfAReportIsMaskedAndVisibleToReadersOfTheRun(t *testing.T) {
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAReportsOutputIsKeptMaskedAndShownToWhoMayReadTheRun(t *testing.T) {
 	}
 }
 
-func TestTheLastLinesOfARunsOutput(t *testing.T) {
+func TestReadingTheLastLinesOfAnOutput(t *testing.T) {
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheLastLinesOfARunsOutput(t *testing.T) {
 	}
 }
 
-func TestOutputThatIsTooLongLosesItsFront(t *testing.T) {
+func TestTooLongOutputIsCutAtItsBeginning(t *testing.T) {
 	line := strings.Repeat("x", 99) + "\n"
 	for _, c := range []struct {
 		name string
@@ -216,7 +216,7 @@ func TestALargeReportNeedsTheRunsTokenBeforeItsBodyIsRead(t *testing.T) {
 	}
 }
 
-func TestOutputThatIsNoTextDoesNotLoseTheReport(t *testing.T) {
+func TestAReportWithBinaryOutputIsAccepted(t *testing.T) {
 	f := newAccepting(t, true, nil)
 	key := f.accepted("binary")
 	body := "{\"status\":\"FAILED\",\"output\":\"a\xff\xfeb\\u0000c\\ud800d\"}"
@@ -229,7 +229,7 @@ func TestOutputThatIsNoTextDoesNotLoseTheReport(t *testing.T) {
 	}
 }
 
-func TestOutputIsPrunedByItsOwnRetention(t *testing.T) {
+func TestOutputIsPrunedByLogRetentionDays(t *testing.T) {
 	f := newAccepting(t, false, map[string]any{"log_retention_days": 2})
 	key := f.accepted("old")
 	now := time.Now()

@@ -17,10 +17,10 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// ownerIDs are what identity providers put into sub.
+// ownerIDs are typical values of sub.
 var ownerIDs = []string{"auth0|5f7c8ec7", "ada@example.com", "https://id.example/users/7", "team:ada", "Zoë Ångström 李", `a"b'<c>&d`}
 
-func TestAnOwnerCanHaveTheIDThatItsIdentityProviderGives(t *testing.T) {
+func TestOwnerIDsOfIdentityProvidersWork(t *testing.T) {
 	pair := authtest.NewEd25519("ed")
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, authtest.Text(authtest.KeySet(pair)), 0o600); err != nil {
@@ -52,8 +52,8 @@ func TestAnOwnerCanHaveTheIDThatItsIdentityProviderGives(t *testing.T) {
 	}
 }
 
-// ownerWorks does what an owner does, over both protocols, the console and for
-// an operator who names the owner. taken: another owner has the short id.
+// ownerWorks makes the calls of an owner over both protocols and the console, and those of an operator
+// who names the owner. taken: another owner has the short id.
 func ownerWorks(t *testing.T, g *guarded, owner, token string, taken bool) {
 	quoted, _ := json.Marshal(owner)
 	must := func(as, method, path, body, says string) string {
@@ -100,7 +100,7 @@ func ownerWorks(t *testing.T, g *guarded, owner, token string, taken bool) {
 	}
 }
 
-// jsonOf is a text as the REST side writes it.
+// jsonOf is a string in the JSON of REST.
 func jsonOf(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -109,7 +109,7 @@ func jsonOf(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-func TestATokenWithAWrongClaimIsToldWhichAndTheLogSaysWhy(t *testing.T) {
+func TestTheAnswerNamesTheInvalidClaimAndTheLogItsValue(t *testing.T) {
 	pair, other := authtest.NewEd25519("ed"), authtest.NewEd25519("gone")
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, authtest.Text(authtest.KeySet(pair)), 0o600); err != nil {
@@ -126,7 +126,7 @@ func TestATokenWithAWrongClaimIsToldWhichAndTheLogSaysWhy(t *testing.T) {
 		{"no owner", pair.Token(pair.Header(), authtest.With(claims, "sub", nil)), `claim "sub" of the token is missing`, "sub", ""},
 		{"another audience", pair.Token(pair.Header(), authtest.With(claims, "aud", "other")), `claim "aud" of the token does not name this service`, "aud", "other"},
 		{"a token that has expired", pair.Token(pair.Header(), authtest.With(claims, "iat", 1, "nbf", 1, "exp", 1000)), `claim "exp" of the token has passed`, "exp", "1000"},
-		{"a key that nobody trusts", other.Token(other.Header(), claims), "", "no trusted key has its kid \"gone\"", ""},
+		{"an untrusted key", other.Token(other.Header(), claims), "", "no trusted key has its kid \"gone\"", ""},
 		{"no token at all", "abc", "", "not a signed JWT", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ const wholeSchedule = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr
 	`"overlap_policy":"queue","max_queued":7,"catchup_policy":"latest","catchup_window_ms":60000,"run_timeout_ms":90000,"priority":3,` +
 	`"input":{"b":1.50,"a":[1e3]},"labels":{"team":"x","tier":"1"},"start_at":"2026-01-01T00:00:00Z"}`
 
-func TestPatchChangesWhatItNamesAndNothingElse(t *testing.T) {
+func TestPatchChangesOnlyTheFieldsOfItsMask(t *testing.T) {
 	whoGives(t, func(t *testing.T, g *guarded) {
 		for i, tc := range []struct {
 			name, query, body string
@@ -30,7 +30,7 @@ func TestPatchChangesWhatItNamesAndNothingElse(t *testing.T) {
 			moves             map[string]any
 		}{
 			{name: "the members of the body are the mask", body: `{"cron_expr":"0 4 * * *"}`, code: 200, says: `"changed":true`, moves: map[string]any{"cron_expr": "0 4 * * *"}},
-			{name: "what the schedule has already changes nothing", body: `{"cron_expr":"0 3 * * *"}`, code: 200, says: `"changed":false`},
+			{name: "an equal value changes nothing", body: `{"cron_expr":"0 3 * * *"}`, code: 200, says: `"changed":false`},
 			{name: "null sets the default", body: `{"priority":null,"timezone":null}`, code: 200, moves: map[string]any{"priority": 0.0, "timezone": "UTC"}},
 			{name: "null clears the input", body: `{"input":null}`, code: 200, moves: map[string]any{"input": nil}},
 			{name: "a mask wins over the body", query: "?update_mask=priority", body: `{"priority":9,"version":4}`, code: 200, moves: map[string]any{"priority": 9.0}},
@@ -48,8 +48,8 @@ func TestPatchChangesWhatItNamesAndNothingElse(t *testing.T) {
 			{name: "two different etags", query: "?etag=1", headers: []string{"If-Match", `"2"`}, body: `{"priority":9}`, code: 400, says: "If-Match"},
 			{name: "a wrong value", body: `{"cron_expr":"0 99 * * *"}`, code: 400, says: "cron_expr"},
 			{name: "two rules", body: `{"interval_ms":60000}`, code: 400, says: "more than one of cron_expr, interval_ms and once_at"},
-			{name: "a field that there is not", body: `{"cron":"x"}`, code: 400, says: "cron"},
-			{name: "a mask of a field that there is not", query: "?update_mask=revision", body: `{}`, code: 400, says: "is not a field of UpsertScheduleRequest"},
+			{name: "an unknown field", body: `{"cron":"x"}`, code: 400, says: "cron"},
+			{name: "a mask with an unknown field", query: "?update_mask=revision", body: `{}`, code: 400, says: "is not a field of UpsertScheduleRequest"},
 			{name: "a part of a field", query: "?update_mask=expect.success_every_ms", body: `{}`, code: 400, says: "only labels.NAME"},
 			{name: "nothing", body: `{}`, code: 400, says: "update_mask"},
 			{name: "a required field is cleared", body: `{"workflow_id":null}`, code: 400, says: "workflow_id"},
@@ -101,7 +101,7 @@ func scheduleAt(t *testing.T, g *guarded, path string) map[string]any {
 	return got.Schedule
 }
 
-func TestOfTwoWritersOfOneRevisionTheSecondIsRefused(t *testing.T) {
+func TestTheSecondWriterOfARevisionIsRefused(t *testing.T) {
 	whoGives(t, func(t *testing.T, g *guarded) {
 		if code, answer := g.send("operator", "PUT", "/v1/schedules/s", wholeSchedule); code != http.StatusOK {
 			t.Fatalf("%d %s", code, answer)
@@ -175,7 +175,7 @@ func TestPatchFollowsTheRulesOfUpsert(t *testing.T) {
 			{"no manager with adopt", "operator", "managed?adopt=true", `{"managed_by":null}`, 200, `"managed_by":""`},
 			{"the owner", "user", "managed", `{"priority":2}`, 200, `"priority":2`},
 			{"another owner", "bob", "managed", `{"priority":3}`, 404, "managed"},
-			{"who only looks", "viewer", "managed", `{"priority":3}`, 403, ""},
+			{"a viewer", "viewer", "managed", `{"priority":3}`, 403, ""},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				code, answer := g.send(tc.who, http.MethodPatch, "/v1/schedules/"+tc.path, tc.body)

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// pipes is a listener whose connections never leave the process, so that the
-// time they take is a test's own.
+// pipes is an in-process listener, so that its connections work with the fake clock of synctest.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once

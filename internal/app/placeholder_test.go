@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-func TestTokensThatCanBeGuessedStopTheStart(t *testing.T) {
+func TestGuessableTokensAreRefused(t *testing.T) {
 	own := []string{"REPORT_SECRET", "INTERNAL_API_TOKEN", "METRICS_TOKEN"}
 	others := []string{"EXECUTOR_TOKEN", "LAUNCHER_TOKEN", "CREDIT_GATE_TOKEN", "ALERT_WEBHOOK_SECRET"}
 	every := append(append([]string(nil), own...), others...)
@@ -26,7 +26,7 @@ func TestTokensThatCanBeGuessedStopTheStart(t *testing.T) {
 		{"one letter", own, []string{"x"}, "has 1 characters, fewer than 16; `openssl rand -hex 32` makes one"},
 		{"one character fewer than the least", own, []string{"f00b4r9qzt7wk2m"}, "has 15 characters"},
 		{"the least length", own, []string{"f00b4r9qzt7wk2mv"}, ""},
-		{"a short one that another service gave out", []string{"EXECUTOR_TOKEN", "CREDIT_GATE_TOKEN"}, []string{"s3kq"}, ""},
+		{"a short one of another service", []string{"EXECUTOR_TOKEN", "CREDIT_GATE_TOKEN"}, []string{"s3kq"}, ""},
 		{"the word of an example", every, []string{
 			"changeme-changeme", "CHANGE_ME_PLEASE_1", "REPLACE_ME_0123456", "your-secret-here", "change-me-openssl-rand-hex-32",
 			"change-me-this-signs-what-executors-report", "my-super-secret-token", "<report secret of mine>", "${REPORT_SECRET_OF_PROD}", "{{ .Values.reportSecret }}",
@@ -58,7 +58,7 @@ func TestTokensThatCanBeGuessedStopTheStart(t *testing.T) {
 	}
 }
 
-func TestRandomTokensAreTaken(t *testing.T) {
+func TestRandomTokensAreAccepted(t *testing.T) {
 	for range 100 {
 		raw := make([]byte, 32)
 		_, _ = rand.Read(raw)
@@ -71,7 +71,7 @@ func TestRandomTokensAreTaken(t *testing.T) {
 	}
 }
 
-func TestAKeptReportSecretThatIsTooShortStopsTheStart(t *testing.T) {
+func TestAStoredReportSecretThatIsTooShortIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "report.secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// field is two owners, ada and bob, and a compiler on one process, by one of its
-// protocols.
+// field is a process with two owners, ada and bob, and a compiler, over one protocol.
 type field struct {
 	*guarded
 	rest     bool
@@ -52,8 +51,7 @@ func newField(t *testing.T, rest bool, settings map[string]any) *field {
 	return f
 }
 
-// ask makes a call as who; rest is its twin, such as "PUT /v1/...", the request
-// being its body.
+// ask makes a call as who; rest is its REST route, such as "PUT /v1/...", with the request as body.
 func (f *field) ask(who, method, rest string, req, resp proto.Message) error {
 	f.t.Helper()
 	if !f.rest {
@@ -81,7 +79,7 @@ func (f *field) ask(who, method, rest string, req, resp proto.Message) error {
 	return status.Error(refused.Code, refused.Message)
 }
 
-// token is the name of who's token: ada is the user of every such test.
+// token is the name of the token of who: ada is "user".
 func (f *field) token(who string) string {
 	if who == "ada" {
 		return "user"
@@ -94,7 +92,7 @@ func (f *field) put(who, user, workflow string, version int32, dag string) error
 		&carillonv1.PutWorkflowVersionRequest{WorkflowId: workflow, Version: version, UserId: user, Dag: []byte(dag)}, &carillonv1.PutWorkflowVersionResponse{})
 }
 
-// store is put by somebody who may write where runs load from.
+// store writes a DAG directly to the place from which runs load it.
 func (f *field) store(who, user, workflow, dag string) {
 	f.t.Helper()
 	if err := f.put(who, "", workflow, 1, dag); err != nil {
@@ -123,7 +121,7 @@ func (f *field) register(who, user, id, workflow string) {
 	}
 }
 
-// get is the DAG that who sees, or "".
+// get returns the DAG that who sees, or "".
 func (f *field) get(who, user, workflow string) string {
 	f.t.Helper()
 	resp := &carillonv1.GetWorkflowVersionResponse{}
@@ -135,8 +133,8 @@ func (f *field) get(who, user, workflow string) string {
 	return string(resp.GetWorkflowVersion().GetDag())
 }
 
-// runs starts a schedule as who, and returns the DAG that the executor was sent,
-// or the reason for which it was not.
+// runs starts a schedule as who, and returns the DAG that the executor received, or the reason why it
+// received none.
 func (f *field) runs(who, id string) string {
 	f.t.Helper()
 	f.mu.Lock()
@@ -175,7 +173,7 @@ func (f *field) want(what, got, want string) {
 	}
 }
 
-func TestNobodysCodeRunsForAnotherOwner(t *testing.T) {
+func TestCodeOfAnOwnerNeverRunsForAnotherOwner(t *testing.T) {
 	for _, engine := range []string{"SQLite", "Postgres"} {
 		for _, store := range []string{"db", "dir", "blob"} {
 			for _, protocol := range []string{"REST", "gRPC"} {
@@ -207,7 +205,7 @@ const (
 	notFound  = "workflow_not_found"
 )
 
-// plant has bob try to put code where ada's runs would execute it.
+// plant makes bob try to store code that ada's runs would execute.
 func (f *field) plant() {
 	f.t.Helper()
 	f.store("bob", "bob", "planted", bobs)
@@ -243,7 +241,7 @@ func (f *field) plant() {
 	f.want("what an operator sees of bob's", f.get("operator", "bob", "own"), bobs)
 }
 
-// give has a compiler give ada what it stored for all owners, and take it back.
+// give makes a compiler share its workflow with ada and unshare it.
 func (f *field) give() {
 	f.t.Helper()
 	f.register("ada", "", "ada.report", "report")

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-func TestAnOwnerGetsAsManySchedulesAsTheSettingSays(t *testing.T) {
+func TestOwnerMaxSchedulesLimitsAnOwner(t *testing.T) {
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	app.Flags(fs, nil)
 	cfg, err := app.Load(fs, map[string]any{

@@ -22,7 +22,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// soon is less than the 30 s that a body may take, and much on a busy machine.
+// soon is less than the 30 s limit of a body, and long enough for a busy machine.
 const soon = 10 * time.Second
 
 // answerToAnnounced sends a header that announces a body, sends part of it and
@@ -53,7 +53,7 @@ func answerToAnnounced(t *testing.T, addr, path, length string, headers ...strin
 	return resp.StatusCode, err == nil
 }
 
-func TestAnAnswerDoesNotWaitForABodyThatNobodyReads(t *testing.T) {
+func TestAnAnswerDoesNotWaitForAnUnreadBody(t *testing.T) {
 	g := newGuarded(t, map[string]any{"internal_api_token": "of-graphs-and-jobs"})
 	const short, long, chunked = "Content-Length: 1000", "Content-Length: 1000000", "Transfer-Encoding: chunked"
 	for _, c := range []struct {
@@ -159,8 +159,8 @@ func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// callLines are the lines of the access log that a caller caused, "" = strangers, and
-// how many calls they stand for.
+// callLines counts the lines of a caller in the access log, "" = unidentified, and the calls that they
+// represent.
 func (g *guarded) callLines(subject string) (lines, calls int) {
 	for line := range strings.Lines(g.logged()) {
 		var l struct {
@@ -178,7 +178,7 @@ func (g *guarded) callLines(subject string) (lines, calls int) {
 	return lines, calls
 }
 
-func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
+func TestUnidentifiedCallersGetOneLineASecondAndEachCallIsCounted(t *testing.T) {
 	g := newGuarded(t, nil) // at level debug, where the gate logs its reasons
 	hex := strings.Repeat("a", 64)
 	began := time.Now()
@@ -236,7 +236,7 @@ func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
 	}
 }
 
-func TestBrokenConnectionsHaveOneLineASecond(t *testing.T) {
+func TestConnectionErrorsGetOneLineASecond(t *testing.T) {
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	began := time.Now()
@@ -276,10 +276,9 @@ func TestBrokenConnectionsHaveOneLineASecond(t *testing.T) {
 	}
 }
 
-// A page whose name was made to lead here cannot call gRPC: browsers speak
-// HTTP/1.1 in the clear, and over TLS no certificate has the page's name. What a
-// page of another site can send over TLS without a preflight is no call.
-func TestABrowserReachesNoCallOfTheGRPCPort(t *testing.T) {
+// A DNS rebinding page cannot call gRPC: without TLS browsers use HTTP/1.1, and with TLS no certificate
+// has the page's name. Over TLS a page of another site cannot send a call without a preflight.
+func TestABrowserCannotCallTheGRPCPort(t *testing.T) {
 	p := newPKI(t)
 	plain := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": ""})
 	secure := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": "", "tls_cert_file": p.path("server.pem"), "tls_key_file": p.path("server.key")})

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// slowToStop is an executor that answers a cancel with 202. A run goes on until
-// the test ends it.
+// slowToStop is an executor that answers a cancel with 202. The test ends the run.
 type slowToStop struct {
 	mu      sync.Mutex
 	calls   []startedRun
-	cancels []string // what each DELETE names
+	cancels []string // the run of each DELETE
 }
 
 type startedRun struct {
@@ -51,7 +50,7 @@ func (e *slowToStop) asked() []string {
 	return append([]string(nil), e.cancels...)
 }
 
-func TestReplaceWaitsForTheReportOfARunWhoseCancelWasOnlyAccepted(t *testing.T) {
+func TestReplaceWaitsForTheReportAfterAnAcceptedCancel(t *testing.T) {
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +74,7 @@ func TestReplaceWaitsForTheReportOfARunWhoseCancelWasOnlyAccepted(t *testing.T) 
 			if got := executor.asked()[0]; got != want {
 				t.Errorf("the cancel names\n%s\nwant\n%s", got, want)
 			}
-			// The answer comes before the report: nothing may follow it.
+			// The answer comes before the report, so the next run must not start yet.
 			if _, run := send(t, a, "GET", "/v1/runs/"+runs[0].Key, ""); !strings.Contains(run, `"status":"ENQUEUED"`) {
 				t.Errorf("after 202 the run is %s, want ENQUEUED", run)
 			}

@@ -56,7 +56,7 @@ func TestReplayedReportsWriteOneEventOfEachKind(t *testing.T) {
 	})
 }
 
-// launched is a run that the executor has been given.
+// launched is a run that the executor has received.
 func (g *guarded) launched(id, requestID string) schedule.Key {
 	g.t.Helper()
 	_, answer := g.send("user", "POST", "/v1/schedules/"+id+":trigger", `{"request_id":"`+requestID+`"}`)

@@ -21,13 +21,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// revokedWithin is what docs/security.md promises.
+// revokedWithin is the limit in docs/security.md.
 const revokedWithin = 10 * time.Second
 
-// opened is a stream that a test holds open. ended gets its last word.
+// opened is a stream that a test keeps open. ended receives its final status.
 type opened struct {
 	name  string
-	want  string // the last word; empty: it stays open
+	want  string // the final status; empty: it stays open
 	ended chan string
 }
 
@@ -56,8 +56,8 @@ func untilEnd(stream grpc.ServerStreamingClient[carillonv1.WatchRunsResponse]) e
 	}
 }
 
-// watchHTTP opens a stream over HTTP, whose last line is its last word. REST
-// answers with the first run.
+// watchHTTP opens a stream over HTTP. Its last line is the final status. REST answers only with the
+// first run.
 func (g *guarded) watchHTTP(name, path, want string, headers ...string) *opened {
 	g.t.Helper()
 	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, "http://"+g.HTTPAddr()+path, nil)
@@ -85,7 +85,7 @@ func (g *guarded) watchHTTP(name, path, want string, headers ...string) *opened 
 	return o
 }
 
-// batch opens a StartBatch whose client does not close it when it is asked to.
+// batch opens a StartBatch and does not close it on request.
 func (g *guarded) batch(name, who, want string) *opened {
 	g.t.Helper()
 	stream, err := carillonv1.NewRunLauncherClient(g.conn).StartBatch(g.as(who))
@@ -109,7 +109,7 @@ func (g *guarded) batch(name, who, want string) *opened {
 	return o
 }
 
-// end checks how the streams end after what opened them was revoked.
+// end checks the end of the streams after their credentials were revoked.
 func end(t *testing.T, streams []*opened) {
 	t.Helper()
 	over := time.After(revokedWithin)
@@ -138,7 +138,7 @@ func end(t *testing.T, streams []*opened) {
 	}
 }
 
-// replace puts a file in the place of another, as a whole.
+// replace replaces a file atomically.
 func replace(t *testing.T, path string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
@@ -149,7 +149,7 @@ func replace(t *testing.T, path string, text []byte) {
 	}
 }
 
-func TestOpenStreamsEndWhenWhatOpenedThemIsRevoked(t *testing.T) {
+func TestOpenStreamsEndWhenTheirCredentialsAreRevoked(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	gone, stays := authtest.NewEd25519("gone"), authtest.NewEd25519("stays")
 	replace(t, keys, authtest.Text(authtest.KeySet(gone, stays)))
@@ -192,7 +192,7 @@ func TestOpenStreamsEndWhenWhatOpenedThemIsRevoked(t *testing.T) {
 	end(t, all)
 }
 
-func TestOpenStreamsEndWhenTheirAuthorityIsBelievedNoLonger(t *testing.T) {
+func TestOpenStreamsEndWhenTheirCAIsRemoved(t *testing.T) {
 	p, other := newPKI(t), newPKI(t)
 	ca := filepath.Join(t.TempDir(), "clients.pem")
 	text, err := os.ReadFile(p.path("ca.pem"))

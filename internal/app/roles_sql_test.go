@@ -19,7 +19,7 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-// part is one process of a deployment, with its own role in the database.
+// part is one process of a deployment, with its database role.
 func part(t *testing.T, dsn, role string, settings map[string]any) *app.App {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -64,7 +64,7 @@ func part(t *testing.T, dsn, role string, settings map[string]any) *app.App {
 	return a
 }
 
-// call is one REST call that must go well.
+// call makes a REST call that must succeed.
 func call(t *testing.T, a *app.App, method, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.HTTPAddr()+path, strings.NewReader(body))
@@ -126,14 +126,14 @@ func TestADeploymentWorksWithALeastPrivilegedRoleForEachPart(t *testing.T) {
 		key := keyOf(t, func() string { return call(t, registrar, "GET", "/v1/runs?schedule_id=later&status=ENQUEUED", "") })
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"STARTED"}`)
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`)
-		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`) // moves nothing, and is noted
+		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`) // changes nothing, but adds an event
 	}
 	call(t, registrar, "POST", "/v1/schedules/now:trigger", `{"overlap_policy":"allow"}`)
 	call(t, registrar, "GET", "/v1/workers", "")
 	call(t, registrar, "DELETE", "/v1/schedules/now", "")
 }
 
-// keyOf is the key of the first run that a list has, once it has one.
+// keyOf waits for the first run of a list and returns its key.
 func keyOf(t *testing.T, list func() string) (key string) {
 	t.Helper()
 	eventually(t, "a run", func() bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-func TestASecretIsNotPrintedWhateverPrintsIt(t *testing.T) {
+func TestASecretIsNeverPrinted(t *testing.T) {
 	type holder struct{ Token app.Secret }
 	secret := app.Secret("canary-of-a-secret")
 	asJSON, err := json.Marshal(holder{secret})
@@ -38,7 +38,7 @@ func TestASecretIsNotPrintedWhateverPrintsIt(t *testing.T) {
 	}
 }
 
-func TestEverySecretSettingHasTheTypeThatIsNotShown(t *testing.T) {
+func TestEverySecretSettingHasTheTypeSecret(t *testing.T) {
 	secretName := regexp.MustCompile(`(^|_)(token|secret|password|dsn)s?$|^(database|redis)_url$`)
 	fields := reflect.VisibleFields(reflect.TypeFor[app.Config]())
 	for _, f := range fields {
@@ -53,7 +53,7 @@ func TestEverySecretSettingHasTheTypeThatIsNotShown(t *testing.T) {
 	}
 }
 
-func TestASecretIsReadFromTheFileThatNamesIt(t *testing.T) {
+func TestASecretIsReadFromItsFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -17,10 +17,10 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// operator is what travels inside the process for one.
+// operator is the metadata of an operator's identity on the in-process connection.
 const operator = `{"Subject":"evil","Roles":["operator"],"Via":"token"}`
 
-func TestNobodyOutsideSaysWhoCallsInside(t *testing.T) {
+func TestInternalMetadataFromOutsideIsIgnored(t *testing.T) {
 	g := newGuarded(t, nil)
 	schedules := carillonv1.NewScheduleServiceClient(g.conn)
 	for _, via := range []string{operator, `{"Via":"process"}`, `{"Via":"open"}`} {
@@ -41,7 +41,7 @@ func TestNobodyOutsideSaysWhoCallsInside(t *testing.T) {
 	}
 }
 
-func TestOneCallShowsOneToken(t *testing.T) {
+func TestACallWithTwoTokensIsRefused(t *testing.T) {
 	g := newGuarded(t, nil)
 	if code, _ := g.send("viewer", http.MethodGet, "/v1/schedules", "", "Authorization", "Bearer "+g.tokens["operator"]); code != http.StatusUnauthorized {
 		t.Errorf("REST with two: %d", code)
@@ -57,8 +57,8 @@ func TestOneCallShowsOneToken(t *testing.T) {
 	}
 }
 
-// A path without its leading slash once got past interceptors.
-func TestPathsThatAreNoMethodsReachNothing(t *testing.T) {
+// A path without its leading slash once bypassed interceptors.
+func TestPathsThatAreNotMethodsAreRefused(t *testing.T) {
 	g := newGuarded(t, nil)
 	for _, path := range []string{
 		"carillon.v1.ScheduleService/ListSchedules", "//carillon.v1.ScheduleService/ListSchedules", "/carillon.v1.ScheduleService/ListSchedules/",
@@ -74,8 +74,8 @@ func TestPathsThatAreNoMethodsReachNothing(t *testing.T) {
 	}
 }
 
-// raw makes one call frame by frame, as no client would, and returns its
-// grpc-status (or its HTTP status) and whether a message came back.
+// raw makes one call frame by frame, with paths that clients refuse, and returns its grpc-status (or
+// HTTP status) and whether a message arrived.
 func raw(t *testing.T, addr, path string) (grpcStatus string, data bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

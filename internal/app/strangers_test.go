@@ -73,8 +73,8 @@ func (c *frameClient) call(path string, headers ...string) error {
 // empty sends an empty message and the end of the call's stream.
 func (c *frameClient) empty() error { return c.framer.WriteData(c.stream, true, make([]byte, 5)) }
 
-// answers reads until n calls have ended or sent a first message, and returns
-// the header fields of each, those of one call as one text.
+// answers reads until n calls have ended or sent a first message, and returns the joined header fields
+// of each.
 func (c *frameClient) answers(n int) map[uint32]string {
 	c.t.Helper()
 	out, done := make(map[uint32]string), make(map[uint32]bool)
@@ -100,7 +100,7 @@ func (c *frameClient) answers(n int) map[uint32]string {
 	return out
 }
 
-func TestStrangersKeepFewHealthWatchesOpen(t *testing.T) {
+func TestHealthWatchesOfUnidentifiedCallersAreLimited(t *testing.T) {
 	const watches, ofOnePeer = 300, 16
 	for _, c := range []struct {
 		name     string
@@ -140,8 +140,8 @@ func TestStrangersKeepFewHealthWatchesOpen(t *testing.T) {
 	}
 }
 
-// Calls whose message never comes fill the pools of strangers.
-func TestReportsComeThroughWhileStrangersKeepCallsOpen(t *testing.T) {
+// Calls without a message fill the pools of unidentified callers.
+func TestReportsAreAcceptedWhileUnidentifiedCallersKeepCallsOpen(t *testing.T) {
 	for _, c := range []struct {
 		name, method string
 		calls        int
@@ -189,7 +189,7 @@ func TestAConnectionThatResetsManyStreamsIsClosed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client := newFrameClient(t, g.GRPCAddr())
 			headers := []string{"authorization", "Bearer " + c.shown}
-			// The first call is answered before the resets, so that a worker is known.
+			// The first call is answered before the resets, so that a worker is identified.
 			if err := errors.Join(client.call(healthCheck, headers...), client.empty()); err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestAConnectionThatResetsManyStreamsIsClosed(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsOfStrangersMakeRoom(t *testing.T) {
+func TestIdleConnectionsOfUnidentifiedCallersAreClosedForNewOnes(t *testing.T) {
 	const limit = 20
 	g := newGuarded(t, map[string]any{"max_connections_per_peer": limit})
 	if _, err := healthv1.NewHealthClient(g.conn).Check(g.as("worker"), &healthv1.HealthCheckRequest{}); err != nil {
@@ -227,7 +227,7 @@ func TestIdleConnectionsOfStrangersMakeRoom(t *testing.T) {
 	}
 	for _, c := range []struct {
 		listener, addr string
-		want           int // connections of strangers that stay
+		want           int // unidentified connections that stay
 	}{
 		{"gRPC, where a worker is connected", g.GRPCAddr(), limit},
 		{"HTTP", g.HTTPAddr(), limit},
@@ -261,8 +261,8 @@ func TestIdleConnectionsOfStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// A stranger does not learn which calls exist.
-func TestStrangersAreAnsweredAlikeWhetherACallExistsOrNot(t *testing.T) {
+// The answer must not reveal which calls exist.
+func TestUnidentifiedCallersGetTheSameAnswerForUnknownCalls(t *testing.T) {
 	g := newGuarded(t, nil)
 	paths := []string{
 		"/carillon.v1.ScheduleService/GetSchedule", "/carillon.v1.RunService/WatchRuns", "/carillon.v1.RunLauncher/StartBatch", reportRun,
@@ -289,7 +289,7 @@ func TestStrangersAreAnsweredAlikeWhetherACallExistsOrNot(t *testing.T) {
 			t.Errorf("%v: the answers differ: %q", shown, answers)
 		}
 	}
-	// Who is known is told.
+	// Identified callers learn that the call does not exist.
 	err := g.conn.Invoke(g.as("viewer"), "/carillon.v1.ScheduleService/None", &healthv1.HealthCheckRequest{}, &healthv1.HealthCheckResponse{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("a viewer: %v", err)

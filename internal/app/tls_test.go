@@ -26,8 +26,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// pki is an authority in a folder: ca.pem, and NAME.pem with NAME.key for each
-// certificate that it made.
+// pki is a CA in a folder: ca.pem, and NAME.pem with NAME.key for each certificate.
 type pki struct {
 	t    *testing.T
 	dir  string
@@ -75,7 +74,7 @@ func (p *pki) make(name string, template *x509.Certificate) (*x509.Certificate, 
 	return made, private
 }
 
-// settings are those of a process that speaks TLS.
+// settings are those of a process with TLS.
 func (p *pki) settings(more map[string]any) map[string]any {
 	all := map[string]any{
 		"tls_cert_file": p.path("server.pem"), "tls_key_file": p.path("server.key"), "tls_client_ca_file": p.path("ca.pem"),
@@ -87,7 +86,7 @@ func (p *pki) settings(more map[string]any) map[string]any {
 	return all
 }
 
-// client is the TLS of who has a certificate; "" has none.
+// client is the TLS configuration of a client; "": no certificate.
 func (p *pki) client(name string) *tls.Config {
 	p.t.Helper()
 	c := cert.ClientConfig{CAFile: p.path("ca.pem")}
@@ -101,14 +100,14 @@ func (p *pki) client(name string) *tls.Config {
 	return config
 }
 
-func TestACertificateIsTheSameCallerAtBothDoors(t *testing.T) {
+func TestACertificateIsTheSameCallerOverGRPCAndREST(t *testing.T) {
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	for _, c := range []struct {
 		name       string
 		cert       string
 		token      string
-		list, pool codes.Code // ListSchedules, and an upsert that the request itself would refuse
+		list, pool codes.Code // ListSchedules, and an upsert with an invalid request
 		rest       int        // GET /v1/schedules
 	}{
 		{name: "nobody", list: codes.Unauthenticated, pool: codes.Unauthenticated, rest: 401},
@@ -157,7 +156,7 @@ func TestACertificateIsTheSameCallerAtBothDoors(t *testing.T) {
 	}
 }
 
-// shows is a credential as it stands.
+// shows is a fixed Authorization header.
 type shows string
 
 func (s shows) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
@@ -166,7 +165,7 @@ func (s shows) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 func (shows) RequireTransportSecurity() bool { return true }
 
-func TestAWorkerReachesItsLauncherOverTLSAndOnlyAsAWorker(t *testing.T) {
+func TestALauncherAdmitsOnlyWorkersOverTLS(t *testing.T) {
 	p := newPKI(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
 	g := newGuarded(t, p.settings(map[string]any{"database_url": database, "roles": "registrar,launcher"}))

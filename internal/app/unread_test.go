@@ -17,11 +17,11 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// strangersWait is longer than a message of nobody is waited for.
+// strangersWait is longer than the read timeout of unidentified callers.
 const strangersWait = 3 * time.Second
 
-// announced makes a call frame by frame that announces a message and never
-// sends it whole; it returns the grpc-status, or "" where none came in time.
+// announced makes a call that announces a message and never completes it. It returns the grpc-status,
+// or "" if none arrived in time.
 func announced(t *testing.T, addr, path string, size uint32, within time.Duration, headers ...string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -49,7 +49,7 @@ func announced(t *testing.T, addr, path string, size uint32, within time.Duratio
 	}
 }
 
-func TestWhoIsNotKnownIsRefusedBeforeTheMessageIsRead(t *testing.T) {
+func TestUnidentifiedCallersAreRefusedBeforeTheMessageIsRead(t *testing.T) {
 	g := newGuarded(t, nil)
 	const apply, report, check = "/carillon.v1.ScheduleService/ApplySchedules", "/carillon.v1.RunService/ReportRun", "/grpc.health.v1.Health/Check"
 	hex := strings.Repeat("a", 64)
@@ -84,7 +84,7 @@ func TestWhoIsNotKnownIsRefusedBeforeTheMessageIsRead(t *testing.T) {
 	}
 }
 
-func TestABodyBehindWhatLooksLikeARunsTokenIsNotRead(t *testing.T) {
+func TestABodyWithAnUncheckedReportTokenIsNotRead(t *testing.T) {
 	g := newGuarded(t, nil)
 	hex := strings.Repeat("a", 64)
 	for _, path := range []string{"/v1/schedules:apply", "/v1/schedules/x:pause", "/v1/nothing", "/v1/runs/" + hex + ":cancel"} {
@@ -94,8 +94,8 @@ func TestABodyBehindWhatLooksLikeARunsTokenIsNotRead(t *testing.T) {
 	}
 }
 
-// Reading for strangers is bounded, and who is known does not wait for them.
-func TestStrangersHoldUpNobodyWhoIsKnown(t *testing.T) {
+// Reading messages of unidentified callers is limited, and identified callers do not wait for them.
+func TestUnidentifiedCallersDoNotDelayIdentifiedOnes(t *testing.T) {
 	g := newGuarded(t, nil)
 	ended := make(chan string)
 	const strangers = 150

@@ -44,7 +44,7 @@ var ownSize = map[string]int{
 
 // frames is the part of the transport's stream that this package uses. The library checks message
 // sizes against one limit per server, so the calls in ownSize read the length prefix themselves.
-// The type is internal to grpc-go; TestEveryAnonymousCallHasASizeOfItsOwn fails if an upgrade
+// The type is internal to grpc-go; TestEveryAnonymousCallHasASizeLimit fails if an upgrade
 // renames a method.
 type frames interface {
 	RecvCompress() string
