@@ -27,7 +27,7 @@ const (
 func Open(ctx context.Context, url, application string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("DATABASE_URL is not a Postgres URL") // its text may hold a password
+		return nil, errors.New("DATABASE_URL is not a Postgres URL") // the URL may contain a password
 	}
 	cfg.ConnectTimeout = connectTimeout
 	cfg.RuntimeParams["application_name"] = application

@@ -9,5 +9,4 @@
 //
 // Everything is a pure function of its arguments: no context, clock, I/O or log. The worker and
 // the registrar's previews therefore agree.
-// no I/O, no log. The worker and the registrar's previews therefore agree.
 package plan

@@ -80,7 +80,6 @@ func (m *Member) cadence(from time.Time) cadence {
 	return c
 }
 
-// Launches are the instants in [from, until) at which the load launches, in
 // Launches are the instants in [from, until) at which the load launches, in order. Jitter reaches
 // at most half way to the neighbouring slots, so only the last slot before from and the first one
 // after until may move in.

@@ -1,6 +1,5 @@
-// Package private keeps folders and files of this process from other users of
-// the machine: DATA_DIR, the SQLite files and what the local executor writes.
-// All steps of a slot's life leave something there.
+// Package private protects folders and files of this process from other users of the machine: DATA_DIR,
+// the SQLite files and the files of the local executor.
 package private
 
 import (
@@ -12,10 +11,9 @@ import (
 	"strings"
 )
 
-// Folder makes a folder for this process alone. One that is there, and open to
-// others, is closed if it is empty or holds one of our names (or one that
-// begins with it). It is refused if it holds other things only, which somebody
-// may share on purpose.
+// Folder creates a folder for this process only. An existing folder with access for others is closed if
+// it is empty or contains a name that begins with one of ours. Otherwise it is refused, because it may
+// be shared on purpose.
 func Folder(path string, ours ...string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -34,8 +32,7 @@ func Folder(path string, ours ...string) error {
 	return tighten(path, stat)
 }
 
-// File closes a file or folder of ours to others. One that is not there is
-// left to whoever makes it.
+// File removes the permissions of others from a file or folder of ours. A missing one is not an error.
 func File(path string) error {
 	stat, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +44,7 @@ func File(path string) error {
 	return tighten(path, stat)
 }
 
-// holds reports whether a folder is empty or has an entry that is ours.
+// holds reports whether a folder is empty or has one of our entries.
 func holds(path string, ours []string) (bool, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

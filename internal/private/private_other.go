@@ -4,7 +4,7 @@ package private
 
 import "io/fs"
 
-// open is false here: the mode of a file does not say who may read it.
+// open is always false: here the mode of a file does not decide who may read it.
 func open(fs.FileInfo) bool { return false }
 
 func tighten(string, fs.FileInfo) error { return nil }

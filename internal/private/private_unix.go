@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// open reports whether others may read or write. A group that may only enter a
-// folder sees nothing in it: so LOCAL_EXECUTOR_USER reaches its own folders.
+// open reports whether other users may read or write. The group may have execute permission only, so
+// that LOCAL_EXECUTOR_USER can reach its folders.
 func open(stat fs.FileInfo) bool { return stat.Mode().Perm()&0o067 != 0 }
 
-// tighten takes away what others may do. Only the owner's own process does so:
-// root must not change what belongs to another user.
+// tighten removes the permissions of other users. Only a process of the owner does so: root must not
+// change files of another user.
 func tighten(path string, stat fs.FileInfo) error {
 	owner := os.Geteuid()
 	if system, ok := stat.Sys().(*syscall.Stat_t); ok {

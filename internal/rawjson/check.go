@@ -10,11 +10,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Problem says why raw is refused as a raw member, or nothing. It must be one
-// JSON value in UTF-8, nested at most depth levels, in which no object has a
-// name twice (readers disagree on which one counts, and the canonical form
-// that identifies a DAG would keep only one), without the NUL character, which
-// Postgres cannot store.
+// Problem is why raw is refused as a raw member; empty: valid. It must be one JSON value in UTF-8,
+// nested at most depth levels, without NUL, which Postgres cannot store, and without duplicate names:
+// readers disagree which one counts, and the canonical form of a DAG would keep only one.
 func Problem(raw []byte, depth int) string {
 	if err := valid(raw); err != nil {
 		return err.Error()
@@ -31,7 +29,7 @@ type checker struct {
 	problem string
 }
 
-// check takes the next value, which lies at the given level.
+// check checks the next value at the given nesting level.
 func (c *checker) check(level int) {
 	first := c.peek()
 	switch {
@@ -65,7 +63,7 @@ func (c *checker) refuseNUL(s string) {
 	}
 }
 
-// valid reports what is wrong with text as one JSON value, and where.
+// valid checks that text is one JSON value. The error has the position.
 func valid(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not UTF-8")

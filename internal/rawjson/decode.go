@@ -14,24 +14,22 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// maxViolations bounds an answer: nobody reads more, and an attacker would
-// make us write them.
+// maxViolations bounds an answer, so that a hostile request cannot make it large.
 const maxViolations = 20
 
-// Decoder reads messages. The zero value is what APIs use.
+// Decoder reads messages. The APIs use the zero value.
 type Decoder struct {
-	// Prefix stands before every field that an error names, e.g.
-	// "dag.triggers[0].".
+	// Prefix is added to every field in an error, e.g. "dag.triggers[0].".
 	Prefix string
-	// Allow are further members of the outermost object, passed over.
+	// Allow lists unknown members of the outermost object to ignore.
 	Allow []string
 }
 
 // Unmarshal is Decoder{}.Unmarshal.
 func Unmarshal(text []byte, m proto.Message) error { return Decoder{}.Unmarshal(text, m) }
 
-// Unmarshal reads one JSON object into m, which it resets. What is wrong comes
-// back as one *schedule.InvalidError that names every field.
+// Unmarshal resets m and reads one JSON object into it. The error is one *schedule.InvalidError with
+// every invalid field.
 func (d Decoder) Unmarshal(text []byte, m proto.Message) error {
 	if err := valid(text); err != nil {
 		return &schedule.InvalidError{Violations: []schedule.Violation{{Field: d.outermost(), Problem: err.Error()}}}
@@ -43,7 +41,7 @@ func (d Decoder) Unmarshal(text []byte, m proto.Message) error {
 		return &schedule.InvalidError{Violations: in.violations}
 	}
 	if err := protojson.Unmarshal(in.out.Bytes(), m); err != nil {
-		// Rare: a lone surrogate in a string, say. protojson's text has the place.
+		// Rare, e.g. a lone surrogate in a string. protojson's text has the position.
 		return &schedule.InvalidError{Violations: []schedule.Violation{{Field: d.outermost(), Problem: "is refused: " + err.Error()}}}
 	}
 	return nil
@@ -56,7 +54,7 @@ func (d Decoder) outermost() string {
 	return strings.TrimSuffix(d.Prefix, ".")
 }
 
-// reader rewrites text for protojson: the same, but with raw members in base64.
+// reader rewrites text for protojson, with raw members in base64.
 type reader struct {
 	scanner
 	out        bytes.Buffer
@@ -70,7 +68,7 @@ func (r *reader) refuse(field, problem, hint string) {
 	}
 }
 
-// message takes an object of type md; prefix is its path, with a dot behind it.
+// message reads an object of type md; prefix is its path with a final dot.
 func (r *reader) message(md protoreflect.MessageDescriptor, prefix string) {
 	if r.peek() != '{' {
 		field := strings.TrimSuffix(prefix, ".")
@@ -110,9 +108,9 @@ func (r *reader) message(md protoreflect.MessageDescriptor, prefix string) {
 	r.out.WriteByte('}')
 }
 
-// field takes the value of one field.
+// field reads the value of one field.
 func (r *reader) field(fd protoreflect.FieldDescriptor, path string) {
-	if r.peek() == 'n' { // null is the same as not there
+	if r.peek() == 'n' { // null means unset
 		r.out.Write(r.value())
 		return
 	}
@@ -166,7 +164,7 @@ func (r *reader) object(fd protoreflect.FieldDescriptor, path string) {
 	r.out.WriteByte('}')
 }
 
-// single takes one value of fd's kind: a field, an element or a map's value.
+// single reads one value of fd's kind: a field, an element or a map's value.
 func (r *reader) single(fd protoreflect.FieldDescriptor, path string) {
 	if fd.Kind() == protoreflect.BytesKind {
 		raw := r.value()
@@ -189,7 +187,7 @@ func (r *reader) single(fd protoreflect.FieldDescriptor, path string) {
 	r.out.Write(value)
 }
 
-// suggestion finds the field that a name in another spelling means.
+// suggestion finds the field with a similar name.
 func suggestion(md protoreflect.MessageDescriptor, name string) string {
 	plain := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
@@ -202,7 +200,7 @@ func suggestion(md protoreflect.MessageDescriptor, name string) string {
 	return ""
 }
 
-// shown is a refused value for an error message, bounded.
+// shown truncates a refused value for an error message.
 func shown(value []byte) string {
 	const limit = 80
 	if len(value) > limit {

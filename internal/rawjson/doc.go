@@ -1,10 +1,8 @@
-// Package rawjson is the JSON convention of carillon.v1, wherever its messages
-// are read or written: names as in the protos, unset fields shown, unknown and
-// repeated members refused by name, and every `bytes` field is raw JSON that
-// stands in the text as itself and comes through byte for byte (protojson
-// would make base64 of it; a Struct would lose the order of members and the
-// digits of large integers).
+// Package rawjson reads and writes carillon.v1 messages as JSON: names as in the protos, unset fields
+// shown, unknown and repeated members refused by name. Every `bytes` field is raw JSON that is kept byte
+// for byte: protojson would write base64, and a Struct would lose the order of members and the digits of
+// large integers.
 //
-// protojson does the mapping. This package only exchanges the raw members on
-// the way in and out, and judges what protojson lets pass or cannot say well.
+// protojson does the mapping. This package only replaces the raw members, and checks what protojson
+// accepts or reports badly.
 package rawjson

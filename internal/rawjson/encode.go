@@ -12,15 +12,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Marshal writes m as one JSON object without line breaks of its own. A raw
-// member stands in it byte for byte; an empty one is null. Maps hold no raw
-// members: no message of ours has such a map, and a test says so.
+// Marshal writes m as one JSON object without added line breaks. A raw member is copied byte for byte;
+// an empty one is null. Raw members in maps are not supported; a test checks that no message has them.
 func Marshal(m proto.Message) ([]byte, error) {
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	// protojson varies its spaces on purpose; ours is one form.
+	// protojson varies its spaces on purpose.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)
@@ -35,7 +34,7 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return w.out.Bytes(), w.err
 }
 
-// writer copies protojson's text, with raw members in place of base64.
+// writer copies protojson's text and replaces base64 by raw members.
 type writer struct {
 	scanner
 	out bytes.Buffer

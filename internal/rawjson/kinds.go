@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// expectation says what should stand in place of value, or nothing where value
-// is right. Kinds that carillon.v1 does not use are left to protojson.
+// expectation describes the expected value, or is empty if value is valid. protojson checks kinds that
+// carillon.v1 does not use.
 func expectation(fd protoreflect.FieldDescriptor, value []byte) string {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -37,14 +37,14 @@ func expectation(fd protoreflect.FieldDescriptor, value []byte) string {
 	return ""
 }
 
-// whole reports whether value is a number, however written, that is an integer
-// within the bounds. The JSON name for it is a number: a quoted one is refused.
+// whole reports whether value is an integer within the bounds, in any notation. Quoted numbers are
+// refused.
 func whole(value []byte, least, most float64) bool {
 	f, err := strconv.ParseFloat(string(value), 64)
 	return err == nil && f == math.Trunc(f) && f >= least && f <= most
 }
 
-// wellKnown reports whether a message has a JSON form of its own.
+// wellKnown reports whether a message has a special JSON form.
 func wellKnown(md protoreflect.MessageDescriptor) bool {
 	return md.FullName().Parent() == "google.protobuf"
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// scanner walks over JSON text that is known to be valid, by spans: it never
-// decodes what nobody looks at.
+// scanner walks over valid JSON text. It skips values without decoding them.
 type scanner struct {
 	text []byte
 	at   int
@@ -23,13 +22,13 @@ func (s *scanner) space() {
 	}
 }
 
-// peek is the first byte of the next value.
+// peek returns the first byte of the next value.
 func (s *scanner) peek() byte {
 	s.space()
 	return s.text[s.at]
 }
 
-// token takes the string at the scanner, quotes included.
+// token reads a string, including its quotes.
 func (s *scanner) token() []byte {
 	start := s.at
 	for s.at++; s.text[s.at] != '"'; s.at++ {
@@ -41,7 +40,7 @@ func (s *scanner) token() []byte {
 	return s.text[start:s.at]
 }
 
-// value takes the next value whole, without the space around it.
+// value reads the whole next value without surrounding space.
 func (s *scanner) value() []byte {
 	s.space()
 	start := s.at
@@ -66,22 +65,21 @@ func (s *scanner) value() []byte {
 	}
 }
 
-// literal takes a number, true, false or null.
+// literal reads a number, true, false or null.
 func (s *scanner) literal() {
 	for s.at < len(s.text) && !strings.ContainsRune(" \t\r\n,:]}", rune(s.text[s.at])) {
 		s.at++
 	}
 }
 
-// separator takes space, commas and colons.
+// separator skips space, commas and colons.
 func (s *scanner) separator() {
 	for s.space(); s.text[s.at] == ',' || s.text[s.at] == ':'; s.space() {
 		s.at++
 	}
 }
 
-// members takes an object, calling member with each name (and its token as
-// written) while the scanner stands before the value, which member must take.
+// members reads an object. It calls member with each name and its token; member must read the value.
 func (s *scanner) members(member func(name string, token []byte)) {
 	s.space()
 	s.at++ // {
@@ -98,8 +96,7 @@ func (s *scanner) members(member func(name string, token []byte)) {
 	s.at++
 }
 
-// elements takes an array, calling element while the scanner stands before
-// each value, which element must take.
+// elements reads an array. It calls element for each index; element must read the value.
 func (s *scanner) elements(element func(i int)) {
 	s.space()
 	s.at++ // [
@@ -114,7 +111,7 @@ func (s *scanner) elements(element func(i int)) {
 	s.at++
 }
 
-// unquote is the string that a valid token means.
+// unquote decodes a valid token.
 func unquote(token []byte) string {
 	inner := token[1 : len(token)-1]
 	if !strings.ContainsRune(string(inner), '\\') {
@@ -122,7 +119,7 @@ func unquote(token []byte) string {
 	}
 	var s string
 	if err := json.Unmarshal(token, &s); err != nil {
-		return string(inner) // cannot be: the token is valid
+		return string(inner) // unreachable: the token is valid
 	}
 	return s
 }

@@ -5,9 +5,8 @@ import (
 	"net/netip"
 )
 
-// special are the blocks that are not the public internet's, by the IANA
-// special-purpose registries, and why. In IPv6 only 2000::/3 is public at all;
-// what of it is not stands here. The first that fits gives the word.
+// special lists blocks outside the public internet, from the IANA special-purpose registries. In IPv6
+// only 2000::/3 is public, so only its exceptions are listed. The first match counts.
 var special = []struct {
 	block netip.Prefix
 	kind  string
@@ -46,10 +45,10 @@ var special = []struct {
 
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
-// plain is the address without its disguise as an IPv6 one.
+// plain converts IPv4-mapped IPv6 addresses to IPv4.
 func plain(ip netip.Addr) netip.Addr { return ip.Unmap() }
 
-// kindOf says what an address is, if it is not the public internet's.
+// kindOf describes an address that is not public.
 func kindOf(ip netip.Addr) (kind string, public bool) {
 	ip = plain(ip)
 	if !ip.IsValid() {
@@ -69,12 +68,11 @@ func kindOf(ip netip.Addr) (kind string, public bool) {
 	return "", true
 }
 
-// ownAddresses are this machine's, also those that look public from outside:
-// behind them its own services listen.
+// ownAddresses are the addresses of this machine, including public ones: its own services listen there.
 func ownAddresses() []netip.Addr {
 	assigned, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil // what is private or loopback is refused without it
+		return nil // private and loopback addresses are refused anyway
 	}
 	own := make([]netip.Addr, 0, len(assigned))
 	for _, a := range assigned {

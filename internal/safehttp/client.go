@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// RefusedError says why a request was not made. It names no address that a
-// look-up found: whoever chose the name must not learn our network from it.
+// RefusedError is why a request was not made. It must not contain looked-up addresses, which would
+// reveal our network to the user who chose the name.
 type RefusedError struct{ why string }
 
 func (e *RefusedError) Error() string {
@@ -25,8 +25,7 @@ func refuse(format string, args ...any) error {
 	return &RefusedError{why: fmt.Sprintf(format, args...)}
 }
 
-// The bounds of a client. How long a whole call may take is the caller's to
-// say, in its context.
+// The limits of a client. The caller's context limits the whole call.
 const (
 	connectTimeout   = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
@@ -34,14 +33,13 @@ const (
 	maxHeaderBytes   = 64 << 10
 )
 
-// Options are what few clients need.
+// Options are optional.
 type Options struct {
 	HTTPSOnly bool          // refuse http
 	Resolver  *net.Resolver // nil: the system's
 }
 
-// NewClient makes a client under the policy. It follows no redirect and sends
-// nothing through a proxy.
+// NewClient makes a client that enforces the policy. It uses no redirects and no proxy.
 func (p Policy) NewClient(o Options) *http.Client {
 	transport := &http.Transport{
 		Proxy:                  nil,
@@ -57,7 +55,7 @@ func (p Policy) NewClient(o Options) *http.Client {
 	}
 }
 
-// checked refuses an address before anything is looked up.
+// checked refuses a URL before its host is looked up.
 type checked struct {
 	policy    Policy
 	httpsOnly bool
@@ -71,18 +69,17 @@ func (c checked) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // a RoundTripper must, and there is nothing to lose
+			_ = req.Body.Close() // required of a RoundTripper; the error does not matter
 		}
 		return nil, err
 	}
 	return c.next.RoundTrip(req)
 }
 
-// CloseIdleConnections lets http.Client's own reach the transport.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (c checked) CloseIdleConnections() { c.next.CloseIdleConnections() }
 
-// CheckURL refuses what no honest address looks like. It looks nothing up: a
-// URL that passes may still lead somewhere that the dialer refuses.
+// CheckURL refuses suspicious URLs without a lookup. The dialer may still refuse the address.
 func (p Policy) CheckURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -113,9 +110,8 @@ func (p Policy) CheckURL(u *url.URL) error {
 	return nil
 }
 
-// checkHost says what is wrong with a host name, or nothing. Other spellings
-// of addresses (0177.1, 0x7f000001, 2130706433, with wide digits) are refused:
-// some resolvers read them, and nobody needs them.
+// checkHost returns the problem of a host name, or "". It refuses unusual spellings of addresses
+// (0177.1, 0x7f000001, 2130706433, wide digits), because some resolvers accept them.
 func checkHost(name string) string {
 	const maxName = 253
 	name = strings.TrimSuffix(name, ".")
@@ -149,8 +145,8 @@ func looksNumeric(label string) bool {
 	return found && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
-// dialer makes connections, judging each address right before the system
-// connects to it: after the look-up, so that nothing can change in between.
+// dialer checks each address immediately before the system connects to it, after the lookup, so that
+// DNS cannot change in between.
 func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
 	trusting := net.Dialer{Timeout: connectTimeout, Resolver: resolver}
 	judging := trusting

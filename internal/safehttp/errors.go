@@ -5,9 +5,8 @@ import (
 	"net"
 )
 
-// withoutAddresses removes what an error tells about our network: the address of
-// the DNS server, our own address, and the addresses that a look-up found. Who
-// wrote the URL reads the error.
+// withoutAddresses removes addresses of our network from an error, because the user who wrote the URL
+// reads it: those of the DNS server, of this machine, and of the lookup.
 func withoutAddresses(err error) error {
 	var refused *RefusedError
 	var dns *net.DNSError
@@ -23,8 +22,8 @@ func withoutAddresses(err error) error {
 	return err
 }
 
-// withoutServer also replaces the reason: "read udp 10.0.0.5:41234->10.0.0.2:53:
-// i/o timeout" is one.
+// withoutServer also replaces the reason, which may contain addresses: "read udp
+// 10.0.0.5:41234->10.0.0.2:53: i/o timeout".
 func withoutServer(e *net.DNSError) error {
 	out := &net.DNSError{
 		Err: "the DNS server gave no usable answer", Name: e.Name, UnwrapErr: e.UnwrapErr,
@@ -39,7 +38,7 @@ func withoutServer(e *net.DNSError) error {
 	return out
 }
 
-// conn is a connection whose errors have no addresses.
+// conn removes addresses from the errors of a connection.
 type conn struct{ net.Conn }
 
 func (c conn) Read(p []byte) (int, error) {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Policy says where requests may go beside the public internet. The zero value
-// allows nothing more.
+// Policy lists allowed destinations outside the public internet. The zero value has none.
 type Policy struct {
 	blocks []block
 	hosts  []host
@@ -23,11 +22,11 @@ type block struct {
 }
 
 type host struct {
-	name string // "example.com"; ".example.com" means what lies below it
+	name string // "example.com"; ".example.com" means its subdomains
 	port uint16 // 0: any
 }
 
-// The words that stand for several blocks.
+// words name several blocks.
 var words = map[string][]netip.Prefix{
 	"loopback": {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	"private": {
@@ -80,7 +79,7 @@ func (p *Policy) add(entry string) error {
 	return nil
 }
 
-// cutPort takes the port off an entry; brackets around IPv6 make it clear.
+// cutPort splits the port off an entry. IPv6 addresses with a port need brackets.
 func cutPort(entry string) (name string, port uint16, err error) {
 	if strings.HasPrefix(entry, "[") && strings.HasSuffix(entry, "]") {
 		return strings.Trim(entry, "[]"), 0, nil
@@ -99,8 +98,7 @@ func cutPort(entry string) (name string, port uint16, err error) {
 	return name, uint16(n), nil
 }
 
-// trusts reports whether the operator named the host itself: then its
-// addresses are its owner's business.
+// trusts reports whether the operator listed the host by name: then all its addresses are allowed.
 func (p Policy) trusts(name string, port uint16) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return slices.ContainsFunc(p.hosts, func(h host) bool {
@@ -109,7 +107,7 @@ func (p Policy) trusts(name string, port uint16) bool {
 	})
 }
 
-// checkAddress judges the address that a connection is about to be made to.
+// checkAddress checks the address of a new connection.
 func (p Policy) checkAddress(at netip.AddrPort) error {
 	ip := plain(at.Addr())
 	if ip.Zone() == "" && slices.ContainsFunc(p.blocks, func(b block) bool {

@@ -16,14 +16,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Calls makes a span of each call that a server answers, below the caller's if
-// that names one. The stream of launches has none, as its runs have their own
-// spans; neither have health checks.
+// Calls makes a span of each call to a server, as a child of the caller's if there is one. Health
+// checks have none, nor has the stream of launches, because its runs have spans.
 func (t *Tracer) Calls() stats.Handler { return calls{t.spans} }
 
 type calls struct{ spans trace.Tracer }
 
-// TagRPC begins the span. Names are those of OpenTelemetry's conventions for RPC.
+// TagRPC begins the span. Names follow OpenTelemetry's conventions for RPC.
 func (c calls) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context.Context {
 	if strings.HasSuffix(call.FullMethodName, "/StartBatch") || strings.HasPrefix(call.FullMethodName, "/grpc.health.") {
 		return ctx
@@ -53,15 +52,15 @@ func (calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		code := status.Code(event.Error)
 		switch code {
 		case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
-			span.SetStatus(otelcodes.Error, status.Convert(event.Error).Message()) // others are the caller's fault
+			span.SetStatus(otelcodes.Error, status.Convert(event.Error).Message()) // other codes are errors of the caller
 		}
 		span.SetAttributes(attribute.String("rpc.response.status_code", rpccode.Code(code).String())) // NOT_FOUND, not NotFound
 		span.End()
 	}
 }
 
-// TagConn and HandleConn belong to the interface; connections have no spans.
+// TagConn implements stats.Handler; connections have no spans.
 func (calls) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-// HandleConn does nothing.
+// HandleConn implements stats.Handler.
 func (calls) HandleConn(context.Context, stats.ConnStats) {}

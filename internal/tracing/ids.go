@@ -9,9 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ids gives spans the ids that their run's key says, and random ones to others.
-// The SDK asks for ids by nothing but a context, which is why they travel there;
-// such a context is used for the one span and never handed on.
+// ids returns the ids of a run's key from the context, otherwise random ones. The SDK passes only a
+// context. Use such a context for one span and never pass it on.
 type ids struct{}
 
 type chosen struct {
@@ -25,23 +24,23 @@ func withIDs(ctx context.Context, id trace.TraceID, span trace.SpanID) context.C
 	return context.WithValue(ctx, chosenKey{}, chosen{id, span})
 }
 
-// withParent puts a span of a run's trace that some process made, some time.
+// withParent sets the parent: a span of the run's trace, perhaps of another process.
 func withParent(ctx context.Context, key schedule.Key, span trace.SpanID) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: traceID(key), SpanID: span, TraceFlags: trace.FlagsSampled, Remote: true,
 	}))
 }
 
-// NewIDs is for a root.
+// NewIDs returns the ids of a root span.
 func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	c, _ := ctx.Value(chosenKey{}).(chosen)
 	if !c.trace.IsValid() {
-		_, _ = rand.Read(c.trace[:]) // crypto/rand never fails (it ends the program)
+		_, _ = rand.Read(c.trace[:]) // crypto/rand never returns an error
 	}
 	return c.trace, g.NewSpanID(ctx, c.trace)
 }
 
-// NewSpanID is for a child.
+// NewSpanID returns the id of a child span.
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	c, _ := ctx.Value(chosenKey{}).(chosen)
 	if !c.span.IsValid() {
@@ -50,7 +49,7 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return c.span
 }
 
-// parse reads a W3C traceparent of version 00; what is none is not sampled.
+// parse reads a W3C traceparent of version 00. An invalid one is not sampled.
 func parse(header string) trace.SpanContext {
 	const length = len("00-") + 32 + len("-") + 16 + len("-01")
 	if len(header) != length || header[:3] != "00-" || header[35] != '-' || header[52] != '-' {

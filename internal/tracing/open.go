@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The standard's variables that are looked at here; the exporters and the SDK
-// read the others (headers, certificates, timeouts, OTEL_BSP_…) themselves.
+// The standard variables used here. The exporters and the SDK read the others (headers, certificates,
+// timeouts, OTEL_BSP_…).
 const (
 	envEndpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	envTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -32,8 +32,7 @@ const (
 	envSamplerArg     = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-// closeTimeout bounds the last export: a collector that is away must not hold
-// up the end of the process.
+// closeTimeout is for the last export: an unreachable collector must not delay the shutdown.
 const closeTimeout = time.Second
 
 // Tracer makes the spans of runs. nil: tracing is off.
@@ -43,14 +42,14 @@ type Tracer struct {
 	sampler  sdktrace.Sampler
 }
 
-// On reports whether the environment asks for tracing.
+// On reports whether the environment enables tracing.
 func On() bool {
 	named := os.Getenv(envEndpoint) != "" || os.Getenv(envTracesEndpoint) != ""
 	return named && !strings.EqualFold(os.Getenv(envDisabled), "true") && os.Getenv(envExporter) != "none"
 }
 
-// Open makes the Tracer that the environment asks for; nil if it asks for none.
-// It does not wait for the collector: what cannot be exported is dropped.
+// Open makes the Tracer of the environment; nil if tracing is off. It does not wait for the collector.
+// Spans that cannot be exported are dropped.
 func Open(ctx context.Context, attributes map[string]string, log *slog.Logger) (*Tracer, error) {
 	if !On() {
 		return nil, nil
@@ -69,7 +68,7 @@ func Open(ctx context.Context, attributes map[string]string, log *slog.Logger) (
 			own = append(own, attribute.String(name, value))
 		}
 	}
-	// What the environment says (OTEL_SERVICE_NAME) comes last, and wins.
+	// The environment (OTEL_SERVICE_NAME) comes last, so it takes precedence.
 	who, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(own...), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
@@ -79,7 +78,7 @@ func Open(ctx context.Context, attributes map[string]string, log *slog.Logger) (
 	return New(sdktrace.NewBatchSpanProcessor(exporter), sampler, who), nil
 }
 
-// New makes a Tracer whose spans go to a processor.
+// New makes a Tracer with a processor for its spans.
 func New(to sdktrace.SpanProcessor, sampler sdktrace.Sampler, who *resource.Resource) *Tracer {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(to), sdktrace.WithSampler(sdktrace.ParentBased(sampler)),
@@ -88,7 +87,7 @@ func New(to sdktrace.SpanProcessor, sampler sdktrace.Sampler, who *resource.Reso
 	return &Tracer{provider: provider, spans: provider.Tracer("github.com/carillon/carillon"), sampler: sampler}
 }
 
-// Close exports what is left, in the time that it has.
+// Close exports the remaining spans within closeTimeout.
 func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
@@ -109,7 +108,7 @@ func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	var exporter sdktrace.SpanExporter
 	var err error
 	switch protocol {
-	case "", "http/protobuf": // the standard's default
+	case "", "http/protobuf": // the standard default
 		exporter, err = otlptracehttp.New(ctx)
 	case "grpc":
 		exporter, err = otlptracegrpc.New(ctx)
@@ -122,8 +121,8 @@ func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	return exporter, nil
 }
 
-// samplerOf reads the standard's names. For a run, whose trace begins here, the
-// parentbased ones are the same as those that are not.
+// samplerOf parses the standard names. A run's trace begins here, so the parentbased samplers behave
+// like the others.
 func samplerOf(name, arg string) (sdktrace.Sampler, error) {
 	switch strings.TrimPrefix(name, "parentbased_") {
 	case "", "always_on":

@@ -12,19 +12,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Span is one span that is open, or none. The zero value is none.
+// Span is an open span. The zero value is no span.
 type Span struct {
 	tracer *Tracer
 	span   trace.Span
 }
 
-// Ids of a run's spans; see the package's comment.
+// The ids of a run's spans; see the package comment.
 func traceID(key schedule.Key) trace.TraceID { return trace.TraceID(key[:16]) }
 func planID(key schedule.Key) trace.SpanID   { return trace.SpanID(key[16:24]) }
 func claimID(key schedule.Key) trace.SpanID  { return trace.SpanID(key[24:]) }
 
-// Samples reports whether a run's spans are recorded. Every process that has the
-// same sampler says the same.
+// Samples reports whether a run's spans are recorded. Processes with the same sampler agree.
 func (t *Tracer) Samples(key schedule.Key) bool {
 	if t == nil {
 		return false
@@ -33,14 +32,13 @@ func (t *Tracer) Samples(key schedule.Key) bool {
 	return d == sdktrace.RecordAndSample
 }
 
-// Pass is one transaction of a term, from when until when.
+// Pass is one transaction of a term, with its start and end.
 type Pass struct {
 	Term       schedule.Term
 	Began, End time.Time
 }
 
-// Planned records a plan transaction and, in their own traces, the runs that it
-// offered. An idle tick leaves nothing.
+// Planned records a plan transaction and, in separate traces, its runs. An idle tick records nothing.
 func (t *Tracer) Planned(p Pass, decisions []schedule.PlanDecision, result *schedule.PlanResult) {
 	if t == nil || result.Inserted == 0 {
 		return
@@ -64,8 +62,7 @@ func (t *Tracer) Planned(p Pass, decisions []schedule.PlanDecision, result *sche
 	}
 }
 
-// Claimed records the verdicts of a claim transaction on the runs that are to be
-// launched.
+// Claimed records the runs that a claim transaction launches.
 func (t *Tracer) Claimed(p Pass, launches []schedule.Launch) {
 	if t == nil {
 		return
@@ -85,12 +82,12 @@ func (t *Tracer) Claimed(p Pass, launches []schedule.Launch) {
 	}
 }
 
-// planned reports whether the planner made the run; the others were asked for.
+// planned reports whether the planner made the run, not a request.
 func planned(trigger schedule.Trigger) bool {
 	return trigger == schedule.TriggerSchedule || trigger == schedule.TriggerCatchup
 }
 
-// Skipped records that a run ended before it was launched.
+// Skipped records that a run ended before its launch.
 func (t *Tracer) Skipped(s *schedule.Skip) {
 	if !t.Samples(s.Key) {
 		return
@@ -118,8 +115,7 @@ func (t *Tracer) launch(l *schedule.Launch) Span {
 	return Span{t, span}
 }
 
-// Start opens the launcher's span of one delivery, below the worker's if that
-// has one.
+// Start opens the launcher's span of one delivery, as a child of the worker's if there is one.
 func (t *Tracer) Start(req *schedule.StartRequest) Span {
 	if t == nil {
 		return Span{}
@@ -127,14 +123,13 @@ func (t *Tracer) Start(req *schedule.StartRequest) Span {
 	return t.start(req)
 }
 
-// start stands apart, as do the others below: what a span is made of takes so
-// much of the stack that a goroutine's had to grow for it, between fire_at and the
-// call, where nothing is traced.
+// start is a separate function, like the ones below: the locals of a span would make the stack grow
+// between fire_at and the call, even without tracing.
 func (t *Tracer) start(req *schedule.StartRequest) Span {
 	ctx := context.Background()
 	if parent := parse(req.TraceParent); parent.IsSampled() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
-	} else if t.Samples(req.Key) { // its sender does not trace
+	} else if t.Samples(req.Key) { // the sender does not trace
 		ctx = withIDs(ctx, traceID(req.Key), trace.SpanID{})
 	} else {
 		return Span{}
@@ -146,7 +141,7 @@ func (t *Tracer) start(req *schedule.StartRequest) Span {
 	return Span{t, span}
 }
 
-// Call opens the span of one call of the executor, below the launcher's.
+// Call opens the span of one call of the executor, as a child of the launcher's.
 func (s Span) Call(executor string) Span {
 	if s.span == nil {
 		return Span{}
@@ -160,7 +155,7 @@ func (s Span) call(executor string) Span {
 	return Span{s.tracer, span}
 }
 
-// End closes the span with what came of it.
+// End closes the span with the result.
 func (s Span) End(outcome schedule.Outcome, err error) {
 	if s.span != nil {
 		s.end(outcome, err)
@@ -179,8 +174,7 @@ func (s Span) end(outcome schedule.Outcome, err error) {
 	s.span.End()
 }
 
-// TraceParent is the W3C header that names the span as parent; empty: there is
-// none.
+// TraceParent is the W3C header with the span as parent; empty: no span.
 func (s Span) TraceParent() string {
 	if s.span == nil {
 		return ""
@@ -189,8 +183,8 @@ func (s Span) TraceParent() string {
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-01"
 }
 
-// NotSampled is the header of a run that is not sampled: its executor is not to
-// record it either. Empty where tracing is off: that is the executor's affair.
+// NotSampled is the header of a run that is not sampled, so that its executor does not record it
+// either. It is empty with tracing off: the executor decides.
 func (t *Tracer) NotSampled(key schedule.Key) string {
 	if t == nil {
 		return ""

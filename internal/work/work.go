@@ -1,9 +1,7 @@
-// Package work bounds what one call may cost by counting what it does. Time
-// would say how busy the machine is; a count is the same everywhere, so that the
-// same request is always refused or always served.
+// Package work limits the cost of one call by counting its steps. Unlike time, a count does not depend
+// on the load of the machine, so the same request is always refused or always served.
 //
-// It belongs to no step of a slot's life: it keeps calls that look ahead
-// (simulate, forecast, preview, dry runs) from delaying the steps that launch.
+// It keeps simulations, forecasts, previews and dry runs from delaying launches.
 package work
 
 import (
@@ -13,32 +11,32 @@ import (
 )
 
 // A Step is about 50 ns of processor time on the machine of the benchmarks.
-// Every place that spends says how many steps its unit of work costs there.
+// Callers of Spend define the steps of their units of work.
 const (
 	PerMicrosecond = 20
-	// PerCall is what one call may spend: nine tenths of a second. The rest of the
-	// second is for reading the request and writing the answer.
+	// PerCall is the limit of one call: 0.9 s. The rest of a second is for reading the request and
+	// writing the answer.
 	PerCall = 18_000_000
-	// between is how many steps pass between two looks at the context. The
-	// processor is offered to other goroutines as often: a timer of the worker
-	// would otherwise wait up to 10 ms for the runtime to preempt this one.
+	// between is the number of steps between two checks of the context. Each check also yields the
+	// processor: otherwise a timer of the worker may wait 10 ms until the runtime preempts this
+	// goroutine.
 	between = 500 * PerMicrosecond
 )
 
 // ErrSpent ends work whose budget is spent.
 var ErrSpent = errors.New("the work of one call is spent")
 
-// Budget is what is left of a call's work. It is for one goroutine.
+// Budget counts the steps of a call. It is for one goroutine.
 type Budget struct {
 	limit, spent, since int
 	err                 error
 }
 
-// New makes a budget of so many steps.
+// New makes a budget of limit steps.
 func New(limit int) *Budget { return &Budget{limit: limit} }
 
-// Spend counts steps. An error ends the work: ErrSpent, or that of ctx. From
-// then on the same error comes back.
+// Spend counts steps. The work must stop on an error: ErrSpent, or that of ctx. Later calls return the
+// same error.
 func (b *Budget) Spend(ctx context.Context, steps int) error {
 	if b.err != nil {
 		return b.err
@@ -55,17 +53,16 @@ func (b *Budget) Spend(ctx context.Context, steps int) error {
 	return b.err
 }
 
-// Meter is Spend for code that knows no contexts: false ends the work, and Err
-// says why.
+// Meter is Spend for code without a context. The work must stop on false; Err has the reason.
 func (b *Budget) Meter(ctx context.Context) func(steps int) bool {
 	return func(steps int) bool { return b.Spend(ctx, steps) == nil }
 }
 
-// Err is why the work ended early; nil where it did not.
+// Err is why the work ended early, otherwise nil.
 func (b *Budget) Err() error { return b.err }
 
-// Left is how many steps may still be spent.
+// Left is the number of remaining steps.
 func (b *Budget) Left() int { return max(0, b.limit-b.spent) }
 
-// Spent is how many steps were counted.
+// Spent is the number of counted steps.
 func (b *Budget) Spent() int { return b.spent }
