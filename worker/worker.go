@@ -45,8 +45,11 @@ type Options struct {
 	// Backfills is nil where there are none.
 	Backfills BackfillStore
 	Launcher  Launcher
-	// Reach asks whether a launch would arrive; nil: always, as in one process.
-	Reach    func(ctx context.Context) error
+	// Reach reports why a launch would fail; nil: none would.
+	Reach func(ctx context.Context) error
+	// Reached: the launcher is in this process, so the worker is healthy until three
+	// looks in a row say otherwise.
+	Reached  bool
 	Electors []Elector        // one for each shard, in their order
 	Balancer Balancer         // optional: one shard needs none
 	Waker    Waker            // optional: ticks and timers do without
@@ -105,7 +108,7 @@ func New(o Options) *Worker {
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
 		freeCancels: make(chan struct{}, cancelBatch), startedAt: o.Now(),
 	}
-	w.fitness = newFitness(o.Reach == nil, o.Metrics, w.log)
+	w.fitness = newFitness(o.Reach == nil || o.Reached, o.Metrics, w.log)
 	w.launches = newPool(w.cfg.MaxLaunches)
 	for range cancelBatch {
 		w.freeCancels <- struct{}{}

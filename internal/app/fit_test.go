@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,6 +97,39 @@ func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
 	if !strings.Contains(metricsOf(t, w), "carillon_worker_fit 1") {
 		t.Error("the gauge says that it is unfit")
 	}
+}
+
+func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T) {
+	folder := t.TempDir()
+	var blocked []string // lock files that cannot be opened: each attempt has another number
+	for no := range 200 {
+		path := filepath.Join(folder, fmt.Sprintf("carillon.db.instance-%d", no+1))
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		blocked = append(blocked, path)
+	}
+	a := begin(t, map[string]any{"data_dir": folder, "roles": "worker,launcher"})
+	var answer map[string]string
+	eventually(t, "not ready, and says why", func() bool {
+		_, answer = ask(t, a, "/readyz")
+		return strings.HasPrefix(answer["launcher"], "failed: cannot take the presence lock: ")
+	})
+	metrics := metricsOf(t, a)
+	for _, sample := range []string{"carillon_presence_held 0", "carillon_worker_fit 0", `carillon_leader{shard="0"} 1`} {
+		if !strings.Contains(metrics, "\n"+sample+"\n") {
+			t.Errorf("the metrics have no sample %s", sample)
+		}
+	}
+	for _, path := range blocked {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "healthy once it has the lock", func() bool {
+		metrics := metricsOf(t, a)
+		return strings.Contains(metrics, "\ncarillon_presence_held 1\n") && strings.Contains(metrics, "\ncarillon_worker_fit 1\n")
+	})
 }
 
 func TestAServerWithoutTheLauncherRoleIsRefusedAsLauncher(t *testing.T) {

@@ -82,6 +82,12 @@ func (w *databaseWatch) run(ctx context.Context) {
 	}
 }
 
+func (w *databaseWatch) unavailable() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.away
+}
+
 // stop writes the waiting lines and lets further ones pass.
 func (w *databaseWatch) stop(ctx context.Context) {
 	w.mu.Lock()

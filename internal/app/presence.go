@@ -32,3 +32,12 @@ func (a *App) holdPresence() (stop func()) {
 	go func() { defer close(over); a.presence.Run(ctx, a.launch.MoveKeys) }()
 	return func() { cancel(); <-over }
 }
+
+// mayLaunch reports why launches of the worker in this process would fail. While the
+// database is away they fail everywhere, and no other worker would do better.
+func (a *App) mayLaunch(ctx context.Context) error {
+	if a.database.unavailable() {
+		return nil
+	}
+	return a.cfg.Scrub(a.presence.Reach(ctx))
+}

@@ -198,16 +198,13 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	metrics := a.runMetrics()
-	var unfit func() string
-	if reach != nil {
-		unfit = func() string { return a.worker.Unfit() } // a.worker is set below
-	}
+	unfit := func() string { return a.worker.Unfit() } // a.worker is set below
 	electors, balancer, err := a.electors(metrics, unfit)
 	if err != nil {
 		return err
 	}
 	a.worker = worker.New(worker.Options{
-		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Backfills: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
+		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Backfills: a.store, Launcher: launch, Reach: reach, Reached: a.launch != nil && a.queue == nil, Electors: electors, Balancer: balancer, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics, Tracer: a.tracer,
 		Config: a.workerConfig(),
 	})
@@ -244,15 +241,15 @@ func (a *App) checkShards(ctx context.Context) error {
 	return nil
 }
 
-// launcherForWorker returns the worker's launcher and a check that it is reachable; nil: in this
-// process.
+// launcherForWorker returns what the worker launches through, and what reports why that
+// would fail.
 func (a *App) launcherForWorker() (launch worker.Launcher, reach func(ctx context.Context) error, err error) {
 	switch {
 	case a.queue != nil:
 		publisher := launchqueue.NewPublisher(a.queue, a.queueMetrics())
 		return publisher, publisher.Reach, nil
 	case a.launch != nil:
-		return a.launch, nil, nil
+		return a.launch, a.mayLaunch, nil
 	}
 	dialing, err := a.cfg.launcherDialing()
 	if err != nil {

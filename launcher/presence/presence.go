@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -61,10 +62,12 @@ type Presence struct {
 	Options
 	log  *slog.Logger
 	lost prometheus.Counter
+	held prometheus.Gauge
 
 	mu      sync.Mutex
 	no      int32         // 0: not held
 	changed chan struct{} // closed when no changes
+	failed  error         // of the last registration
 }
 
 // New returns a Presence that holds no lock yet; see Run.
@@ -74,6 +77,9 @@ func New(o Options) *Presence {
 		lost: promauto.With(o.Register).NewCounter(prometheus.CounterOpts{
 			Name: "carillon_presence_lost_total",
 			Help: "How often this process lost its presence lock while it ran: no call begins until it has registered again.",
+		}),
+		held: promauto.With(o.Register).NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_presence_held", Help: "1 while this process holds its presence lock; 0: it launches no run.",
 		}),
 	}
 }
@@ -102,10 +108,30 @@ func (p *Presence) Await(ctx context.Context) (int32, error) {
 	}
 }
 
+// Reach waits until this process holds its lock. Its error says why it cannot take it.
+func (p *Presence) Reach(ctx context.Context) error {
+	_, err := p.Await(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil || p.failed == nil {
+		return err
+	}
+	cause := p.failed
+	if server, ok := errors.AsType[*pgconn.PgError](cause); ok {
+		cause = server // the reason of an unhealthy worker is cut at 200 bytes
+	}
+	return fmt.Errorf("cannot take the presence lock: %w", cause)
+}
+
 func (p *Presence) set(no int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.no = no
+	p.failed = nil
+	if p.no = no; no != 0 {
+		p.held.Set(1)
+	} else {
+		p.held.Set(0)
+	}
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -127,13 +153,16 @@ func (p *Presence) Run(ctx context.Context, move func(ctx context.Context, from,
 		no, session, err := p.register(ctx, started)
 		if err != nil {
 			if ctx.Err() == nil {
+				p.mu.Lock()
+				p.failed = err
+				p.mu.Unlock()
 				quiet.Warn("cannot take the presence lock; no run can be launched here", err)
 			}
 			wait(ctx, pause.Next())
 			continue
 		}
 		pause.Reset()
-		quiet.Recovered("presence lock taken")
+		quiet.Recovered("runs can be launched here again")
 		if before != 0 {
 			move(ctx, before, no)
 		}
@@ -159,7 +188,7 @@ func (p *Presence) register(ctx context.Context, started time.Time) (no int32, s
 		return 0, nil, err
 	}
 	if session, err = p.Lock.Take(ctx, no); err != nil {
-		return 0, nil, fmt.Errorf("take presence lock %d: %w", no, err)
+		return 0, nil, fmt.Errorf("instance %d: %w", no, err)
 	}
 	if err := p.Store.ConfirmInstance(ctx, no, session.Generation()); err != nil {
 		session.Close()
