@@ -183,7 +183,7 @@ func (h *holders) run(t *testing.T, strikes int, strike func(h *holders, n int))
 		env := append(settings(h.database, time.Minute), "EXECUTOR=http", "EXECUTOR_URL="+executor.URL+"/run/"+name+"/{workflow_id}")
 		h.processes[i] = newProcess(t, name, []string{"serve", "--migrate"}, env)
 		if h.postgres != nil {
-			h.processes[i].expects = "database unavailable"
+			h.processes[i].expects = databaseUnavailable
 		}
 		h.processes[i].startReady()
 	}
@@ -207,6 +207,8 @@ func (h *holders) run(t *testing.T, strikes int, strike func(h *holders, n int))
 	time.Sleep(time.Until(end))
 	h.drain()
 }
+
+const databaseUnavailable = "database unavailable"
 
 // strikeEvery is longer than a lease.
 const strikeEvery = 4 * time.Second
@@ -302,6 +304,7 @@ func standStill(h *holders, _ int) {
 	if p == nil {
 		p = h.processes[0]
 	}
+	p.expects = databaseUnavailable // its check of the database ran out while it was stopped
 	signal := func(s syscall.Signal) {
 		if err := p.cmd.Process.Signal(s); err != nil {
 			h.t.Errorf("%s: %v", p.name, err)
