@@ -19,6 +19,9 @@ const (
 	// watchOverlap is read again each time: a transaction that stamped
 	// updated_at earlier may commit after one that stamped it later.
 	watchOverlap = 2 * time.Second
+	// watchSpan is read again while no run matches. Without it a watch of a quiet
+	// schedule would read all changes since the call, at each poll.
+	watchSpan = 10 * time.Second
 )
 
 func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.ServerStreamingServer[carillonv1.WatchRunsResponse]) error {
@@ -31,7 +34,7 @@ func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.Serv
 	every := time.NewTicker(watchEvery)
 	defer every.Stop()
 	for {
-		changed, err := w.changed(ctx)
+		changed, err := w.changed(ctx, s.now())
 		if err != nil {
 			return err
 		}
@@ -56,17 +59,27 @@ type watch struct {
 	filter schedule.RunFilter
 	since  time.Time                  // the call: earlier changes are not sent
 	newest time.Time                  // the latest updated_at seen
+	read   time.Time                  // the beginning of the last complete read
 	sent   map[schedule.Key]time.Time // updated_at as it was sent, within the overlap
 }
 
+// from is the position of the next read. It depends on the last read and not on the
+// present: a slow client may hold up the next one for long.
+func (w *watch) from() time.Time {
+	from := w.since
+	for _, at := range []time.Time{w.newest.Add(-watchOverlap), w.read.Add(-watchSpan)} {
+		if at.After(from) {
+			from = at
+		}
+	}
+	return from
+}
+
 // changed are the runs that changed since the last time, in the feed's order.
-func (w *watch) changed(ctx context.Context) ([]schedule.Run, error) {
+func (w *watch) changed(ctx context.Context, now time.Time) ([]schedule.Run, error) {
 	f := w.filter
 	f.Limit = schedule.MaxPageSize
-	f.UpdatedAfter, f.UpdatedKey = w.since, schedule.Key{}
-	if from := w.newest.Add(-watchOverlap); from.After(w.since) {
-		f.UpdatedAfter = from
-	}
+	f.UpdatedAfter, f.UpdatedKey = w.from(), schedule.Key{}
 	var out []schedule.Run
 	for {
 		rows, err := w.runs.ListRuns(ctx, f)
@@ -94,5 +107,6 @@ func (w *watch) changed(ctx context.Context) ([]schedule.Run, error) {
 			delete(w.sent, key)
 		}
 	}
+	w.read = now
 	return out, nil
 }
