@@ -608,10 +608,14 @@ END $$;
 -- The worker's role owns no table, so two functions of the owner change partitions.
 -- Their locks hold up all ends of runs: they wait 50 ms for them and then give up.
 
--- carillon_add_partition makes a partition of the beginning of ended_runs_ahead.
+-- carillon_add_partition makes a partition of the beginning of ended_runs_ahead. If that
+-- has many rows, as after the move to these tables or days without partitions, it
+-- becomes the partition: moving a row takes far longer than checking it.
 -- +goose StatementBegin
 CREATE FUNCTION carillon_add_partition(first timestamptz, last timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET lock_timeout = '50ms' SET timezone = 'UTC' AS $$
+DECLARE
+    name text := 'ended_runs_' || to_char(first, 'YYYYMMDD');
 BEGIN
     LOCK TABLE ONLY ended_runs IN ACCESS EXCLUSIVE MODE;
     IF (SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = 'ended_runs_ahead'::regclass)
@@ -619,11 +623,17 @@ BEGIN
         RAISE EXCEPTION 'ended_runs_ahead does not begin at %', first; -- else there would be a gap
     END IF;
     ALTER TABLE ended_runs DETACH PARTITION ended_runs_ahead;
-    EXECUTE format('CREATE TABLE %I PARTITION OF ended_runs FOR VALUES FROM (%L) TO (%L)',
-        'ended_runs_' || to_char(first, 'YYYYMMDD'), first, last);
-    WITH moved AS (DELETE FROM ended_runs_ahead WHERE run_at < last RETURNING *)
-    INSERT INTO ended_runs SELECT * FROM moved;
-    EXECUTE format('ALTER TABLE ended_runs ATTACH PARTITION ended_runs_ahead FOR VALUES FROM (%L) TO (MAXVALUE)', last);
+    IF EXISTS (SELECT FROM ended_runs_ahead WHERE run_at < last OFFSET 10000) THEN
+        EXECUTE format('ALTER TABLE ended_runs_ahead RENAME TO %I', name);
+        EXECUTE format('CREATE TABLE ended_runs_ahead PARTITION OF ended_runs FOR VALUES FROM (%L) TO (MAXVALUE)', last);
+        EXECUTE format('WITH moved AS (DELETE FROM %I WHERE run_at >= $1 RETURNING *) INSERT INTO ended_runs SELECT * FROM moved', name) USING last;
+        EXECUTE format('ALTER TABLE ended_runs ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, first, last);
+    ELSE
+        EXECUTE format('CREATE TABLE %I PARTITION OF ended_runs FOR VALUES FROM (%L) TO (%L)', name, first, last);
+        WITH moved AS (DELETE FROM ended_runs_ahead WHERE run_at < last RETURNING *)
+        INSERT INTO ended_runs SELECT * FROM moved;
+        EXECUTE format('ALTER TABLE ended_runs ATTACH PARTITION ended_runs_ahead FOR VALUES FROM (%L) TO (MAXVALUE)', last);
+    END IF;
 END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION carillon_add_partition FROM PUBLIC;

@@ -122,6 +122,38 @@ func TestPartitionsAreAddedAheadAndDroppedWhenAllTheirRunsAreOld(t *testing.T) {
 	h.ended(old.Add(time.Second), old) // still has a place
 }
 
+// To move so many rows would take seconds, in which no run can end.
+func TestManyRunsAheadBecomeThePartition(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.exec(`INSERT INTO ended_runs (idempotency_key, sid, nth, revision, bucket, status, trigger, policy, overlap_key, run_at, fire_at, priority, max_queued, attempt,
+		deliveries, failed_attempts, epoch, created_at, completed_at, recorded_at)
+		SELECT sha256(g::text::bytea), s.sid, g, 1, 0, 5, 1, 1, 'u/s', at, at, 0, 1, 1, 1, 0, 1, at, at, at
+		FROM schedules s, generate_series(1, 10001) g, (SELECT $1::timestamptz AS at) a WHERE s.schedule_id = 's'`, h.days(0))
+	ahead := h.days(20)
+	h.ended(ahead, h.days(-1))
+	table := h.number(`SELECT 'ended_runs_ahead'::regclass::oid::bigint`)
+	h.exec(`SELECT carillon_add_partition($1, $2)`, h.days(0), h.days(1))
+	h.exec(`SELECT carillon_add_partition($1, $2)`, h.days(1), h.days(2))
+	if got := h.number(fmt.Sprintf(`SELECT '%s'::regclass::oid::bigint`, h.named(0))); got != table {
+		t.Errorf("the partition of the day is table %d, want %d, which was ended_runs_ahead", got, table)
+	}
+	for table, want := range map[string]int64{h.named(0): 10001, h.named(1): 0, "ended_runs_ahead": 1} {
+		if got := h.number(`SELECT count(*) FROM ` + table); got != want {
+			t.Errorf("%s has %d runs, want %d", table, got, want)
+		}
+	}
+	h.ended(h.days(1).Add(time.Hour), h.days(0)) // each day still has a place
+}
+
+func (h *history) number(query string) (n int64) {
+	h.Helper()
+	if err := h.conn.QueryRow(h.Context(), query).Scan(&n); err != nil {
+		h.Fatal(err)
+	}
+	return n
+}
+
 func TestAScheduleKeepsItsLastRunWhenThePartitionGoes(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)

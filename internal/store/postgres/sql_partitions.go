@@ -16,9 +16,12 @@ const sqlDropPartition = `SELECT carillon_drop_partition($1, $2)`
 const sqlNewestOfPartition = `
 SELECT max(recorded_at) FROM ended_runs WHERE run_at >= $1 AND run_at < $2`
 
-// sqlLastRunsOfPartition is sqlPruneLastRuns for a partition.
+// sqlLastRunsOfPartition is sqlPruneLastRuns for a partition. It looks for the newest
+// run of each schedule: a partition can have thousands of runs of each.
 const sqlLastRunsOfPartition = `
 UPDATE schedules s SET last_run_at = l.run_at
-FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r
-	WHERE r.run_at >= $1 AND r.run_at < $2 AND r.launched_at IS NOT NULL GROUP BY r.sid ORDER BY r.sid) l
+FROM (SELECT o.sid, r.run_at FROM schedules o CROSS JOIN LATERAL (
+		SELECT r.run_at FROM ended_runs r WHERE r.sid = o.sid AND r.run_at >= $1 AND r.run_at < $2 AND r.launched_at IS NOT NULL
+		ORDER BY r.run_at DESC LIMIT 1) r
+	WHERE o.last_run_at IS NULL OR o.last_run_at < $2 ORDER BY o.sid) l
 WHERE s.sid = l.sid AND ` + launchedLast
