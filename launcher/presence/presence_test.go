@@ -10,13 +10,8 @@ import (
 
 func TestKeysOfOpenCallsFollowTheirProcessToItsNewNumber(t *testing.T) {
 	onBothStores(t, func(r *rig) {
-		e := newExecutor()
-		first, second := r.start("first", e, r.store), r.start("second", e, r.store)
-		old := first.no(0)
-		second.no(0)
-		key := r.manual("key", r.store.Now())
-		replies := first.launch(key)
-		r.eventually("the call is open", func() bool { return len(e.callers(key.Key)) == 1 })
+		e, key := newExecutor(), r.manual("key", r.store.Now())
+		first, second, old, replies := r.openCall(e, key)
 		if holder := r.holder(key.Key); holder != old {
 			t.Fatalf("the holder of the key is %d, want %d", holder, old)
 		}
@@ -103,13 +98,8 @@ func TestAKeyRecordedBeforeTheLossIsCalledOnce(t *testing.T) {
 
 func TestAProcessThatEndsGivesItsLockBack(t *testing.T) {
 	onBothStores(t, func(r *rig) {
-		e := newExecutor()
-		first, second := r.start("first", e, r.store), r.start("second", e, r.store)
-		old := first.no(0)
-		second.no(0)
-		key := r.manual("key", r.store.Now())
-		replies := first.launch(key)
-		r.eventually("the call is open", func() bool { return len(e.callers(key.Key)) == 1 })
+		e, key := newExecutor(), r.manual("key", r.store.Now())
+		first, second, old, replies := r.openCall(e, key)
 		first.stop()
 		if first.presence.Holds(old) {
 			r.Error("the process holds its lock after its end")

@@ -222,6 +222,18 @@ func (p *process) succeeds(replies <-chan schedule.StartReply) {
 	}
 }
 
+// openCall starts two processes and waits until the first, under the number no, calls the
+// executor for a key. The call stays open.
+func (r *rig) openCall(e *executor, key schedule.StartRequest) (first, second *process, no int32, replies <-chan schedule.StartReply) {
+	r.Helper()
+	first, second = r.start("first", e, r.store), r.start("second", e, r.store)
+	no = first.no(0)
+	second.no(0)
+	replies = first.launch(key)
+	r.eventually("the call is open", func() bool { return len(e.callers(key.Key)) == 1 })
+	return first, second, no, replies
+}
+
 // once fails unless the executor was called once for a key.
 func (r *rig) once(e *executor, key schedule.StartRequest) {
 	r.Helper()

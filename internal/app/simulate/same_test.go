@@ -32,7 +32,7 @@ var config = worker.Config{
 // that. The simulation's must be among what it does.
 func TestASimulationIsWhatTheWorkerDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		if difference := difference(t, drawScenario(rt)); difference != "" {
+		if difference := compare(t, drawScenario(rt)); difference != "" {
 			rt.Fatalf("%s", difference)
 		}
 	})
@@ -53,13 +53,13 @@ func TestASlotThatEntersTheWindowBetweenTicksIsLaunchedOnTime(t *testing.T) {
 		in: in, run: registrar.AssumedRun{Duration: 159_013 * time.Microsecond},
 		pauses: [][2]time.Duration{{3_071_029 * time.Microsecond, 4_148_029 * time.Microsecond}},
 	}}
-	if difference := difference(t, s); difference != "" {
+	if difference := compare(t, s); difference != "" {
 		t.Error(difference)
 	}
 }
 
-// difference plays a scenario both ways until nothing differs, at most four times.
-func difference(t *testing.T, s scenario) (difference string) {
+// compare plays a scenario both ways until nothing differs, at most four times.
+func compare(t *testing.T, s scenario) (difference string) {
 	for range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			played, really := playBoth(t, s)
