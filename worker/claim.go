@@ -15,8 +15,9 @@ import (
 const (
 	// Window is how far ahead planned runs are kept in memory.
 	Window = 10 * time.Second
-	// windowStep is how far the window moves at least before more is loaded.
-	windowStep = time.Second
+	// windowStep is how far the window moves at least before more is loaded. Claims wait
+	// for a load: a short step keeps each load short.
+	windowStep = 100 * time.Millisecond
 	// maxUnread is how long changes may stay unread. Stores keep them for a minute at
 	// least; a state that has not read them for longer is rebuilt.
 	maxUnread = 30 * time.Second

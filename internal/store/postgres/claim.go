@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -138,16 +140,23 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 }
 
 func (c *claimWrite) writeEnds(ctx context.Context) error {
-	ends := c.claimed.Verdicts.Ends
-	settlements := make([]schedule.Settlement, len(ends))
+	ends := slices.SortedFunc(slices.Values(c.claimed.Verdicts.Ends), func(a, b ledger.End) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	rows := make([]*openRow, len(ends))
+	skips := make([]schedule.Skip, len(ends))
 	for i, e := range ends {
-		settlements[i] = schedule.Settlement{
+		s := schedule.Settlement{
 			Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
 		}
+		run, _ := c.claim.State.Run(e.Key)
+		rows[i] = &openRow{Run: schedule.Run{Key: e.Key, ScheduleID: run.ScheduleID, RunAt: run.RunAt, Status: schedule.StatusPlanned}}
+		rows[i].settle(&s, c.req.Now)
+		skips[i] = schedule.Skip{Settlement: s, ScheduleID: run.ScheduleID, RunAt: run.RunAt}
 	}
-	skipped, err := endPlannedKeys(ctx, c.tx, c.req.Now, settlements, endUnnoted)
-	c.claimed.Skipped = skipped
-	return c.wrote(len(skipped), len(ends), err)
+	if err := endJudged(ctx, c.tx, rows, c.req.Now); err != nil {
+		return err
+	}
+	c.claimed.Skipped = skips
+	return nil
 }
 
 func (c *claimWrite) writeWaits(ctx context.Context) error {

@@ -12,14 +12,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// endRuns moves runs from open_runs to ended_runs, as they are after the rule that ended
-// them, and notes them for the leader. All ends go through it or endUnnoted.
+// endRuns moves locked runs from open_runs to ended_runs, as they are after the rule that
+// ended them, and notes them for the leader. All ends go through it or endJudged.
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	return endAll(ctx, tx, rows, now, true)
 }
 
-// endUnnoted is endRuns for ends that a claim writes: the leader knows them.
-func endUnnoted(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+// endJudged is endRuns for the verdicts of a claim, whose leader knows them. It reads and
+// locks nothing first: the rows have only what a planned run's end changes. It fails with
+// errRunsMoved if a run is no longer planned.
+func endJudged(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	return endAll(ctx, tx, rows, now, false)
 }
 
@@ -46,7 +48,7 @@ func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time,
 		column(rows, func(r **openRow) string { return (*r).ScheduleID }),
 		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).RunAt) }))...)
 	if err == nil && n != len(rows) {
-		err = fmt.Errorf("%d of %d locked rows were there", n, len(rows))
+		err = fmt.Errorf("%d of %d: %w", n, len(rows), errRunsMoved)
 	}
 	if err != nil {
 		return fmt.Errorf("end runs: %w", err)

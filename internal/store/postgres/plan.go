@@ -334,12 +334,11 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}
 	}
-	return endPlannedKeys(ctx, tx, now, ending, endRuns)
+	return endPlannedKeys(ctx, tx, now, ending)
 }
 
-// endPlannedKeys ends planned runs through endRuns or endUnnoted. It returns the
-// settlements that ended one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement, end func(context.Context, pgx.Tx, []*openRow, time.Time) error) ([]schedule.Skip, error) {
+// endPlannedKeys ends planned runs. It returns the settlements that ended one.
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
 	if len(ending) == 0 {
 		return nil, nil
 	}
@@ -361,5 +360,5 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []sche
 		rows = append(rows, r)
 		skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 	}
-	return skips, end(ctx, tx, rows, now)
+	return skips, endRuns(ctx, tx, rows, now)
 }

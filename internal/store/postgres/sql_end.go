@@ -1,15 +1,16 @@
 package postgres
 
-// sqlEnd moves locked rows to history and notes the ends if $2. Only what a rule changes
-// is bound; all else moves as it is. A success ends the failures of its schedule here:
-// EXISTS makes that one look where no schedule fails.
+// sqlEnd moves rows to history. $2: the rows are locked, and their ends are noted for the
+// leader; else a claim ends them, and only those that are still planned. Only what a rule
+// changes is bound; all else moves as it is. A success ends the failures of its schedule
+// here: EXISTS makes that one look where no schedule fails.
 const sqlEnd = `
 WITH gone AS (
 DELETE FROM open_runs o USING unnest($3::bytea[], $4::text[], $5::timestamptz[],
 	$6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[],
 	$11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::integer[], $15::integer[], $16::text[])
 	AS u(key, reason, completed_at, ` + outcomeColumns + `)
-WHERE o.idempotency_key = ANY(ARRAY[u.key])
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND ($2 OR o.status = 1)
 RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.started_at, coalesce(u.completed_at, $1) AS completed_at,
 	$1::timestamptz AS recorded_at, o.cancel_requested_at, u.timeout_at, o.epoch, o.sid, o.nth, o.revision, o.priority, o.max_queued,
 	o.attempt, u.deliveries, u.failed_attempts, o.late_reports, o.exit_code, o.bucket, u.status, o.trigger, o.policy,
