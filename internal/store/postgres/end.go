@@ -44,9 +44,7 @@ func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time,
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).Reason) }),
 		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).CompletedAt) }),
 	}, outcomeArgs(rows)...)
-	n, err := affect(ctx, tx, sqlEnd, append(args,
-		column(rows, func(r **openRow) string { return (*r).ScheduleID }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).RunAt) }))...)
+	n, err := affect(ctx, tx, sqlEnd, args...)
 	if err == nil && n != len(rows) {
 		err = fmt.Errorf("%d of %d: %w", n, len(rows), errRunsMoved)
 	}

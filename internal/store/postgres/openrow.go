@@ -75,6 +75,27 @@ func lockKeys(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule
 	return byKey, nil
 }
 
+// lockAnswered is lockKeys for settlements by answers of a launcher, which say how often
+// it called. The rows have only what such a settlement reads and changes.
+func lockAnswered(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
+	var row runRow
+	var attemptLog pgtype.Text
+	rows := make(map[schedule.Key]*openRow, len(keys))
+	err := each(ctx, tx, []any{
+		&row.key, &row.overlapKey, &row.status, &row.waitingSince, &row.claimedUntil, &row.cancelRequestedAt, &row.cancelReason,
+		&row.runID, &row.traceID, &row.errorCode, &row.errorMessage, &row.launchedAt, &row.startedAt, &row.timeoutAt,
+		&row.deliveries, &row.failedAttempts, &attemptLog,
+	}, func() error {
+		run, err := row.run()
+		rows[run.Key] = &openRow{Run: run, AttemptLog: attemptLog.String, Unreadable: err}
+		return nil
+	}, sqlLockAnswered, keyBytes(keys))
+	if err != nil {
+		return nil, fmt.Errorf("lock answered runs: %w", err)
+	}
+	return rows, nil
+}
+
 // writeMoved writes the rows that a rule has changed: those that are over to history.
 func writeMoved(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) (ended []*openRow, err error) {
 	var open []*openRow

@@ -61,10 +61,14 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 		return moved, nil, nil
 	}
 	keys := make([]schedule.Key, len(settlements))
+	lock := lockAnswered
 	for i := range settlements {
 		keys[i] = settlements[i].Key
+		if settlements[i].Deliveries == 0 || settlements[i].To == schedule.StatusFailed {
+			lock = lockKeys // with the record of calls, and the schedule for noteFailed
+		}
 	}
-	open, err := lockKeys(ctx, tx, keys)
+	open, err := lock(ctx, tx, keys)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,9 +20,8 @@ RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.star
 INSERT INTO changes (first_bucket, last_bucket, keys, kind)
 SELECT min(bucket), max(bucket), array_agg(idempotency_key), 3 FROM gone HAVING $2::boolean AND count(*) > 0
 ), recovered AS (
-DELETE FROM schedule_failures f USING unnest($6::smallint[], $17::text[], $18::timestamptz[], $5::timestamptz[])
-	AS m(status, schedule_id, run_at, completed_at)
-WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 5 AND f.schedule_id = m.schedule_id
+DELETE FROM schedule_failures f USING gone m
+WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 5 AND f.schedule_id = (SELECT s.schedule_id FROM schedules s WHERE s.sid = m.sid)
 	AND (f.last_run_at, f.last_ended_at) <= (m.run_at, m.completed_at))
 INSERT INTO ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at, completed_at,
 	recorded_at, cancel_requested_at, timeout_at, epoch, sid, nth, revision, priority, max_queued,

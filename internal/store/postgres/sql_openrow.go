@@ -17,6 +17,14 @@ ORDER BY o.idempotency_key FOR UPDATE OF o`
 
 	sqlLockKeys = lockOpenRuns + `o.idempotency_key = ANY($1::bytea[])` + byKey
 
+	// sqlLockAnswered reads what ledger.Settle reads of a run whose number of calls the
+	// settlement has: half the work of sqlLockKeys.
+	sqlLockAnswered = `
+SELECT o.idempotency_key, o.overlap_key, o.status, o.waiting_since, o.send_after, o.cancel_requested_at, o.cancel_reason,
+	o.run_id, o.trace_id, o.error_code, o.error_message, o.launched_at, o.started_at, o.timeout_at,
+	o.deliveries, o.failed_attempts, o.attempt_log::text` + fromOpen + `
+WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
+
 	// sqlLockPlannedOf are the planned runs of schedules.
 	sqlLockPlannedOf = lockOpenRuns + `o.idempotency_key = ANY(ARRAY(
 	SELECT k.idempotency_key FROM open_runs k
