@@ -13,8 +13,8 @@ import (
 // cancelBatch caps the cancels of one pass, and the cancels that are open.
 const cancelBatch = 1000
 
-// cancelLog remembers for runs whose cancel is requested when the cancel was last
-// sent, and the reason: it decides what an answer means that comes after it.
+// cancelLog remembers, for runs with a requested cancel, when the cancel was last sent and
+// its reason. The reason decides what a later answer of the launcher means.
 type cancelLog struct {
 	mu    sync.Mutex
 	known map[schedule.Key]cancelEntry
@@ -23,7 +23,7 @@ type cancelLog struct {
 type cancelEntry struct {
 	reason schedule.Reason
 	sent   time.Time
-	cannot bool // the executor has no cancel, and that is logged
+	cannot bool // logged that the executor has no cancel
 }
 
 func newCancelLog() *cancelLog { return &cancelLog{known: make(map[schedule.Key]cancelEntry)} }
@@ -37,7 +37,7 @@ func (c *cancelLog) note(run *schedule.Run) {
 	c.known[run.Key] = e
 }
 
-// sentAt is when the cancel of a run was last sent; zero: never.
+// sentAt returns when the cancel of a run was last sent; zero: never.
 func (c *cancelLog) sentAt(key schedule.Key) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *cancelLog) cannot(key schedule.Key) (isNew bool) {
 	return isNew
 }
 
-// reason is why the cancel of a run was asked for; "" = it was not.
+// reason returns the reason of a run's requested cancel; empty: none is requested.
 func (c *cancelLog) reason(key schedule.Key) schedule.Reason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *term) sendCancels(ctx context.Context) {
 		select {
 		case <-t.freeCancels:
 		default:
-			continue // the next pass, at the latest the next tick
+			continue // in the next pass, at the latest at the next tick
 		}
 		t.cancels.sending(runs[i].Key, now)
 		t.calling(now, func() {

@@ -39,8 +39,8 @@ type shard struct {
 	counted  time.Time             // when the gauges were last set
 }
 
-// load brings the state up to what a pass at now needs: it is rebuilt where it has
-// to be, and the window moves on.
+// load prepares the state for a pass at now: it rebuilds a stale state and moves the
+// window.
 func (t *term) load(ctx context.Context, now time.Time) error {
 	m := &t.memory
 	if m.state == nil || m.state.Stale() || now.Sub(m.readAt) > maxUnread {
@@ -106,8 +106,8 @@ func (t *term) strays(n int, why string) {
 	t.log.Error("the shard state in memory differs from the tables", "runs", n, "why", why)
 }
 
-// claim claims and launches until nothing more is due or no launch is free, or
-// until it has taken so long: then it asks for another pass.
+// claim claims and launches until nothing more is due, no launch is free, or long has
+// passed: then it asks for another pass.
 func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 	for start := time.Now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
@@ -140,8 +140,8 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 	}
 }
 
-// claimOnce is one claim transaction. With nothing reserved it only reads changes
-// and notes what is due as seen in time: it can then no longer be missed.
+// claimOnce is one claim transaction. With nothing reserved it only reads changes and
+// records that due runs were seen in time: they can then no longer be missed.
 func (t *term) claimOnce(r *reservation, ahead time.Duration) (ledger.Claimed, error) {
 	began := time.Now()
 	ctx, cancel := t.storeContext()
@@ -183,8 +183,8 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	return claimed, nil
 }
 
-// refused is for verdicts that could not be written: the tables are not what the
-// state believes, so it is rebuilt.
+// refused discards the state after verdicts that could not be written: it differs from
+// the tables.
 func (t *term) refused(claimed *ledger.Claimed) {
 	if len(claimed.Missing) > 0 {
 		t.memory.state.Discard()
@@ -196,7 +196,7 @@ func (t *term) refused(claimed *ledger.Claimed) {
 	}
 }
 
-// gauge shows what the state holds, once a tick.
+// gauge sets the gauges from the state, once a tick.
 func (t *term) gauge(now time.Time) {
 	if m := &t.memory; now.Sub(m.counted) >= t.cfg.Tick || now.Before(m.counted) {
 		m.counted = now
@@ -204,8 +204,8 @@ func (t *term) gauge(now time.Time) {
 	}
 }
 
-// untilArmed is how long it takes until the next planned run can be claimed early,
-// or until one is due that could not be.
+// untilArmed is the time until the next planned run can be claimed early, or until a run
+// is due that could not be claimed early.
 func (t *term) untilArmed(now time.Time, ahead time.Duration) time.Duration {
 	s := t.memory.state
 	if s == nil || s.Stale() {
@@ -218,7 +218,7 @@ func (t *term) untilArmed(now time.Time, ahead time.Duration) time.Duration {
 	return min(wait, untilTime(now, s.NextFireAt(now.Add(ahead)))-ahead)
 }
 
-// untilTime is how far ahead at lies; zero lies further than any sleep.
+// untilTime is the time from now until at; never if at is zero.
 func untilTime(now, at time.Time) time.Duration {
 	if at.IsZero() {
 		return never
@@ -226,5 +226,5 @@ func untilTime(now, at time.Time) time.Duration {
 	return at.Sub(now)
 }
 
-// never is longer than any schedule lasts.
+// never is longer than any sleep.
 const never = 200 * 365 * 24 * time.Hour

@@ -6,8 +6,8 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 )
 
-// Config is what an operator decides for the worker. Zero fields take the
-// documented defaults.
+// Config is the operator's configuration of the worker. Zero fields take the documented
+// defaults.
 type Config struct {
 	Tick         time.Duration // TICK_MS
 	Lookahead    time.Duration // LOOKAHEAD_MS
@@ -17,15 +17,15 @@ type Config struct {
 	RetryFor     time.Duration // LAUNCH_RETRY_FOR_MS
 	CancelWait   time.Duration // CANCEL_WAIT_MS
 	Retention    time.Duration // RETENTION_DAYS
-	MaxLaunches  int           // MAX_LAUNCHES: runs armed or handed to the launcher at once, of all terms; one owner has nine tenths of them at most
+	MaxLaunches  int           // MAX_LAUNCHES: runs from claim to answer, of all terms; see ledger.Share for one owner's part
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
-	// PlanAim is about how many slots one plan transaction puts down (default 4,000),
-	// for what else would be written waits meanwhile; PlanStride is how much further
-	// than the lookahead dense schedules are planned at the most (default: half of
-	// it). A store with one writer is better served by less of both.
+	// PlanAim is about how many slots one plan transaction inserts (default 4,000): other
+	// writers wait meanwhile. PlanStride is how much further than the lookahead dense
+	// schedules are planned at most (default: half of the lookahead). A store with one
+	// writer needs less of both.
 	PlanAim      int
 	PlanStride   time.Duration
-	DrainTimeout time.Duration // how long the end of the process waits for open calls
+	DrainTimeout time.Duration // how long a stopping process waits for open calls
 }
 
 func (c Config) withDefaults() Config {
@@ -56,7 +56,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// plan is for so many schedules, which share what one transaction puts down.
+// plan is the planner's configuration in a transaction of so many schedules: they share
+// planRows.
 func (c Config) plan(schedules int) plan.Config {
 	share := max(1, planRows/max(1, schedules))
 	return plan.Config{

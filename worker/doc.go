@@ -1,6 +1,6 @@
-// Package worker is steps 2 to 5 of a slot's life: under one leader it plans
-// due slots into durable rows (tick.go), claims them when they are due
-// (fire.go), launches them through its Launcher and settles what comes back
-// (launch.go). It also puts down the slots of backfills (feed.go), carries
-// cancels to the launcher (cancel.go), and ends what is past its bound (tick.go).
+// Package worker plans, claims and launches slots under one leader for each shard. It plans
+// slots into durable rows (tick.go), claims them when they are due (fire.go, claim.go),
+// launches them through its Launcher and settles the answers (launch.go). It also inserts
+// the slots of backfills (feed.go), sends cancels to the launcher (cancel.go), and ends
+// runs that are past their bound (tick.go).
 package worker

@@ -10,23 +10,21 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The pace of backfills: so many of them in one transaction, so many slots of
-// each gone through, and so many transactions before the next look. What is on
-// time has the rest.
+// The limits of backfills, so that on-time slots go first.
 const (
-	feedBatch   = 50
-	feedPortion = 1000
-	feedPasses  = 10
-	// feedGap is the least time between two looks, however many runs end.
+	feedBatch   = 50   // backfills in one transaction
+	feedPortion = 1000 // slots of each backfill in one transaction
+	feedPasses  = 10   // transactions in one pass
+	// feedGap is the shortest time between two passes, however many runs end.
 	feedGap = 50 * time.Millisecond
-	// feedClear is how long an overlap key must be free ahead.
+	// feedClear is how long an overlap key must stay free before a slot is inserted.
 	feedClear = 250 * time.Millisecond
-	// feedPart: all backfills together have at most one in so many of the launches.
+	// feedPart: all backfills together have at most 1/feedPart of the launches.
 	feedPart = 4
 )
 
-// feedLoop puts the slots of backfills down, bit by bit: with every tick, and
-// when a run has ended. It is apart from planning, which never waits for it.
+// feedLoop inserts the slots of backfills in portions, at each tick and when a run has
+// ended. Planning never waits for it.
 func (t *term) feedLoop(ctx context.Context) {
 	if t.Backfills == nil {
 		return
@@ -34,14 +32,14 @@ func (t *term) feedLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
 	for busy := false; ; {
-		wake := t.hungry
+		wake := t.feedWake
 		if !busy {
 			wake = nil // nothing to feed: the tick is soon enough
 		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			drain(t.hungry) // by both at once: one look is enough
+			drain(t.feedWake) // the ticker and a wake-up at once: one pass is enough
 		case <-wake:
 			if !drain(ticker.C) {
 				pause(ctx, feedGap)
@@ -54,7 +52,7 @@ func (t *term) feedLoop(ctx context.Context) {
 	}
 }
 
-// drain takes back what is pending, and reports whether anything was.
+// drain removes a pending value and reports whether there was one.
 func drain[T any](pending <-chan T) bool {
 	select {
 	case <-pending:
@@ -71,8 +69,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// feed looks at the backfills that are not done, and reports whether there are
-// any.
+// feed inserts slots of open backfills and reports whether there are any.
 func (t *term) feed(ctx context.Context) (any bool) {
 	for range feedPasses {
 		began := time.Now()
@@ -95,8 +92,8 @@ func (t *term) feedOnce() (schedule.FeedResult, error) {
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
-	// A slot of an exclusive schedule is put down only where its overlap key will
-	// be free for a moment: what is about to fire goes first.
+	// A slot of an exclusive schedule is inserted only if its overlap key stays free for a
+	// moment: on-time slots go first.
 	req := schedule.FeedRequest{Term: t.Term, Now: now, Ahead: feedClear, Limit: feedBatch}
 	feeder := plan.Feeder(now, plan.FeedConfig{Ahead: t.cfg.Tick, Portion: feedPortion, Pending: max(1, t.cfg.MaxLaunches/feedPart)})
 	result, err := t.Backfills.FeedBackfills(ctx, req, feeder)
@@ -106,7 +103,7 @@ func (t *term) feedOnce() (schedule.FeedResult, error) {
 	return result, err
 }
 
-// fed logs what a feed transaction did.
+// fed logs the events of a feed transaction.
 func (t *term) fed(result *schedule.FeedResult) {
 	for i := range result.Decisions {
 		d := &result.Decisions[i]

@@ -39,7 +39,7 @@ func (t *term) fireLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-			t.awake() // by both at once: one pass is enough
+			t.clearWake() // the timer and a wake-up at once: one pass is enough
 		case <-t.wake:
 		}
 		if ctx.Err() != nil {
@@ -51,8 +51,8 @@ func (t *term) fireLoop(ctx context.Context) {
 }
 
 // firePass claims, sends again and cancels once, and returns how far ahead it claimed.
-// It stops claiming after about long: in an endless backlog, resends and cancels need
-// their share too.
+// It stops claiming after about long, so that an endless backlog does not delay resends
+// and cancels.
 func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Duration) {
 	ahead = t.armAhead() // one for all of the pass
 	t.claim(ctx, ahead, long)
@@ -67,15 +67,15 @@ func (t *term) untilNext(ahead time.Duration) time.Duration {
 	return min(longestSleep, max(0, t.untilArmed(t.now(), ahead)))
 }
 
-// reclaim sends runs again whose answer is overdue: those of an older term at once,
-// those of this term when their lease or backoff is over. A state that is stale
-// will do: the store checks each run.
+// reclaim sends runs again that have no answer: those of an older term at once, those of
+// this term when their lease or backoff is over. It may use a stale state, because the
+// store checks each run.
 func (t *term) reclaim(ctx context.Context) {
 	state := t.memory.state
 	if state == nil {
 		return
 	}
-	// One instant for all batches: what could not be sent rests, and is not chosen again.
+	// One instant for all batches: a run that could not be sent is not chosen again.
 	for now := t.now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
 		keys := state.SendAgain(now, r.n, r.room)

@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// reachEvery is how often a worker looks whether its launches would arrive,
-	// and how long it waits for the answer.
+	// reachEvery is how often a worker checks that it can reach its launcher, and how long
+	// one check may take.
 	reachEvery = time.Second
-	// patience is how many looks in a row must say otherwise before they are
-	// believed: a launcher that is started anew, or a slow answer, moves no shard.
-	patience = 3
-	// maxUnfit bounds the reason, in bytes: it stands in each heartbeat.
+	// failureThreshold is how many checks in a row must fail, or succeed, before the
+	// worker's health changes: a restarted launcher or a slow answer moves no shard.
+	failureThreshold = 3
+	// maxUnfit caps the reason, in bytes: each heartbeat carries it.
 	maxUnfit = 200
 )
 
-// fitness is whether what this process launches would arrive. A worker that
-// claims runs and cannot hand them over does harm: they wait as LAUNCHING, while
-// another worker could start them. So it says so in its heartbeats, and while
-// another one is fit it leads nothing (package leader's Balancer).
+// fitness tracks whether this process can reach its launcher. A worker that claims runs
+// and cannot hand them over does harm: they wait as LAUNCHING while another worker could
+// start them. So its heartbeats say so, and it leads no shard while another worker is
+// healthy (package leader's Balancer).
 //
-// One that has not reached its launcher yet is unfit from the start: it would
-// take a share only to give it back. It is fit as soon as it has.
+// A worker is unhealthy until it has reached its launcher once: otherwise it would take
+// shards only to give them back.
 type fitness struct {
 	metrics *Metrics
 	log     *slog.Logger
-	turned  chan struct{} // holds a word when it has changed that the others do not know yet
+	turned  chan struct{} // holds a signal while a change is not in a heartbeat yet
 
 	mu       sync.Mutex
-	unfit    string // why not; empty: they would
-	reached  bool   // once, at least
-	said     bool   // in the log, that they would not
-	failed   int    // looks in a row
-	answered int    // likewise
+	unfit    string // why launches would fail; empty: healthy
+	reached  bool   // at least once
+	said     bool   // the log says that launches would fail
+	failed   int    // checks in a row
+	answered int    // checks in a row
 }
 
 func newFitness(known bool, m *Metrics, log *slog.Logger) *fitness {
@@ -50,7 +50,7 @@ func newFitness(known bool, m *Metrics, log *slog.Logger) *fitness {
 	return f
 }
 
-// watch looks every second until ctx ends.
+// watch checks every reachEvery until ctx ends.
 func (f *fitness) watch(ctx context.Context, reach func(ctx context.Context) error) {
 	ticker := time.NewTicker(reachEvery)
 	defer ticker.Stop()
@@ -70,23 +70,23 @@ func (f *fitness) watch(ctx context.Context, reach func(ctx context.Context) err
 	}
 }
 
-// learn takes in what one look said.
+// learn records the result of one check.
 func (f *fitness) learn(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.unfit == ""
 	if err != nil {
 		f.failed, f.answered = f.failed+1, 0
-		if f.unfit != "" || f.failed >= patience {
+		if f.unfit != "" || f.failed >= failureThreshold {
 			f.unfit = brief(err)
 		}
-		if f.failed >= patience && !f.said {
+		if f.failed >= failureThreshold && !f.said {
 			f.said = true
 			f.log.Warn("launches would fail: a healthy worker takes over if there is one", "err", err)
 		}
 	} else {
 		f.failed, f.answered = 0, f.answered+1
-		if f.answered >= patience || !f.reached {
+		if f.answered >= failureThreshold || !f.reached {
 			f.unfit = ""
 		}
 		f.reached = true
@@ -99,7 +99,7 @@ func (f *fitness) learn(err error) {
 		f.metrics.showFit(fit)
 		select {
 		case f.turned <- struct{}{}:
-		default: // the heartbeat has not come to the last one yet
+		default: // the last change is not in a heartbeat yet
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (f *fitness) reason() string {
 	return f.unfit
 }
 
-// brief is an error in one line of bounded length.
+// brief is an error in one line of at most maxUnfit bytes.
 func brief(err error) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "?")), " ")
 	if len(text) <= maxUnfit {
@@ -124,10 +124,10 @@ func brief(err error) string {
 	return text[:end] + more
 }
 
-// Unfit says why what this process launches would not arrive; empty: it would.
+// Unfit returns why launches of this process would fail; empty: it is healthy.
 func (w *Worker) Unfit() string { return w.fitness.reason() }
 
-// Fit is Unfit as a check of readiness.
+// Fit is Unfit as a readiness check.
 func (w *Worker) Fit(context.Context) error {
 	if unfit := w.Unfit(); unfit != "" {
 		return errors.New(unfit)

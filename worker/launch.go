@@ -14,15 +14,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// launchAll hands claimed runs to the launcher, each in a goroutine that holds
-// one of the process' launches. A hanging executor can use up its owner's
-// share of them, but never stops a tick.
+// launchAll hands claimed runs to the launcher, each in a goroutine that holds one of the
+// process's launches. An executor that hangs can use up its owner's share of launches, but
+// never stops a tick.
 func (t *term) launchAll(launches []schedule.Launch) {
 	for i := range launches {
 		t.calling(launches[i].Run.FireAt, func() {
 			defer func() {
 				if t.launches.giveBack(owner(&launches[i])) {
-					t.Wake(0, schedule.Buckets-1) // something due was left behind for want of this
+					t.Wake(0, schedule.Buckets-1) // a due run waits for a free launch
 				}
 			}()
 			t.launch(&launches[i])
@@ -30,7 +30,7 @@ func (t *term) launchAll(launches []schedule.Launch) {
 	}
 }
 
-// launch sends one run and settles what comes back.
+// launch sends one run and settles the answer.
 func (t *term) launch(l *schedule.Launch) {
 	t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "again", l.Again)
 	if l.Again {
@@ -54,7 +54,7 @@ func (t *term) launch(l *schedule.Launch) {
 	t.unanswered.Answered(l.Run.Key)
 	if reply.Queued {
 		t.Metrics.queued.Inc()
-		return // whoever takes it from the queue settles it, or the claim's lease sends it again
+		return // the queue's consumer settles it, or it is sent again when the claim's lease ends
 	}
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
@@ -66,8 +66,8 @@ func (t *term) launch(l *schedule.Launch) {
 	}
 }
 
-// recovered is for an executor that has just taken a run: what waits for it is
-// tried now. The settlements change no status, so any term may write them.
+// recovered runs after an executor has accepted a run: waiting retries are due now. The
+// settlements change no status, so any term may write them.
 func (t *term) recovered() {
 	waiting := t.unanswered.Recovered(t.now())
 	if len(waiting) == 0 {
@@ -76,7 +76,7 @@ func (t *term) recovered() {
 	t.log.Info("executor accepts runs again; retrying the waiting runs", "runs", len(waiting))
 	for some := range slices.Chunk(waiting, maxBatch) {
 		if _, err := t.settleAll(t.trusted, some); err != nil {
-			return // each is tried when its pause is over
+			return // each is retried when its backoff is over
 		}
 	}
 	t.Wake(0, schedule.Buckets-1)
@@ -99,8 +99,7 @@ func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause err
 	}
 }
 
-// settle writes one settlement, together with those of other launches, and
-// reports whether it moved the run.
+// settle writes one settlement in a batch with others. moved: it changed the run.
 func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 	moved, err := t.settles.Do(t.trusted, s)
 	if err != nil {
@@ -110,7 +109,7 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 		return false
 	}
 	if !moved || s.To == schedule.StatusLaunching {
-		return moved // a report was faster, or it is to be sent again
+		return moved // a report was faster, or the run will be sent again
 	}
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
 	t.log.Log(t.calls, logthrottle.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
@@ -118,9 +117,8 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 	return moved
 }
 
-// settleAll writes a batch of settlements in one fenced transaction. Once the
-// term is over, lost or given back, it writes nothing: the next leader sends
-// the same keys, and is answered from the launcher's record.
+// settleAll writes a batch of settlements in one fenced transaction. After the term it
+// writes nothing: the next leader sends the same keys and gets the recorded outcomes.
 func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -52,7 +52,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	counters := func(name, help, label string) *prometheus.CounterVec {
 		return p.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	gauge := func(name, help string) *prometheus.GaugeVec { // the terms of one process stand side by side
+	gauge := func(name, help string) *prometheus.GaugeVec { // one for each term of the process
 		return p.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"shard"})
 	}
 	seconds := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
@@ -199,8 +199,8 @@ func (m *Metrics) launched(run *schedule.Run, at time.Time) {
 	m.lateness.Observe(at.Sub(run.FireAt).Seconds())
 }
 
-// answered is how long a launch took of which there is an answer. What was armed
-// waited for its instant first: that is nobody's delay.
+// answered observes the duration of a launch that was answered. It counts from fire_at if
+// the run was claimed early.
 func (m *Metrics) answered(l *schedule.Launch, asked, now time.Time) {
 	if l.Run.FireAt.After(asked) {
 		asked = l.Run.FireAt

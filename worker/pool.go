@@ -7,19 +7,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// smallestPart is the part of all launches that one reservation may take
-// though it be more than half of what is free: one in so many.
+// smallestPart: a reservation may always take 1/smallestPart of all launches if so many
+// are free, even if that is more than half of the free ones.
 const smallestPart = 50
 
-// pool is the launches that this process may have open at once. Its terms
-// share them.
+// pool counts the launches that this process may have open at once. Its terms share it.
 type pool struct {
 	mu   sync.Mutex
 	size int
 	free int            // neither open nor reserved
 	open map[string]int // by owner
-	// What was left behind for want of launches: its owner had too many open, or
-	// nobody had one. Whoever gives one back wakes the loops for it.
+	// Due runs wait for a launch: of these owners, which had too many open, or because no
+	// launch was free. The next launch that is given back wakes the loops.
 	limited map[string]struct{}
 	starved bool
 }
@@ -28,17 +27,16 @@ func newPool(size int) *pool {
 	return &pool{size: size, free: size, open: make(map[string]int), limited: make(map[string]struct{})}
 }
 
-// reservation is launches that one pass has for itself while it asks the store
-// what is due.
+// reservation is the launches that one pass holds while it claims.
 type reservation struct {
 	pool  *pool
 	n     int
-	avail int // what was not open then, these included
+	avail int // launches that were free when it was made, these included
 	rooms map[string]int
 }
 
-// reserve takes up to limit launches, at most half of what is free: so several
-// owners that come at once cannot take the last ones between two looks.
+// reserve takes up to limit launches, at most half of the free ones: concurrent passes
+// cannot take all of the last ones.
 func (p *pool) reserve(limit int) *reservation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +46,8 @@ func (p *pool) reserve(limit int) *reservation {
 	return r
 }
 
-// room is how many launches more an owner may have. It answers the same each
-// time: the store may ask again.
+// room returns how many more launches an owner may have. The answer stays the same for a
+// reservation, because the store may repeat its transaction.
 func (r *reservation) room(owner string) int {
 	if n, known := r.rooms[owner]; known {
 		return n
@@ -60,10 +58,10 @@ func (r *reservation) room(owner string) int {
 	return r.rooms[owner]
 }
 
-// room is how many more an owner may have of avail.
+// room returns how many more launches of avail an owner may have.
 func (p *pool) room(owner string, avail int) int { return ledger.Share(p.open[owner], avail) }
 
-// open makes some of what is reserved open and gives the rest back.
+// open turns reserved launches into open ones and gives the others back.
 func (r *reservation) open(launches []schedule.Launch) {
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
@@ -73,8 +71,8 @@ func (r *reservation) open(launches []schedule.Launch) {
 	r.pool.free += r.n - len(launches)
 }
 
-// wanting notes that something due was left behind, and reports whether it is
-// to be looked at again at once: there is room for it now.
+// wanting records that due runs wait for launches, and reports whether the pass should
+// claim again at once because launches are free now.
 func (r *reservation) wanting() (again bool) {
 	p := r.pool
 	p.mu.Lock()
@@ -95,21 +93,21 @@ func (r *reservation) wanting() (again bool) {
 	return false
 }
 
-// freePart is which part of all is free, 0 to 1.
+// freePart returns the free share of all launches, 0 to 1.
 func (p *pool) freePart() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return float64(p.free) / float64(p.size)
 }
 
-// taken is how many are open or reserved.
+// taken returns how many launches are open or reserved.
 func (p *pool) taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.size - p.free
 }
 
-// giveBack ends one open launch, and reports whether something waits for it.
+// giveBack ends one open launch and reports whether a due run waits for it.
 func (p *pool) giveBack(owner string) (wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

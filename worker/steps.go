@@ -8,23 +8,22 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Steps are the passes of one term, made by hand, one after the other, by whoever
-// keeps the time: a simulation. They are the same passes that the loops of Run
-// make at their instants. What a pass would hand to the launcher is held until it
-// is called for, so that nothing runs beside anything else.
+// Steps runs the passes of one term one after the other, for a simulation that keeps its
+// own time. They are the passes of Run's loops. A call of the launcher is held until Call,
+// so that nothing runs concurrently.
 type Steps struct {
 	term *term
 	ctx  context.Context // of a simulation, as long as the term lasts
 	held []heldCall
 }
 
-// heldCall is one call of the launcher, which holds it until at.
+// heldCall is one call of the launcher, to be made at at.
 type heldCall struct {
 	at   time.Time
 	call func()
 }
 
-// NewSteps begins the term. Electors, balancer and waker are not asked.
+// NewSteps begins the term. Electors, balancer and waker are not used.
 func NewSteps(ctx context.Context, o Options, t schedule.Term) *Steps {
 	w := New(o)
 	w.calls, w.ending = ctx, ctx
@@ -36,10 +35,10 @@ func NewSteps(ctx context.Context, o Options, t schedule.Term) *Steps {
 	return s
 }
 
-// Config is what the worker goes by, defaults filled in.
+// Config returns the configuration with its defaults.
 func (s *Steps) Config() Config { return s.term.cfg }
 
-// Woken reports, once, whether a pass or a call has left something to Fire.
+// Woken reports whether a pass or call has asked for another Fire, and clears that.
 func (s *Steps) Woken() bool {
 	select {
 	case <-s.term.wake:
@@ -49,15 +48,14 @@ func (s *Steps) Woken() bool {
 	}
 }
 
-// Tick plans what falls due inside the lookahead and ends what is past its
-// bound.
+// Tick plans the slots inside the lookahead and ends runs that are past their bound.
 func (s *Steps) Tick() {
 	s.term.plan(s.ctx, never)
 	s.term.sweep(s.ctx, never)
 }
 
-// Fire claims what is due or can be armed, sends again what has no answer, and
-// sends cancels. next is when the next slot wants a pass; zero: none does.
+// Fire claims due and early slots, sends runs without an answer again, and sends cancels.
+// next is when the next slot needs a pass; zero: none does.
 func (s *Steps) Fire() (next time.Time, err error) {
 	ahead := s.term.firePass(s.ctx, never)
 	now := s.term.now()
@@ -71,7 +69,7 @@ func (s *Steps) Fire() (next time.Time, err error) {
 // LoadedUntil is the end of the window: a planned run that fires later is not in memory.
 func (s *Steps) LoadedUntil() time.Time { return s.term.memory.loaded }
 
-// Held is when the first of the calls that are held wants to be made.
+// Held returns the instant of the earliest held call.
 func (s *Steps) Held() (at time.Time, ok bool) {
 	i := s.first()
 	if i < 0 {
@@ -80,7 +78,7 @@ func (s *Steps) Held() (at time.Time, ok bool) {
 	return s.held[i].at, true
 }
 
-// Call makes that call, and settles what it came to.
+// Call makes the earliest held call and settles its run.
 func (s *Steps) Call() {
 	if i := s.first(); i >= 0 {
 		call := s.held[i].call
@@ -89,7 +87,7 @@ func (s *Steps) Call() {
 	}
 }
 
-// first is the earliest held call, of several the one that came first.
+// first is the index of the earliest held call; of equal ones, of the oldest.
 func (s *Steps) first() int {
 	if len(s.held) == 0 {
 		return -1

@@ -14,14 +14,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// handOver is how long a term that is asked to end may take for what it has
-// begun: passes that are under way, answers that are there already.
+// handOver is how long a term that must end may take to finish passes that are under
+// way and to settle answers that have arrived.
 const handOver = 50 * time.Millisecond
 
-// farewell is what the end of a process may still take once its calls are
-// settled or given up, if the database hangs: giving back a leadership, signing
-// off.
-const farewell = 1200 * time.Millisecond
+// shutdownTimeout is the part of DrainTimeout that stays for giving back the leadership
+// and leaving the list of workers, in case the database hangs.
+const shutdownTimeout = 1200 * time.Millisecond
 
 // term is one leadership of one shard at work.
 type term struct {
@@ -29,31 +28,29 @@ type term struct {
 	schedule.Term
 	log       *slog.Logger
 	trusted   context.Context // ends when nothing may be written any more
-	passes    context.Context // of planning and claiming; ends with the hand-over at the latest
+	passes    context.Context // of planning and claiming; ends handOver after the term must end
 	wake      chan struct{}   // holds at most one wake-up
-	hungry    chan struct{}   // the same, for backfills
+	feedWake  chan struct{}   // the same, for the feed loop
 	open      sync.WaitGroup  // calls of the launcher that this term has begun
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
 	memory    shard                           // of the fire loop
-	accepted  acceptedLog                     // since the fire loop last looked
-	planLimit int                             // of the plan loop: how many schedules the next transaction takes
-	lastPlan  time.Duration                   // of the plan loop: how long the last took
-	planLag   time.Duration                   // of the plan loop: how late the last was for its first schedule
+	accepted  acceptedLog                     // since the last pass of the fire loop
+	planLimit int                             // of the plan loop: schedules in the next transaction
+	lastPlan  time.Duration                   // of the plan loop: duration of the last transaction
+	planLag   time.Duration                   // of the plan loop: how late it was for its first schedule
 	firing    atomic.Int32                    // claims and settlements under way
-	hold      func(at time.Time, call func()) // of a term made by hand: see Steps
+	hold      func(at time.Time, call func()) // of a simulated term: see Steps
 }
 
-// lead is one term. It plans before it claims: what was planned too late and
-// what was not planned at all are judged together. And it ends what is past its
-// bound, so that a run that timed out while nobody led is in nobody's way. Then
-// the first claim comes at once; what has time is left to the loops.
+// lead is one term. It plans before it claims, so that late slots and slots that were
+// never planned are judged together. It sweeps before it claims, so that a run that timed
+// out without a leader blocks no other. Then the loops begin with a claim.
 //
-// Where others wait, it does not wait for calls that are open at its end: the
-// leadership is given back meanwhile. They go on in this process, also those
-// that were armed and whose instant is yet to come, and what they come to is in
-// the launcher's record. The next leader sends their keys again, is answered from there, and
-// settles them: this term, being over, writes nothing any more.
+// If other workers wait, the term does not wait for open calls at its end. They continue
+// in this process, also those that wait for their fire_at, and the launcher records their
+// outcomes. This term writes nothing any more: the next leader sends the keys again, gets
+// the recorded outcomes and settles the runs.
 func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	passes, endPasses := context.WithCancel(trusted)
 	defer endPasses()
@@ -75,15 +72,15 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 func (w *Worker) newTerm(t schedule.Term, trusted, passes context.Context) *term {
 	lead := &term{
 		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
-		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(), planLimit: planBatch,
+		wake: make(chan struct{}, 1), feedWake: make(chan struct{}, 1), cancels: newCancelLog(), planLimit: planBatch,
 	}
 	lead.settles = batch.New(maxBatch, lead.settleAll)
 	return lead
 }
 
-// awaitCalls gives what is open the time to settle under the term: a moment, for
-// another worker is waiting, or this one is to lead anew; all that a stop may
-// take, where the process ends and no other is there.
+// awaitCalls waits for open calls to settle under the term: a moment if another worker
+// waits or this one may lead again, most of DrainTimeout if the process ends and no other
+// worker is alive.
 func (t *term) awaitCalls() {
 	settled := ended(&t.open)
 	select {
@@ -91,9 +88,9 @@ func (t *term) awaitCalls() {
 		return
 	case <-t.passes.Done():
 	}
-	bound, cancel := context.WithTimeout(t.trusted, max(t.cfg.DrainTimeout/2, t.cfg.DrainTimeout-farewell))
+	bound, cancel := context.WithTimeout(t.trusted, max(t.cfg.DrainTimeout/2, t.cfg.DrainTimeout-shutdownTimeout))
 	defer cancel()
-	look := time.NewTicker(beatEvery / 2) // one that starts is not to wait
+	look := time.NewTicker(heartbeatInterval / 2) // a worker that starts must not wait
 	defer look.Stop()
 	for bound.Err() == nil && t.ending.Err() != nil && t.alone() {
 		select {
@@ -106,12 +103,12 @@ func (t *term) awaitCalls() {
 	t.log.Info("launcher calls continue after the term")
 }
 
-// alone reports whether this is the only worker alive. One that cannot tell, or
-// is not trusted any more, hands over.
+// alone reports whether this is the only worker alive; false if that cannot be read or
+// the term is no longer trusted.
 func (t *term) alone() bool {
 	ctx, cancel := context.WithTimeout(t.trusted, handOver)
 	defer cancel()
-	workers, err := t.Plans.Workers(ctx, silence, t.now())
+	workers, err := t.Plans.Workers(ctx, livenessWindow, t.now())
 	return err == nil && !slices.ContainsFunc(workers, func(w schedule.WorkerSeen) bool { return w.WorkerID != t.ID })
 }
 
@@ -127,9 +124,9 @@ func (w *Worker) ends(t *term) {
 	w.terms = slices.DeleteFunc(w.terms, func(o *term) bool { return o == t })
 }
 
-// wakeUp makes this term's firing loop look at once. It never blocks.
+// wakeUp starts a pass of this term's fire and feed loops. It never blocks.
 func (t *term) wakeUp() {
-	for _, wake := range []chan struct{}{t.wake, t.hungry} {
+	for _, wake := range []chan struct{}{t.wake, t.feedWake} {
 		select {
 		case wake <- struct{}{}:
 		default: // one is pending already
@@ -137,17 +134,16 @@ func (t *term) wakeUp() {
 	}
 }
 
-// awake takes back a wake-up that is pending.
-func (t *term) awake() {
+// clearWake removes a pending wake-up.
+func (t *term) clearWake() {
 	select {
 	case <-t.wake:
 	default:
 	}
 }
 
-// calling runs one call of the launcher in a goroutine of its own, which ends
-// with the process at the latest, not with the term. The launcher holds what
-// it is given ahead of at.
+// calling runs one call of the launcher in a goroutine, which can outlive the term. The
+// launcher waits until at.
 func (t *term) calling(at time.Time, call func()) {
 	if t.hold != nil {
 		t.hold(at, call)

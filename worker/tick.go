@@ -15,9 +15,9 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// planBatch is how many schedules one plan transaction takes, or so many fewer
-// that it puts down about Config.PlanAim slots: what else would be written waits
-// for it meanwhile. More than planRows it never puts down: it has five seconds.
+// planBatch caps the schedules in one plan transaction. It takes fewer when it would
+// insert more than about Config.PlanAim slots: other writers wait for it meanwhile.
+// planRows caps the slots that it inserts.
 const (
 	planBatch = 1000
 	planRows  = 10_000
@@ -26,21 +26,20 @@ const (
 // sweepBatch is how many runs one sweep transaction ends.
 const sweepBatch = 1000
 
-// The pace of pruning: chunk by chunk for a part of a tick, so that it delays
-// neither launches nor the next plan; when nothing is left, it rests.
+// Pruning deletes pruneBatch rows at a time for 1/prunePart of a tick, so that it delays
+// neither launches nor the next plan. When nothing is left, it rests for pruneEvery.
 const (
 	pruneBatch = 1000
-	prunePart  = 4 // of a tick, one in so many
+	prunePart  = 4
 	pruneEvery = 10 * time.Minute
 )
 
-// planLoop ticks: plans what falls due inside the lookahead, sweeps what is
-// past its bound, prunes what is older than retention. The term has planned and
-// swept already when it begins.
+// planLoop plans the slots inside the lookahead, sweeps runs past their bound and prunes
+// rows older than retention, each tick. The term has already planned and swept once.
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
-	var nextPrune time.Time // the first tick: a worker may never get old
+	var nextPrune time.Time // zero: the first tick prunes, for a worker may restart often
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,15 +50,15 @@ func (t *term) planLoop(ctx context.Context) {
 		}
 		t.plan(ctx, t.cfg.Tick)
 		t.sweep(ctx, t.cfg.Tick)
-		t.wakeUp() // whatever a lost wake-up left behind
+		t.wakeUp() // in case a wake-up was lost
 		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
 			nextPrune = now.Add(pruneEvery)
 		}
 	}
 }
 
-// plan plans batch after batch until nothing more is due, or until it has taken
-// so long: what else a tick does must not wait for a plan that is behind.
+// plan plans batch after batch until nothing more is due or long has passed: the sweep
+// of the tick must not wait for a plan that is behind.
 func (t *term) plan(ctx context.Context, long time.Duration) {
 	due := 0
 	for start := time.Now(); ctx.Err() == nil && time.Since(start) < long; {
@@ -84,21 +83,22 @@ func (t *term) plan(ctx context.Context, long time.Duration) {
 	t.Metrics.looked(t.Term, due)
 }
 
-// planRest is how often a plan looks whether it may begin.
-const planRest = 5 * time.Millisecond
+const (
+	// planRest is how often a waiting plan checks whether it may begin.
+	planRest = 5 * time.Millisecond
+	// planYield: when planning is not behind, wait up to planYield times the last
+	// plan's duration.
+	planYield = 4
+)
 
-// planYield is for how many times as long as it takes a plan waits that has time.
-const planYield = 4
-
-// letFire has a plan begin between claims and settlements, which are about what
-// is due now, but no later than the last plan took: so planning has half of the
-// time at least, however much is to be fired. While half of the lookahead is
-// planned it waits four times as long, and has a fifth: what lies ahead is there
-// so that a crowded minute need not plan, too.
+// letFire delays a plan while claims and settlements are under way: they concern slots
+// that are due now. It waits at most as long as the last plan took, so planning gets at
+// least half of the time. While half of the lookahead is planned it waits up to planYield
+// times as long: a busy minute uses what was planned before it.
 func (t *term) letFire(ctx context.Context) {
 	wait := t.lastPlan
 	if t.planLag < t.cfg.Lookahead/2 {
-		// After a plan that hung, too, it comes in time.
+		// The cap by the lookahead is for a last plan that hung.
 		wait = max(wait, min(planYield*wait, t.cfg.Lookahead/8))
 	}
 	for began := time.Now(); t.firing.Load() > 0 && time.Since(began) < wait && ctx.Err() == nil; {
@@ -106,7 +106,7 @@ func (t *term) letFire(ctx context.Context) {
 	}
 }
 
-// aim says how many schedules the next plan takes.
+// aim adjusts the number of schedules in the next plan to Config.PlanAim.
 func (t *term) aim(last *schedule.PlanResult) {
 	switch {
 	case last.Inserted > t.cfg.PlanAim:
@@ -116,7 +116,7 @@ func (t *term) aim(last *schedule.PlanResult) {
 	}
 }
 
-// planPass is one plan transaction: what was decided in it, and what it did.
+// planPass is one plan transaction: its decisions and its result.
 type planPass struct {
 	decisions []schedule.PlanDecision
 	result    schedule.PlanResult
@@ -129,7 +129,8 @@ func (t *term) planOnce() (pass planPass, err error) {
 	defer cancel()
 	now := t.now()
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: t.planLimit}
-	// The store may ask again, so what is decided is only logged once it is done.
+	// The store may call this again in a repeated transaction, so the decisions are logged
+	// only after the commit.
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false
 		cfg := t.cfg.plan(len(candidates))
@@ -153,8 +154,8 @@ func lag(candidates []schedule.PlanCandidate, now time.Time) time.Duration {
 	return now.Sub(candidates[0].Schedule.PlanAt)
 }
 
-// decide isolates a schedule that cannot be planned: an error or a panic of
-// one must not stop the tick of all.
+// decide plans one schedule. It puts a schedule that fails or panics into quarantine:
+// one schedule must not stop the tick of all.
 func decide(c *schedule.PlanCandidate, now time.Time, cfg plan.Config) (d schedule.PlanDecision) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -168,7 +169,7 @@ func decide(c *schedule.PlanCandidate, now time.Time, cfg plan.Config) (d schedu
 	return d
 }
 
-// panicPlace is where the code that panicked stands, without the whole stack.
+// panicPlace is the file and line that panicked, without the whole stack.
 func panicPlace() string {
 	pc := make([]uintptr, 16)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])
@@ -205,7 +206,7 @@ func (t *term) planned(pass planPass) {
 	}
 }
 
-// sweep ends what is past its bound, until nothing is or until it has taken so long.
+// sweep ends runs that are past their bound, until none is left or long has passed.
 func (t *term) sweep(ctx context.Context, long time.Duration) {
 	for start := time.Now(); ctx.Err() == nil && time.Since(start) < long; {
 		began := time.Now()
@@ -235,8 +236,8 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 	}
 }
 
-// prune deletes some of what retention no longer keeps, and reports whether
-// nothing is left to delete. It stops for this time when a chunk fails.
+// prune deletes rows that are older than retention, for a part of a tick. done: none is
+// left, or a batch failed and the next try waits for pruneEvery.
 func (t *term) prune(ctx context.Context) (done bool) {
 	began := time.Now()
 	before := t.now().Add(-t.cfg.Retention)

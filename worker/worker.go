@@ -17,21 +17,19 @@ import (
 
 // Elector wins terms for the worker; *leader.Elector is one.
 type Elector interface {
-	// Run calls lead for every term that is won, until ctx ends. lead's ctx ends
-	// when it should stop planning and claiming, trusted when nothing may be
-	// written any more.
+	// Run calls lead for each term that it wins, until ctx ends. lead's ctx ends when the
+	// term should stop planning and claiming, trusted when it may write nothing any more.
 	Run(ctx context.Context, lead func(ctx, trusted context.Context, term schedule.Term) error) error
 }
 
-// Waker tells the worker that there is something to claim or cancel before the
-// next tick, and of which hash buckets; the stores are one. What a term writes
-// itself it is not told.
+// Waker tells the worker that there is something to claim or cancel before the next tick,
+// and in which hash buckets. The stores implement it. A term is not told of its own writes.
 type Waker interface {
 	Listen(ctx context.Context, wake func(first, last int)) error
 }
 
-// Balancer keeps this process' share of the shards fair: it asks electors of
-// this process to resign. It runs beside them.
+// Balancer keeps this process's share of the shards fair: it asks electors of this process
+// to resign.
 type Balancer interface {
 	Run(ctx context.Context) error
 }
@@ -39,29 +37,29 @@ type Balancer interface {
 // Options are a Worker's parts.
 type Options struct {
 	ID    string // random per process start; the Holder of its terms
-	Host  string // which process that is, for people: host:pid
+	Host  string // host:pid of the process, for people
 	Plans PlanStore
 	Fires FireStore
-	// Backfills is nil where there are none.
+	// Backfills is optional: nil feeds none.
 	Backfills BackfillStore
 	Launcher  Launcher
-	// Reach reports why a launch would fail; nil: none would.
+	// Reach returns why a launch would fail; nil: the launcher is always reached.
 	Reach func(ctx context.Context) error
-	// Reached: the launcher is in this process, so the worker is healthy until three
-	// looks in a row say otherwise.
+	// Reached: the launcher is in this process, so the worker is healthy until
+	// failureThreshold checks in a row fail.
 	Reached  bool
 	Electors []Elector        // one for each shard, in their order
 	Balancer Balancer         // optional: one shard needs none
-	Waker    Waker            // optional: ticks and timers do without
+	Waker    Waker            // optional: without it a change waits for the next tick
 	Now      func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
-	Metrics  *Metrics         // default: counted nowhere
-	Tracer   *tracing.Tracer  // nil: nothing is traced
+	Metrics  *Metrics         // default: registered nowhere
+	Tracer   *tracing.Tracer  // optional
 	Config   Config
 }
 
-// Worker plans due slots and fires them, for each shard that it leads. What
-// its terms launch is the process' own: it goes on when a term has ended.
+// Worker plans slots and fires them, for each shard that it leads. Launches belong to the
+// process, not to a term: they continue after the term has ended.
 type Worker struct {
 	Options
 	cfg Config
@@ -69,31 +67,32 @@ type Worker struct {
 
 	fitness  *fitness
 	launches *pool
-	// Cancels have places of their own: calls that hang and hold every launch
-	// are just what they may be for.
+	// Cancels do not use launches: calls that hang may hold all of them, and may be what
+	// has to be cancelled.
 	freeCancels chan struct{}
 	calls       context.Context // of the launcher; ends when the process must
 	ending      context.Context // ends when the process should
 	open        sync.WaitGroup  // calls of the launcher
 	unanswered  schedule.Unanswered
 
-	mu        sync.Mutex
-	terms     []*term // woken in this order
-	startedAt time.Time
-	beatAt    time.Time // when the last heartbeat was written; by this machine's clock
+	mu          sync.Mutex
+	terms       []*term // woken in this order
+	startedAt   time.Time
+	heartbeatAt time.Time // of the last written heartbeat, by this machine's clock
 }
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 10 * time.Second
 
-// The bounds of a process' farewell: of all of it, which has what is left of
-// DrainTimeout, and of signing off.
 const (
-	leastFarewell = 100 * time.Millisecond
-	leaveTimeout  = time.Second
+	// minShutdownTimeout is how long open calls may take after the terms, even if nothing
+	// of DrainTimeout is left.
+	minShutdownTimeout = 100 * time.Millisecond
+	// leaveTimeout bounds the removal from the list of workers.
+	leaveTimeout = time.Second
 )
 
-// New makes a Worker of its parts.
+// New returns a Worker with its defaults.
 func New(o Options) *Worker {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -118,8 +117,8 @@ func New(o Options) *Worker {
 	return w
 }
 
-// Run works until ctx ends: then it stops planning and claiming and gives the
-// leadership back at once, waits for the calls that are open, and ends.
+// Run works until ctx ends. Then it stops planning and claiming, gives its leaderships
+// back at once, and waits for open calls, at most DrainTimeout.
 func (w *Worker) Run(ctx context.Context) error {
 	var endCalls context.CancelFunc
 	w.calls, endCalls = context.WithCancel(context.WithoutCancel(ctx))
@@ -138,12 +137,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.Reach != nil {
 		g.Go(func() error { w.fitness.watch(ctx, w.Reach); return nil })
 	}
-	g.Go(func() error { w.beat(ctx); return nil })
+	g.Go(func() error { w.heartbeats(ctx); return nil })
 	for _, elector := range w.Electors {
 		g.Go(func() error { return elector.Run(ctx, w.lead) })
 	}
 	err := g.Wait()
-	left := max(leastFarewell, w.cfg.DrainTimeout-time.Since(<-told))
+	left := max(minShutdownTimeout, w.cfg.DrainTimeout-time.Since(<-told))
 	var leaving sync.WaitGroup
 	leaving.Go(func() { w.leave(ctx, min(left, leaveTimeout)) })
 	w.drain(left)
@@ -154,8 +153,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// leave tells the others at once that this process is gone, so that its shards
-// are shared out anew.
+// leave tells the other workers at once that this process is gone, so that they share its
+// shards.
 func (w *Worker) leave(ctx context.Context, bound time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
@@ -164,16 +163,16 @@ func (w *Worker) leave(ctx context.Context, bound time.Duration) {
 	}
 }
 
-// drain waits for open calls, a bounded time. What is still open then is sent
-// again by the next leader under the same key.
+// drain waits for open calls, at most d. The next leader sends the others again under the
+// same keys.
 func (w *Worker) drain(d time.Duration) {
 	if !within(&w.open, d) {
 		w.log.Warn("launcher calls still open at shutdown", "after", w.cfg.DrainTimeout)
 	}
 }
 
-// within waits for wg, at most d. What it leaves behind waits as long as the
-// calls do, which have bounds of their own.
+// within waits for wg, at most d. Its goroutine lives until the calls end, which have
+// bounds of their own.
 func within(wg *sync.WaitGroup, d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
@@ -191,17 +190,16 @@ func ended(wg *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// The others count a process among the living that was heard of within silence;
-// so it says that it is alive every beatEvery, however slowly it ticks.
 const (
-	silence   = 5 * time.Second
-	beatEvery = time.Second
+	// livenessWindow: a process is alive if its last heartbeat is not older.
+	livenessWindow = 5 * time.Second
+	// heartbeatInterval is the longest time between heartbeats, however slow the ticks.
+	heartbeatInterval = time.Second
 )
 
-// beat says again and again that this process is alive, leading or not, and
-// whether it is fit to.
-func (w *Worker) beat(ctx context.Context) {
-	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
+// heartbeats writes heartbeats until ctx ends, leading or not, with the process's health.
+func (w *Worker) heartbeats(ctx context.Context) {
+	ticker := time.NewTicker(min(w.cfg.Tick, heartbeatInterval))
 	defer ticker.Stop()
 	quiet := logthrottle.New(w.log)
 	for {
@@ -210,7 +208,7 @@ func (w *Worker) beat(ctx context.Context) {
 		cancel()
 		if err == nil {
 			w.mu.Lock()
-			w.beatAt = time.Now()
+			w.heartbeatAt = time.Now()
 			w.mu.Unlock()
 			quiet.Recovered("heartbeats are written again")
 		} else if ctx.Err() == nil {
@@ -227,23 +225,22 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// Beating says why the others do not count this process among the living; nil:
-// they do.
+// Beating returns why other workers do not count this process as alive; nil: they do.
 func (w *Worker) Beating(context.Context) error {
 	w.mu.Lock()
-	at := w.beatAt
+	at := w.heartbeatAt
 	w.mu.Unlock()
 	switch since := time.Since(at); {
 	case at.IsZero():
 		return errors.New("no heartbeat was written yet")
-	case since > silence:
+	case since > livenessWindow:
 		return fmt.Errorf("no heartbeat was written for %s", since.Round(time.Second))
 	}
 	return nil
 }
 
-// Wake makes the firing loops of the shards that have some of these hash buckets
-// look at once. It never blocks.
+// Wake starts a pass of the fire loops of the shards that have some of these hash buckets.
+// It never blocks.
 func (w *Worker) Wake(first, last int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,5 +251,5 @@ func (w *Worker) Wake(first, last int) {
 	}
 }
 
-// now is the component's clock, in the precision of the stores.
+// now returns the worker's time in the precision of the stores.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
