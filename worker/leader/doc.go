@@ -1,158 +1,138 @@
-// Package leader decides which worker plans and fires a shard. It is what makes
-// steps 2 to 4 of a slot's life the work of one process at a time, and it is
-// prose first, because none of it shows in a test that passes.
+// Package leader elects the worker that plans and fires a shard. It explains itself at
+// length, because a test that passes shows little of what follows.
 //
-// # Why three things
+// # Row, lock and fence
 //
-// The row. One row of leaders per shard says who leads: holder, epoch, expiry.
-// Only it decides. A term is (shard, holder, epoch): the holder is random per
-// process start, so a process that was started again is somebody else, and
-// every term has an epoch of its own, greater than any before.
+// The row decides who leads. Table leaders has one row for each shard: holder, epoch,
+// expiry. A term is (shard, holder, epoch). The holder is random for each process start, so
+// a restarted process is another holder. Each term has a greater epoch than all before it.
 //
-// The lock. Waiting for a row to expire takes seconds. A lock that dies with
-// its process (an advisory lock's session, a lock file) is free a millisecond
-// after a crash, so whoever waits for it may replace the row at once. It
-// decides who tries, and when; never who may write. A lock that is gone, taken
-// by a stranger or out of reach makes handing over slow, and nothing wrong.
+// The lock makes a takeover fast. Waiting until a row expires takes seconds. A lock that
+// dies with its process (a session's advisory lock, a lock file) is free a millisecond
+// after a crash, and the process that waits for it may replace the row at once. The lock
+// decides who tries to take over, and when, but never who may write. If it is lost, taken
+// by something else or unreachable, takeovers are slow, but nothing is wrong.
 //
-// The fence. A leader can be paused at any line (SIGSTOP, a full disk, a
-// hypervisor) and go on later in good faith. No clock helps it there. So each
-// plan, claim and settle names its epoch in its own transaction, and the store
-// refuses all but the newest: once epoch e+1 is committed, nothing is written
-// by e. This holds whatever lock, clock and this package do.
+// The fence protects the data. A leader can be paused at any line (SIGSTOP, a full disk, a
+// hypervisor) and continue later without knowing; no clock helps then. So each plan, claim
+// and settlement names its epoch in its own transaction, and the store refuses all but the
+// newest: once epoch e+1 is committed, epoch e writes nothing. This does not depend on the
+// lock, on clocks or on this package.
 //
-// With the fence alone two leaders would only waste work; with the row alone
-// every deploy would cost a TTL; with the lock alone a stopped process would
-// lead for ever, and a terminated session would lead without knowing.
+// With the fence alone two leaders would only waste work. With the row alone each deploy
+// would cost a TTL. With the lock alone a stopped process would lead forever, and a
+// terminated session would lead without knowing.
 //
 // # States
 //
-//	away      waits behind the others for a moment: after a start that failed,
-//	          a term that ended, a lock that was given back
-//	follower  waits for the lock, and looks at the row every half second
-//	leader    has won a term; with the lock, or without it
+//	away      pauses for a moment: after a failed start, after a term, after giving
+//	          the lock back
+//	follower  waits for the lock, and reads the row every half second
+//	leader    has won a term, with or without the lock
 //
-//	away ──────── the pause is over, and the process is fit ──────▶ follower
+//	away ──────── the pause is over, the process is healthy ──────▶ follower
 //	follower ──── lock held ──────────▶ takeover ── won ──────────▶ leader
 //	follower ──── row expired ────────▶ takeover ── won ──────────▶ leader (without the lock)
-//	follower ──── lock held, but the leader lives without it ─────▶ away (the lock given back)
+//	follower ──── lock held, but the leader leads without it ─────▶ away (the lock given back)
 //	follower ──── lock held, but the leader has another kind ─────▶ away (the lock given back)
-//	follower ──── lock held, but another worker is to lead ───────▶ away (the lock given back)
+//	follower ──── lock held, but another worker should lead ──────▶ away (the lock given back)
 //	leader ────── keeping the lock or renewing the row fails ─────▶ away (term lost)
-//	leader ────── asked to resign, by hand, or by the balancer ───▶ away (term given back)
-//	leader ────── told to end ────────────────────────────────────▶ gone (term given back)
+//	leader ────── asked to resign, by a user or the balancer ─────▶ away (term given back)
+//	leader ────── the process ends ───────────────────────────────▶ gone (term given back)
 //
-// A takeover is one transaction: the lock is held, or the row has expired; then
-// the epoch grows by one and the row is the new holder's for a TTL. It waits
-// for open transactions of the old epoch, so when it has returned nothing of
-// the old epoch is still to be committed.
+// A takeover is one transaction: if the lock is held, or the row has expired, the epoch
+// grows by one and the row belongs to the new holder for a TTL. It waits for open
+// transactions of the old epoch, so none of them can commit after it.
 //
-// A leader that won because the row had expired has no lock. It says so in its
-// row, goes on waiting for the lock beside leading, and says that it has it
-// with the next renewal. A follower that gets the lock in the meantime learns
-// from the row that it proves nothing: it gives it back and steps aside, so
-// that it comes to the leader in the end. Behind a lock on Postgres such a
-// leader also ends the session that holds it: a process that is stopped for
-// good would keep it for good.
+// A leader that won because the row had expired has no lock. Its row says so. It continues
+// to wait for the lock, and the next renewal after it has the lock updates the row. A
+// follower that gets the lock before reads in the row that the lock proves nothing, and
+// gives it back, so that the leader gets it. Behind a lock on Postgres such a leader also
+// ends the session that holds the lock: a process that is stopped forever would keep it.
 //
-// Workers may wait for different locks for a while (LEADER_LOCK is changed in one
-// after the other). The row says which kind its leader has, and a lock of another
-// kind says nothing about that leader: its holder waits until the row has
-// expired, as one without a lock does. So nobody is pushed aside, a leader that
-// ends makes room at once, and only one that was killed is missed for a TTL.
+// Workers may use different kinds of lock for a while, when LEADER_LOCK is changed in one
+// after the other. The row has the kind of its leader's lock. A lock of another kind proves
+// nothing about that leader: its holder waits until the row has expired. So no leader is
+// replaced while it lives, a leader that stops hands over at once, and only after a kill
+// the shard waits for a TTL.
 //
-// A term that ends is always resigned, also one that was lost for want of an
-// answer: resigning names the epoch and cannot harm the next. So is one that was
-// won unheard, because the answer to its takeover was lost. The row is given
-// back before the lock, so that whoever is next can tell a handover on purpose
-// (expired) from a death (not expired): after the former, a worker that leads
-// more shards than another lets that one go first, once.
+// A term that ends is always resigned, also one that was lost because the store did not
+// answer: a resignation names the epoch and cannot harm a later term. A term whose takeover
+// was committed without an answer is resigned too. The row is given back before the lock,
+// so the next holder can tell a handover (expired) from a death (not expired). After a
+// handover, a worker that leads more shards than another lets that one go first, once.
 //
 // # Clocks
 //
-// The row expires by the store's clock alone: the database's on Postgres, the
-// machine's on SQLite, where all processes share it. A takeover and a renewal
-// are judged there, in the statement that writes them.
+// The row expires by the store's clock alone: the database's on Postgres, the machine's on
+// SQLite, which all processes share. Takeovers and renewals are judged there, in the
+// statement that writes them.
 //
-// A leader measures its trust in a term on its own monotonic clock, which no
-// step of the wall clock moves. Trust counts from the start of the last attempt
-// that was successful, not from its answer, because the store may have extended
-// the row at any moment after that start; and it is shorter than the TTL by a
-// margin, for clocks that run at different speeds: a second, or a quarter of
-// the TTL where that is less. It ends by a timer of its own, whatever a renewal
-// is doing. At the smallest TTL, 2 s, that leaves 1.5 s of trust and three
-// attempts at half a second each.
+// A leader measures its trust in a term on its own monotonic clock, which does not move
+// when the wall clock is set. Trust counts from the start of the last successful attempt,
+// not from its answer, because the store may have extended the row at any moment after that
+// start. It is shorter than the TTL by a margin for clocks of different speed: a second, or
+// a quarter of the TTL if that is less. A timer ends it, whatever a renewal is doing. At the
+// smallest TTL, 2 s, that leaves 1.5 s of trust and three attempts of half a second.
 //
-// Renewals come every second (a quarter of the TTL where that is less), more
-// often than a TTL of 10 s needs: so soon is a lost session noticed, and so
-// soon is a leader gone that was asked to resign.
+// Renewals come each second (each quarter of the TTL if that is less), more often than a
+// TTL of 10 s needs. So a lost session, or a request to resign, is noticed within a second.
 //
 // # What happens when
 //
-// kill -9, a crash, an out-of-memory kill: the kernel closes the connections,
-// Postgres frees the lock, the next in its queue takes over: milliseconds. With
-// a lock file as well, at its next look. On Redis the key lives on until its TTL
-// has passed.
+// kill -9, crash, out of memory: the kernel closes the connections, Postgres frees the
+// lock, the next process in its queue takes over within milliseconds. With a lock file at
+// its next attempt. On Redis the key lives until its TTL has passed.
 //
-// SIGTERM: lead returns as soon as it has stopped planning and claiming; row
-// and lock are given back then. Calls that are still open are not the
-// elector's.
+// SIGTERM: lead returns as soon as it has stopped planning and claiming; then row and lock
+// are given back. The elector does not wait for open calls.
 //
-// SIGSTOP, a frozen VM: the row expires, a follower takes over without the
-// lock and ends the session that holds it. When the old leader wakes, its trust
-// has ended by the same timer that was due in between; what it still sends to
-// the store is fenced; what it resigns is its own old term, which changes
-// nothing. A machine that was suspended has a monotonic clock that stood still:
-// its leader learns from the fence or from the next renewal.
+// SIGSTOP, a frozen virtual machine: the row expires, a follower takes over without the
+// lock and ends the session that holds it. When the old leader continues, a timer has ended
+// its trust, the store refuses its writes, and its resignation names only its old term. The
+// monotonic clock of a suspended machine stands still: its leader learns from the fence or
+// from the next renewal.
 //
-// The lock's session is terminated (pg_terminate_backend, a firewall that
-// forgets it): a follower gets the lock and takes over at once. The old leader
-// notices at its next renewal, which uses that session (Keep). Until then two
-// processes believe that they lead; the fence makes it one.
+// The lock's session is terminated (pg_terminate_backend, a firewall): a follower gets the
+// lock and takes over at once. The old leader notices at its next renewal, which uses that
+// session (Keep). Until then two processes believe that they lead; the fence lets one write.
 //
-// Packets vanish between a leader and its database: no renewal comes back,
-// trust ends, the row expires, a follower that still reaches the database takes
-// over. Server and client both give such a connection up after about five
-// seconds (keepalives, TCP_USER_TIMEOUT), where defaults would take two hours.
+// Packets between a leader and its database are lost: no renewal is answered, trust ends,
+// the row expires, and a follower that still reaches the database takes over. Server and
+// client give up such a connection after about five seconds (keepalives,
+// TCP_USER_TIMEOUT); by default they would after two hours.
 //
-// Postgres restarts, or fails over: everyone's lock, and every connection, is
-// gone. The leader loses its term at the next renewal and becomes a follower;
-// all try again after pauses that grow to a second at most, with jitter, and
-// the first that gets the lock leads: the row says that the lock was the old
-// leader's, so it need not expire. A failover that loses the last writes may
-// bring back an older row: its epoch is then handed out once more. The store
-// then has lost the writes of that epoch too, and keys that executors have seen
-// protect the rest.
+// Postgres restarts or fails over: all locks and connections are gone. The leader loses its
+// term at the next renewal and becomes a follower. All retry with growing pauses of at most
+// a second, with jitter, and the first that gets the lock leads: the row says that the old
+// leader had the lock, so it does not have to expire. A failover that loses the last writes
+// may bring back an older row, and its epoch is used again. The store has then lost the
+// writes of that epoch too, and the keys that executors know protect the rest.
 //
-// Redis forgets everything (FLUSHALL, a restart without persistence, DEL):
-// another process gets the lock and takes over; the old leader notices within a
-// second. The epoch lives in SQL and does not forget.
+// Redis loses its data (FLUSHALL, a restart without persistence, DEL): another process gets
+// the lock and takes over; the old leader notices within a second. The epoch is in SQL.
 //
-// Redis does not answer (CLIENT PAUSE, a partition): the leader cannot keep its
-// lock and gives its term back; the row is free, and somebody leads without a
-// lock until Redis is back. Handing over then takes a TTL where a process dies.
+// Redis does not answer (CLIENT PAUSE, a partition): the leader cannot keep its lock and
+// gives its term back. The row is free, and some worker leads without a lock until Redis
+// answers. Meanwhile a takeover from a killed process takes a TTL.
 //
-// Somebody else writes the lock's key (SET by a stranger): the leader has lost
-// it; nobody can take it before it expires. A key that never expires, which
-// this package never writes, is removed by the leader that does without.
+// Something else writes the lock's key: the leader has lost it, and no process can take it
+// before it expires. A key that never expires, which this package never writes, is removed
+// by the leader that leads without it.
 //
-// A wrong clock: Fit refuses. A process that is unfit does not wait for the
-// lock, and gives up its term at the next renewal. On Postgres its clock could
-// not have moved the row anyway.
+// A wrong clock: Fit refuses. An unhealthy process does not wait for the lock, and gives up
+// its term at the next renewal. On Postgres its clock could not have moved the row anyway.
 //
-// The launcher cannot be reached: the process is well and may lead, but what it
-// claims would wait. Its heartbeats say that it is unfit, and its Balancer
-// resigns what it leads while another worker is alive and fit, with one shard as
-// with many. Where nobody is fit nothing changes: slots are to be planned, and
-// missed or made up for by their policies, whether or not they can be launched.
+// The launcher cannot be reached: the process may lead, but what it claims would wait. Its
+// heartbeats say that it is unhealthy, and its Balancer resigns its shards while another
+// worker is alive and healthy, with one shard as with many. If no worker is healthy, nothing
+// changes: slots must be planned, and their catch-up policies apply, in any case.
 //
-// Started with another number of shards than the database has recorded: it is
-// told so in words, once, and asks again every few seconds, so that setting the
-// number back is enough. It holds no lock meanwhile.
+// Another number of shards than the database has recorded: the worker logs it once, holds
+// no lock, and asks again every few seconds, so setting the number back is enough.
 //
-// A transaction-mode pooler between Carillon and Postgres would hand the lock's
-// session to others in between: package pglock recognises it, and the process
-// refuses to start.
+// A transaction-mode pooler between Carillon and Postgres would lend the lock's session to
+// others: package pglock recognises it, and the process refuses to start.
 //
-// Any other error: not the leader. There is no list of harmless ones.
+// Any other error: not the leader. There is no list of harmless errors.
 package leader

@@ -14,37 +14,36 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Lead is one term's work. ctx ends when it should stop planning and claiming,
-// trusted when nothing may be written any more. The leadership is given back
-// when it returns.
+// Lead does the work of one term. ctx ends when it should stop planning and claiming,
+// trusted when it may write nothing any more. The leadership is given back when it returns.
 type Lead = func(ctx, trusted context.Context, term schedule.Term) error
 
 // Options are an Elector's parts.
 type Options struct {
 	Lease LeaseStore
-	// Terms tells the log whom a new leader replaces; nil: it is not logged.
+	// Terms is optional: with it the log says which leader a new one replaces.
 	Terms TermStore
 	Lock  Lock
-	// LockKind names what Lock is, LEADER_LOCK's word: with a leader whose lock is
-	// of another kind it proves nothing. Empty: all are of one kind.
+	// LockKind is the kind of Lock, as in LEADER_LOCK. A lock proves nothing about a leader
+	// with another kind. Empty: all are of one kind.
 	LockKind string
 	Shard    int
-	Shards   int    // how many there are; 0 counts as 1
-	Holder   string // one per process start; default random
+	Shards   int    // number of shards; 0 counts as 1
+	Holder   string // one for each process start; default random
 	Host     string // host:pid, for people
 	TTL      time.Duration
 	Now      func() time.Time
 	Logger   *slog.Logger
-	// Fit says why this process must not lead now, e.g. because its clock is too
-	// far off; nil: it may. It is asked before every takeover and renewal.
+	// Fit returns why this process must not lead now, e.g. a wrong clock; nil: it may. It is
+	// called before each takeover and renewal.
 	Fit func() error
-	// Yield says that the shard is free and another worker is to go first; nil:
-	// never. It is asked before every takeover; Balancer.Yield is one.
+	// Yield reports that the shard is free and another worker should take it first; nil:
+	// never. It is called before each takeover. Balancer.Yield implements it.
 	Yield func(ctx context.Context) bool
-	// OnChange is told of every term that begins (leading) and ends.
+	// OnChange is called when a term begins (leading) and when it ends.
 	OnChange func(term schedule.Term, leading bool)
-	// Jitter makes a pause differ from the same pause elsewhere; by default it is
-	// random between a half and all of it.
+	// Jitter spreads the pauses of processes that failed together; by default it returns a
+	// random duration between half and all of pause.
 	Jitter func(pause time.Duration) time.Duration
 }
 
@@ -54,15 +53,15 @@ type Elector struct {
 	holder string
 	quiet  *logthrottle.Logger
 
-	failures   int         // since the last term that held
-	yieldingAt time.Time   // since when other workers have been let go first
-	unresigned *unresigned // ended, but its row could not be told
-	unanswered bool        // the last takeover failed, and may have won all the same
-	refused    bool        // for its number of shards, and that has been said
-	otherLock  string      // the kind of the leader's lock, if it is another and that has been said
+	failures   int         // since the last term that lasted
+	yieldingAt time.Time   // since when other workers go first
+	unresigned *unresigned // its term has ended, its row could not be written
+	unanswered bool        // the last takeover failed, and may have been committed
+	refused    bool        // logged that the number of shards differs
+	otherLock  string      // logged: the leader's lock is of this other kind
 
 	mu   sync.Mutex
-	stop context.CancelCauseFunc // ends the present term on purpose; nil: there is none
+	stop context.CancelCauseFunc // ends the current term on purpose; nil: there is none
 }
 
 // unresigned is a term that ended while the store did not answer.
@@ -72,29 +71,27 @@ type unresigned struct {
 }
 
 const (
-	// defaultTTL is after how long a leader that says nothing is replaced.
+	// defaultTTL is the time after which a leader without renewals is replaced.
 	defaultTTL = 10 * time.Second
-	// followerPoll is how often a follower looks whether the row has expired.
+	// followerPoll is how often a follower reads whether the row has expired.
 	followerPoll = 500 * time.Millisecond
-	// behind is how long whoever gave the lock back stays away: longer than the
-	// slowest lock takes to find the next.
+	// behind is the pause after giving the lock back: longer than the slowest kind of lock
+	// needs to reach the next process.
 	behind = 500 * time.Millisecond
-	// yieldFor is how long a free shard waits for the worker that should have it:
-	// as long as one stays away.
+	// yieldFor is how long a free shard waits for the worker that should take it: as long as
+	// a pause lasts.
 	yieldFor = 250 * time.Millisecond
-	// refusedPause is the pause after a refusal that a person has to end.
+	// refusedPause is the pause after a refusal that only an operator can resolve.
 	refusedPause = 3 * time.Second
 )
 
-// ErrTermLost is the cause with which a term's context ends when a renewal
-// failed.
+// ErrTermLost is the cause of a term's context after a failed renewal.
 var ErrTermLost = errors.New("leadership lost")
 
-// errGaveWay ends a campaign that was won and not used.
+// errGaveWay ends a campaign that let another worker go first.
 var errGaveWay = errors.New("gave way to another worker")
 
-// New makes an Elector. Its holder name is random by default: the same process
-// started again is somebody else.
+// New returns an Elector with its defaults.
 func New(o Options) *Elector {
 	if o.TTL <= 0 {
 		o.TTL = defaultTTL
@@ -124,14 +121,14 @@ func New(o Options) *Elector {
 	return &Elector{Options: o, holder: o.Holder, quiet: logthrottle.New(o.Logger)}
 }
 
-// Holder is this process' name in the leaders row.
+// Holder returns this process's name in the leaders row.
 func (e *Elector) Holder() string { return e.holder }
 
-// Resign ends the present term on purpose: whoever leads stops planning, and
-// the leadership is given back. Without a term it does nothing.
+// Resign ends the current term: it stops planning, and the leadership is given back. Without
+// a term it does nothing.
 func (e *Elector) Resign() { e.ResignBecause(schedule.TermEnd{Reason: schedule.EndResigned}) }
 
-// ResignBecause is Resign with the reason that is recorded.
+// ResignBecause is Resign with the reason to record.
 func (e *Elector) ResignBecause(end schedule.TermEnd) {
 	e.mu.Lock()
 	stop := e.stop
@@ -146,8 +143,7 @@ func (e *Elector) ResignBecause(end schedule.TermEnd) {
 	stop(because(end.Reason, err))
 }
 
-// Run campaigns until ctx ends. For every term that is won it calls lead and
-// waits for it.
+// Run campaigns until ctx ends. For each term that it wins it calls lead and waits for it.
 func (e *Elector) Run(ctx context.Context, lead Lead) error {
 	for ctx.Err() == nil {
 		pause(ctx, e.campaign(ctx, lead))
@@ -155,8 +151,8 @@ func (e *Elector) Run(ctx context.Context, lead Lead) error {
 	return ctx.Err()
 }
 
-// campaign is one follower's wait and, if it is won, one term. It says how long
-// to stay away before the next.
+// campaign waits as a follower and serves the term if it wins one. away is the pause before
+// the next campaign.
 func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) {
 	err := e.Fit()
 	if err == nil {
@@ -173,14 +169,14 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 			e.Logger.Error("this worker cannot lead", "err", err)
 		}
 		return e.Jitter(refusedPause)
-	case errors.Is(err, ErrTermLost): // which has been said
+	case errors.Is(err, ErrTermLost): // logged already
 		return e.Jitter(behind + e.backoff())
 	}
 	e.quiet.Warn("leader election failed", err)
 	return e.Jitter(e.backoff())
 }
 
-// backoff grows from 50 ms to a second while nothing works.
+// backoff grows from 50 ms to a second while attempts fail.
 func (e *Elector) backoff() time.Duration {
 	e.failures++
 	return backoff(e.failures)
@@ -203,11 +199,11 @@ func (e *Elector) contend(ctx context.Context, lead Lead) error {
 	return e.serve(ctx, h, term, since, lead)
 }
 
-// follow waits for the lock or for the row to expire, and takes over. since is
-// when the successful attempt began.
+// follow waits for the lock or for the row to expire, and takes over. since is when the
+// successful attempt began.
 //
-// The lock comes first: whoever took over an expired row at once would often
-// lose it again to the one that gets the lock a moment later.
+// It waits for the lock first: a process that took over an expired row at once would often
+// lose it to the one that gets the lock a moment later.
 func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, since time.Time, err error) {
 	poll := time.NewTimer(e.Jitter(followerPoll) + followerPoll/2)
 	defer poll.Stop()
@@ -234,19 +230,19 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		case won:
 			h.wonBy = lockHeld
 			return term, since, nil
-		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // others may be better off with the lock
+		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // another process may use the lock better
 			return term, since, err
 		case err != nil:
 			e.quiet.Warn("cannot read the leader", err)
-		case lockHeld: // its leader lives without it, and waits for it or has another
+		case lockHeld: // the leader leads without this lock, and waits for it or uses another kind
 			e.noticeOtherLock(ctx)
 			return term, since, errGaveWay
 		}
 	}
 }
 
-// givesWay tells whether to leave a free shard to a worker that has fewer. Only
-// for a while: that worker may not be able to lead at all.
+// givesWay reports whether to leave a free shard to a worker that has fewer. It does for
+// yieldFor only: that worker may be unable to lead.
 func (e *Elector) givesWay(ctx context.Context) bool {
 	if !e.Yield(ctx) {
 		e.yieldingAt = time.Time{}
@@ -288,8 +284,7 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 	return term, won, nil
 }
 
-// noticeOtherLock says that the leader uses another kind of lock, once for as
-// long as it does.
+// noticeOtherLock logs, once, that the leader uses another kind of lock.
 func (e *Elector) noticeOtherLock(ctx context.Context) {
 	if e.LockKind == "" {
 		return
@@ -298,7 +293,7 @@ func (e *Elector) noticeOtherLock(ctx context.Context) {
 	defer cancel()
 	rows, err := e.Lease.Leaders(ctx, e.Now())
 	if err != nil {
-		return // the next time that it is refused will do
+		return // the next refusal tries again
 	}
 	for _, row := range rows {
 		if row.Shard != e.Shard || row.Expired || row.Holder == e.holder {
@@ -315,7 +310,7 @@ func (e *Elector) noticeOtherLock(ctx context.Context) {
 	}
 }
 
-// findUnheard looks for a term that was won without our hearing of it.
+// findUnheard looks for a term of this process whose takeover was not answered.
 func (e *Elector) findUnheard(ctx context.Context) error {
 	if !e.unanswered {
 		return nil

@@ -25,12 +25,12 @@ func because(reason schedule.EndReason, err error) error {
 	return &endError{reason, err}
 }
 
-// suspendedAfter is how late a renewal begins if the process did not run: a busy
-// machine is late by less.
+// suspendedAfter is how late a renewal must begin to show that the process did not run. A
+// busy machine delays it less.
 const suspendedAfter = 2 * time.Second
 
-// attempts tells whether renewals ran on time. It is what distinguishes a store
-// that does not answer from a process that did not run.
+// attempts records whether renewals began on time. It distinguishes a store that does not
+// answer from a process that did not run.
 type attempts struct {
 	mu   sync.Mutex
 	due  time.Time // of the attempt under way, or of the next; with monotonic and wall clock
@@ -64,7 +64,7 @@ func (a *attempts) overdue() bool {
 	return now.Sub(a.due) > suspendedAfter || now.Round(0).Sub(a.due.Round(0)) > suspendedAfter
 }
 
-// lostEnd says why a term was lost.
+// lostEnd returns why a term was lost.
 func (t *tenure) lostEnd(err error) schedule.TermEnd {
 	var known *endError
 	end := schedule.TermEnd{Reason: schedule.EndDatabase, Detail: err.Error()}
@@ -81,8 +81,8 @@ func (t *tenure) lostEnd(err error) schedule.TermEnd {
 	return end
 }
 
-// endOf says why a term ended that was not lost. leading has ended, or lead came
-// back by itself.
+// endOf returns why a term ended that was not lost: leading has ended, or lead returned by
+// itself.
 func endOf(ctx, leading context.Context, err error) schedule.TermEnd {
 	var known *endError
 	switch {
@@ -103,7 +103,7 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// stallOf is the time between the answers to two renewals; nil: it was short.
+// stallOf returns the gap between the answers to two renewals; nil: it was short.
 func (t *tenure) stallOf(from, until time.Time, suspended bool) *stall {
 	if until.Sub(from) <= t.renewal()+suspendedAfter {
 		return nil
@@ -115,7 +115,7 @@ func (t *tenure) stallOf(from, until time.Time, suspended bool) *stall {
 	return &stall{from: from, until: until, end: end}
 }
 
-// stall is a schedule.Stall by this machine's monotonic clock.
+// stall is a schedule.Stall on this machine's monotonic clock.
 type stall struct {
 	from, until time.Time
 	end         schedule.TermEnd
@@ -128,8 +128,7 @@ func (s *stall) ago() *schedule.Stall {
 	return &schedule.Stall{FromAgo: time.Since(s.from), UntilAgo: time.Since(s.until), End: s.end}
 }
 
-// logWon says who leads now, and whom it replaced, since when and why. It reads
-// that first, for a moment at most.
+// logWon logs the new leader, and which one it replaced, since when and why.
 func (t *tenure) logWon(ctx context.Context) {
 	fields := []any{"epoch", t.term.Epoch, "holder", t.term.Holder, "lock_held", t.isHeld()}
 	if from := t.predecessor(ctx); from != nil {
@@ -142,8 +141,7 @@ func (t *tenure) logWon(ctx context.Context) {
 	t.Logger.Info("leadership won", fields...)
 }
 
-// predecessor is the term before this one; nil: there was none, or it cannot be
-// read.
+// predecessor returns the term before this one; nil: there was none, or it cannot be read.
 func (t *tenure) predecessor(ctx context.Context) *schedule.LeaderTerm {
 	if t.Terms == nil {
 		return nil

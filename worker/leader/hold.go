@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// hold is what one campaign has of the lock: it waits for it, as follower and
-// on through a term, until it has it or the campaign is over.
+// hold is one campaign's claim to the lock. It waits for the lock as a follower and during a
+// term, until it has it or the campaign is over.
 type hold struct {
 	*Elector
 	held  chan struct{} // closed once the lock is held
-	wonBy bool          // the term was won by it, so the row knows
+	wonBy bool          // the term was won with the lock, and the row says so
 }
 
-// releaseLimit bounds how long a lock is given back; whoever follows may wait
-// for it.
+// releaseLimit bounds the release of a lock; the next process may wait for it.
 const releaseLimit = 2 * time.Second
 
-// wait returns with the lock held, or when ctx has ended. It does not give up:
-// where there is no lock to be had the row decides, until there is one.
+// wait returns with the lock held, or when ctx has ended. It never gives up: without a lock
+// the row decides.
 func (h *hold) wait(ctx context.Context) {
 	for failures := 1; ; failures++ {
 		err := h.Lock.Acquire(ctx)
@@ -44,7 +43,7 @@ func (h *hold) isHeld() bool {
 	}
 }
 
-// giveBack frees the lock, if it is held. wait has returned.
+// giveBack frees the lock if it is held. wait must have returned.
 func (h *hold) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
@@ -53,18 +52,16 @@ func (h *hold) giveBack(ctx context.Context) {
 	}
 }
 
-// breakFirst and breakAgain are how long a leader waits for the lock that its
-// predecessor still has, before and after it breaks it. A predecessor that only
-// ends slowly is given the time.
+// A leader without the lock breaks it breakFirst after its term began, and every breakAgain
+// after that: its predecessor may only be slow to end. breakLimit bounds one break.
 const (
 	breakFirst = time.Second
 	breakAgain = 5 * time.Second
 	breakLimit = 5 * time.Second
 )
 
-// breakOff frees the lock from a process that holds it without leading, until
-// it is held here. ctx is the term: whoever is not trusted breaks nothing, for
-// the holder may be the next leader.
+// breakOff takes the lock from a process that holds it without leading, until it is held
+// here. It stops with the term's trust, ctx: then the holder may be the next leader.
 func (h *hold) breakOff(ctx context.Context) {
 	breaker, ok := h.Lock.(Breaker)
 	for after := breakFirst; ok; after = breakAgain {

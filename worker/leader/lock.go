@@ -2,23 +2,21 @@ package leader
 
 import "context"
 
-// Lock makes handing over fast. It decides who tries, never who may write.
+// Lock makes a takeover fast. It decides who tries to take over, never who may write.
 //
-// Its methods are called by one goroutine at a time, but for Break.
+// One goroutine at a time calls its methods, except Break.
 type Lock interface {
 	// Acquire blocks until the lock is held or ctx ends.
 	Acquire(ctx context.Context) error
-	// Keep says that the lock is still held, and extends it where it must be. Any
-	// error means that it is not.
+	// Keep checks that the lock is still held, and extends it if its kind needs that. After
+	// any error it is not held.
 	Keep(ctx context.Context) error
-	// Release frees it, if it is held.
+	// Release frees the lock if it is held.
 	Release(ctx context.Context) error
 }
 
-// Breaker is a Lock that can be taken out of the hands of a process that keeps
-// it but does not lead any more.
+// Breaker is a Lock that can be taken from a process that holds it but no longer leads.
 type Breaker interface {
-	// Break ends the hold of whoever has the lock, unless it is this Lock's own.
-	// It may be called while Acquire waits.
+	// Break frees the lock unless this Lock holds it. It may be called while Acquire waits.
 	Break(ctx context.Context) error
 }

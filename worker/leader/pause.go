@@ -15,11 +15,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// jitter keeps processes that failed together from coming back together.
+// jitter spreads the retries of processes that failed together.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// backoff is the pause after the nth failure in a row: 50 ms, then twice as
-// much each time, to a second.
+// backoff is the pause after the nth failure in a row: 50 ms, doubled each time, at most a
+// second.
 func backoff(failures int) time.Duration {
 	const first, most = 50 * time.Millisecond, time.Second
 	if failures > 5 {

@@ -19,13 +19,11 @@ type Share struct {
 	Shards int
 }
 
-// Gives tells whether me is to give one shard up. The richest is paired with
-// the poorest, the second richest with the second poorest and so on; who has
-// two or more ahead of its counterpart gives one. So no more shards are on
-// their way at a time than there are workers that want one, everyone who sees
-// the same shares comes to the same answer, and where no two differ by two,
-// nobody gives.
-func Gives(me string, shares []Share) bool {
+// ShouldRelease reports whether me should release one shard. The worker with the most shards
+// is paired with the one with the fewest, the second with the second last and so on. A
+// worker that has at least two more than its counterpart releases one. So workers that see
+// the same shares agree, and no more shards move at a time than there are workers for them.
+func ShouldRelease(me string, shares []Share) bool {
 	ranked := slices.Clone(shares)
 	slices.SortFunc(ranked, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Worker, b.Worker))
@@ -38,9 +36,9 @@ func Gives(me string, shares []Share) bool {
 	return false
 }
 
-// Yields tells whether a free shard had better go to another than me: some
-// live worker leads fewer.
-func Yields(me string, shares []Share) bool {
+// ShouldDefer reports whether me should leave a free shard to another live worker, which
+// leads fewer.
+func ShouldDefer(me string, shares []Share) bool {
 	mine := 0
 	if i := slices.IndexFunc(shares, func(s Share) bool { return s.Worker == me }); i >= 0 {
 		mine = shares[i].Shards
@@ -48,7 +46,7 @@ func Yields(me string, shares []Share) bool {
 	return slices.ContainsFunc(shares, func(s Share) bool { return s.Worker != me && s.Shards < mine })
 }
 
-// ShareStore tells who leads what, and who is alive.
+// ShareStore reads which worker leads which shard, and which workers are alive.
 type ShareStore interface {
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
 	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
@@ -59,50 +57,47 @@ type BalancerOptions struct {
 	Store  ShareStore
 	Holder string // of all electors of this process
 	Shards int
-	// Resign gives the shard up, if this process leads it; Elector.ResignBecause
-	// does.
+	// Resign releases the shard if this process leads it; Elector.ResignBecause does that.
 	Resign func(shard int, why schedule.TermEnd)
-	// Unfit says why this process had better not lead while another one is fit;
-	// empty: it is fit, as without it. What the others are they say in their
-	// heartbeats.
+	// Unfit returns why this process should not lead while another worker is healthy; empty,
+	// or nil: it is healthy. The health of other workers is in their heartbeats.
 	Unfit  func() string
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Balancer gives every live worker a fair share of the shards: one that leads
-// two more than another resigns one, and stands back when that one is free. One
-// that is unfit has no share while a fit one lives: it resigns all that it leads,
-// one after the other, and stands back. Where nobody is fit all share as if they
-// were, for somebody has to plan. With one shard a worker that is fit does
-// nothing.
+// Balancer gives each live worker a fair share of the shards. A worker that leads two more
+// than another resigns one and leaves it to the other. An unhealthy worker has no share
+// while a healthy one lives: it resigns all its shards, one after the other. If none is
+// healthy, all share as if they were, because slots must be planned. With one shard a
+// healthy worker does nothing.
 type Balancer struct {
 	BalancerOptions
 	quiet *logthrottle.Logger
 
 	mu   sync.Mutex
-	led  map[string]int       // as last seen
-	fell map[string]time.Time // when a worker was first seen without any shard of several
+	led  map[string]int       // shards of each worker, as last read
+	fell map[string]time.Time // when a worker that had led shards was first seen with none
 
-	given   map[int]schedule.Term // what was given up and has no new leader yet
-	resting time.Time             // nothing is given up before
+	given   map[int]schedule.Term // released shards without a new leader
+	resting time.Time             // nothing is released before
 	rest    time.Duration
 }
 
 const (
-	// balanceEvery is how often shares are compared, and so how fast they move.
+	// balanceEvery is how often shares are compared. One shard moves each time.
 	balanceEvery = 500 * time.Millisecond
-	// aliveWithin is how lately a worker was seen that is counted on, and how long
-	// one that has lost all its shards is not: it may have died.
+	// aliveWithin: a worker counts if it was seen within this time. One that has lost all
+	// its shards does not count for as long: it may have died.
 	aliveWithin = 5 * time.Second
-	// heardWithin is how lately a worker was seen that a shard is left to: two
-	// heartbeats, and a bit. It may have been killed.
+	// heardWithin: a shard is left to a worker only if it was seen within this time, two
+	// heartbeats and a bit. Otherwise it may have been killed.
 	heardWithin = 2500 * time.Millisecond
-	// shareLimit bounds one look at the shares.
+	// shareLimit bounds one read of the shares.
 	shareLimit = 2 * time.Second
 )
 
-// NewBalancer makes the Balancer of one process.
+// NewBalancer returns the Balancer of one process.
 func NewBalancer(o BalancerOptions) *Balancer {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -116,7 +111,7 @@ func NewBalancer(o BalancerOptions) *Balancer {
 
 // Run keeps the shares fair until ctx ends.
 func (b *Balancer) Run(ctx context.Context) error {
-	if b.neverMoves() {
+	if !b.canRelease() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -125,7 +120,7 @@ func (b *Balancer) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if b.stays() {
+		if b.hasShare() {
 			continue
 		}
 		seen, err := b.look(ctx)
@@ -143,12 +138,12 @@ func (b *Balancer) Run(ctx context.Context) error {
 	}
 }
 
-// neverMoves: one shard has no shares, and fitness is the only other reason to
-// give it up.
-func (b *Balancer) neverMoves() bool { return b.Shards <= 1 && b.Unfit == nil }
+// canRelease reports whether the process may ever have to release a shard. A single shard is
+// released for health only.
+func (b *Balancer) canRelease() bool { return b.Shards > 1 || b.Unfit != nil }
 
-// stays: likewise, at this moment.
-func (b *Balancer) stays() bool { return b.Shards <= 1 && b.unfit() == "" }
+// hasShare reports whether the process may keep its only shard now.
+func (b *Balancer) hasShare() bool { return b.Shards <= 1 && b.unfit() == "" }
 
 func (b *Balancer) unfit() string {
 	if b.Unfit == nil {
@@ -164,37 +159,37 @@ func (b *Balancer) why(seen view) schedule.TermEnd {
 	return schedule.TermEnd{Reason: schedule.EndBalanced}
 }
 
-// Yield is Options.Yield of the elector of a shard: whether a free shard is
-// left to a worker that leads fewer, or that is fit where this one is not. One whose leader has died is taken over by
-// whoever is first; balance comes later.
+// Yield returns Options.Yield for the elector of a shard: it leaves a free shard to a worker
+// that leads fewer, or that is healthy if this one is not. A shard whose leader died goes
+// to the first worker; balance comes later.
 func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
-	if b.neverMoves() {
+	if !b.canRelease() {
 		return nil
 	}
 	return func(ctx context.Context) bool {
-		if b.stays() {
+		if b.hasShare() {
 			return false
 		}
 		ctx, cancel := context.WithTimeout(ctx, shareLimit)
 		defer cancel()
 		leaders, err := b.Store.Leaders(ctx, b.Now())
-		if err != nil { // it will be the same to the others
+		if err != nil { // other workers cannot read it either
 			return false
 		}
 		if slices.ContainsFunc(leaders, func(row schedule.Leadership) bool { return row.Shard == shard && !row.Expired }) {
 			return false
 		}
 		seen, err := b.look(ctx)
-		return err == nil && (seen.passed || Yields(b.Holder, seen.shares))
+		return err == nil && (seen.passed || ShouldDefer(b.Holder, seen.shares))
 	}
 }
 
-// view is who leads what at one moment.
+// view is the leaders and workers at one moment.
 type view struct {
 	rows    map[int]schedule.Leadership
 	shares  []Share
 	settled bool // every shard is led by a live worker
-	passed  bool // this process has no share: it is unfit, and another is fit
+	passed  bool // this process has no share: it is unhealthy, and another is healthy
 }
 
 func (b *Balancer) look(ctx context.Context) (view, error) {
@@ -224,7 +219,7 @@ func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Worke
 	unfit[b.Holder] = b.unfit() != ""
 	counted := 0
 	for _, row := range leaders {
-		if row.Shard >= b.Shards { // of a time with more shards
+		if row.Shard >= b.Shards { // from before SHARDS was reduced
 			continue
 		}
 		v.rows[row.Shard] = row
@@ -248,8 +243,8 @@ func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Worke
 	return v
 }
 
-// fallen are the workers that led shards a moment ago and lead none: nothing is
-// left to one that may be dead. Balance never takes the last shard of a worker.
+// fallen returns the workers that led shards a moment ago and lead none now: they may be
+// dead. Balance never takes the last shard of a worker.
 func (b *Balancer) fallen(led map[string]int, now time.Time) map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,11 +264,11 @@ func (b *Balancer) fallen(led map[string]int, now time.Time) map[string]bool {
 	return fallen
 }
 
-// decide says which shard to give up, if any. While a shard is on its way
-// nothing moves: it would be counted nowhere.
+// decide returns the shard to release, if any. While a released shard has no leader nothing
+// moves, because no worker would be counted for it.
 func (b *Balancer) decide(seen view, now time.Time) (shard int, give bool) {
 	b.learn(seen, now)
-	if !seen.settled || now.Before(b.resting) || !seen.passed && !Gives(b.Holder, seen.shares) {
+	if !seen.settled || now.Before(b.resting) || !seen.passed && !ShouldRelease(b.Holder, seen.shares) {
 		return 0, false
 	}
 	for shard := b.Shards - 1; shard >= 0; shard-- {
@@ -285,16 +280,15 @@ func (b *Balancer) decide(seen view, now time.Time) (shard int, give bool) {
 	return 0, false
 }
 
-// learn sees what became of shards that were given up. One that came back was
-// wanted by nobody: the worker with fewer shards lives but cannot lead, for
-// instance because its clock is wrong. Then it is left alone, for longer each
-// time.
+// learn checks released shards. If one came back, the worker with fewer shards lives but
+// cannot lead, for instance because of a wrong clock. Then nothing is released for a while,
+// longer each time.
 func (b *Balancer) learn(seen view, now time.Time) {
 	const first, most = 10 * time.Second, 5 * time.Minute
 	for shard, term := range b.given {
 		row := seen.rows[shard]
 		if row.Expired || row.Epoch == term.Epoch {
-			continue // still on its way
+			continue // no new leader yet
 		}
 		delete(b.given, shard)
 		if row.Holder != b.Holder {

@@ -40,7 +40,7 @@ func TestWhoGivesAShardUp(t *testing.T) {
 			t.Parallel()
 			var give []string
 			for _, share := range c.shares {
-				if leader.Gives(share.Worker, c.shares) {
+				if leader.ShouldRelease(share.Worker, c.shares) {
 					give = append(give, share.Worker)
 				}
 			}
@@ -67,7 +67,7 @@ func TestWhoLeavesAFreeShardToAnother(t *testing.T) {
 			t.Parallel()
 			var yield []string
 			for _, share := range c.shares {
-				if leader.Yields(share.Worker, c.shares) {
+				if leader.ShouldDefer(share.Worker, c.shares) {
 					yield = append(yield, share.Worker)
 				}
 			}
@@ -76,7 +76,7 @@ func TestWhoLeavesAFreeShardToAnother(t *testing.T) {
 			}
 		})
 	}
-	if leader.Yields("new", of(2, 1)) {
+	if leader.ShouldDefer("new", of(2, 1)) {
 		t.Error("a worker that is not counted yet leads nothing and yields to nobody")
 	}
 }
@@ -106,7 +106,7 @@ func (f *fleet) join() { f.joined++; f.led[fmt.Sprint("w", f.joined)] = 0 }
 func (f *fleet) take(t *rapid.T) {
 	var able []string
 	for _, s := range f.shares() {
-		if !leader.Yields(s.Worker, f.shares()) {
+		if !leader.ShouldDefer(s.Worker, f.shares()) {
 			able = append(able, s.Worker)
 		}
 	}
@@ -137,7 +137,7 @@ func (f *fleet) die(t *rapid.T) {
 func (f *fleet) round(t *rapid.T) (moved int) {
 	shares := f.shares()
 	for _, s := range shares {
-		if leader.Gives(s.Worker, shares) {
+		if leader.ShouldRelease(s.Worker, shares) {
 			f.led[s.Worker]--
 			moved++
 		}

@@ -15,29 +15,29 @@ import (
 var errResigned = errors.New("asked to resign")
 
 const (
-	// maxMargin is taken off the trust in a term, see margin.
+	// maxMargin caps the margin by which trust is shorter than the TTL.
 	maxMargin = time.Second
-	// maxRenewal is how often a term is renewed at least.
+	// maxRenewal is the longest time between renewals.
 	maxRenewal = time.Second
-	// resignLimit bounds how long the lock waits for the row to be given back.
+	// resignLimit bounds the resignation, for which the lock waits.
 	resignLimit = time.Second
-	// steady is how long a term lasts after which earlier failures count no more.
+	// steady is how long a term must last so that earlier failures no longer count.
 	steady = 10 * time.Second
 )
 
-// trust is how long a term is believed in after the start of an attempt that
-// was successful: the TTL less a margin for clocks that run at different speeds.
+// trust is how long a term is trusted after the start of a successful attempt: the TTL less
+// a margin for clocks of different speed.
 func (e *Elector) trust() time.Duration { return e.TTL - min(maxMargin, e.TTL/4) }
 
-// renewal is how often a term is renewed.
+// renewal is the time between renewals.
 func (e *Elector) renewal() time.Duration { return min(maxRenewal, e.TTL/4) }
 
 // tenure is one term being served.
 type tenure struct {
 	*hold
 	term     schedule.Term
-	stop     context.CancelCauseFunc // it should end
-	distrust context.CancelCauseFunc // it is over
+	stop     context.CancelCauseFunc // the term should end
+	distrust context.CancelCauseFunc // the term is over
 
 	trustEnds *time.Timer
 	attempts  attempts
@@ -46,8 +46,7 @@ type tenure struct {
 	end schedule.TermEnd // why it was lost; set once
 }
 
-// serve runs one term: renewals beside lead, until lead returns; then it gives
-// the row back.
+// serve runs one term: it renews the term until lead returns, then gives the row back.
 func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since time.Time, lead Lead) error {
 	trusted, distrust := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer distrust(nil)
@@ -56,9 +55,8 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	defer context.AfterFunc(trusted, func() { stop(context.Cause(trusted)) })()
 	t := &tenure{hold: h, term: term, stop: stop, distrust: distrust}
 	t.attempts.next(t.renewal())
-	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk, and
-	// also while what runs beside the term takes its time to end: open calls still
-	// settle under it.
+	// Trust ends in time even if a renewal hangs, and also while lead waits for open calls
+	// to settle under the term.
 	t.trustEnds = time.AfterFunc(time.Until(since.Add(t.trust())), func() {
 		t.lose(fmt.Errorf("no renewal in time: %w", context.DeadlineExceeded))
 	})
@@ -93,7 +91,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	return errors.Join(lost, err)
 }
 
-// resignBy says how the present term is ended on purpose.
+// resignBy sets the function that ends the current term on purpose.
 func (e *Elector) resignBy(stop context.CancelCauseFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,8 +117,8 @@ func (t *tenure) giveRowBack(ctx context.Context, end schedule.TermEnd) {
 	}
 }
 
-// renewAll keeps the lock and extends the row until ctx ends. Any error means:
-// not the leader.
+// renewAll keeps the lock and extends the row until ctx ends. After any error the term is
+// lost.
 func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 	asked, unreported, stalled := false, t.held, (*stall)(nil)
 	answered := since
@@ -134,7 +132,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-unreported: // while the row says otherwise, a crash costs a TTL
+		case <-unreported: // until the row has the lock, a crash costs a TTL
 			unreported = nil
 		}
 		t.attempts.begin()
@@ -142,7 +140,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		began := time.Now()
 		askedNow, err := t.renew(ctx, since, stalled)
 		switch {
-		case ctx.Err() != nil: // over, and nothing is to be judged any more
+		case ctx.Err() != nil: // the term is over: the error means nothing
 			return
 		case err != nil:
 			t.lose(err)
@@ -161,7 +159,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 	}
 }
 
-// renew is one attempt. It may not outlive the trust in the last one.
+// renew is one attempt. It ends before the trust in the last one does.
 func (t *tenure) renew(ctx context.Context, since time.Time, stalled *stall) (asked bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, since.Add(t.trust()))
 	defer cancel()

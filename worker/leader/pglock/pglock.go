@@ -1,6 +1,6 @@
 // Package pglock is the leader lock on Postgres: a session advisory lock on a
-// connection of its own, never one from a pool, which would recycle it. It says
-// which process tries to lead steps 2 to 4 of a slot's life; see package leader.
+// connection of its own, never one from a pool, which would recycle it. It decides
+// which process tries to lead. See package leader.
 package pglock
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/carillon/carillon/internal/pgsession"
 )
 
-// namespace keeps Carillon's advisory locks apart from others'; the second
-// key is the shard. It is "cari" in ASCII.
+// namespace separates Carillon's advisory locks from others; the second key is the shard. It
+// is "cari" in ASCII.
 const namespace = 0x63617269
 
 // Lock is a session advisory lock.
@@ -29,7 +29,7 @@ type Lock struct {
 	conn  *pgx.Conn // nil: not held
 }
 
-// New makes the Lock of one shard in the database at url.
+// New returns the Lock of one shard in the database at url.
 func New(url string, shard int) *Lock { return &Lock{url: url, shard: shard} }
 
 // sqlAcquire waits in the server: a session that dies passes its lock on in
@@ -54,7 +54,7 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	}
 	l.pid.Store(int64(conn.PgConn().PID()))
 	if _, err := conn.Exec(ctx, sqlAcquire, namespace, l.shard); err != nil {
-		// A cancelled call may have got the lock: only closing the session is sure.
+		// A cancelled call may have got the lock: close the session to be sure.
 		l.pid.Store(0)
 		pgsession.Close(conn)
 		return fmt.Errorf("acquire advisory lock: %w", err)
@@ -65,7 +65,7 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	return nil
 }
 
-// keepLimit bounds how long a leader waits for a session that answers nothing.
+// keepLimit bounds how long a leader waits for a session that does not answer.
 const keepLimit = 5 * time.Second
 
 // Keep asks the session that holds the lock whether it still lives.
@@ -97,8 +97,8 @@ func (l *Lock) Release(context.Context) error {
 	return nil
 }
 
-// Break ends the session of whoever else holds the lock: a process that was
-// stopped would keep it for ever.
+// Break ends the session of another process that holds the lock: a stopped process would
+// keep it forever.
 func (l *Lock) Break(ctx context.Context) error {
 	conn, err := pgsession.Open(ctx, l.url, "carillon-leader")
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// What goes wrong is returned to whoever called. The library's own log would
-// say it again, past the process' logger and as often as it tries.
+// Errors are returned to the caller. The library's own log would repeat them for each try,
+// past the process's logger.
 func init() { logging.Disable() }
 
-// Client makes a client for the locks of one process. It connects when it is
-// first used; the caller closes it.
+// Client returns a client for the locks of one process. It connects at its first use; the
+// caller closes it.
 func Client(url string) (*redis.Client, error) {
 	options, err := redis.ParseURL(url)
 	if err != nil {
@@ -23,8 +23,7 @@ func Client(url string) (*redis.Client, error) {
 	options.DialTimeout = maxCall
 	options.ReadTimeout, options.WriteTimeout = maxCall, maxCall
 	options.ContextTimeoutEnabled = true
-	// A second try within a call would hide a Redis that is in trouble; whoever
-	// calls tries again.
+	// A retry within a call would hide a failing Redis; the caller retries.
 	options.MaxRetries = -1
 	options.DialerRetries = 1
 	options.PoolTimeout = maxCall

@@ -1,7 +1,6 @@
-// Package redislock is the leader lock on Redis: a key with a random value that
-// expires unless it is kept. It says which process tries to lead steps 2 to 4
-// of a slot's life; who may write is decided by the epoch in SQL, which Redis
-// can neither forget nor hand out twice. See package leader.
+// Package redislock is the leader lock on Redis: a key with a random value that expires
+// unless it is extended. It decides which process tries to lead. The epoch in SQL decides
+// which may write; Redis can neither lose it nor hand it out twice. See package leader.
 package redislock
 
 import (
@@ -35,8 +34,8 @@ const (
 	leftBehindLimit = 250 * time.Millisecond
 )
 
-// New makes the Lock of one shard. It is lost when it has not been kept for
-// ttl, which is the term's (LEADER_TTL_MS).
+// New returns the Lock of one shard. It expires if Keep was not called for ttl, the TTL of
+// the term (LEADER_TTL_MS).
 func New(client redis.Scripter, shard int, ttl time.Duration) *Lock {
 	return &Lock{client: client, key: fmt.Sprintf("carillon:leader:%d", shard), ttl: ttl}
 }
@@ -45,8 +44,8 @@ func New(client redis.Scripter, shard int, ttl time.Duration) *Lock {
 // before it expires.
 func (l *Lock) callLimit() time.Duration { return min(l.ttl/2, maxCall) }
 
-// Acquire waits until nobody else holds the key. The value is new each time, so
-// that a late command of an earlier hold touches nothing of this one.
+// Acquire waits until no other process holds the key. The value is new each time, so a late
+// command of an earlier hold does not change this one.
 func (l *Lock) Acquire(ctx context.Context) error {
 	token := rand.Text()
 	for {
@@ -91,22 +90,22 @@ if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) 
 return 0`)
 )
 
-// run calls a script in the time that a call has.
+// run calls a script within callLimit.
 func (l *Lock) run(ctx context.Context, script *redis.Script, args ...any) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
 	defer cancel()
 	return script.Run(ctx, l.client, []string{l.key}, args...).Bool()
 }
 
-// leaveNothing deletes a key that was set without our learning of it. Where
-// that fails too, the key expires.
+// leaveNothing deletes a key that a call without an answer may have set. If that fails too,
+// the key expires.
 func (l *Lock) leaveNothing(ctx context.Context, token string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftBehindLimit)
 	defer cancel()
 	_ = deleteOwn.Run(ctx, l.client, []string{l.key}, token).Err()
 }
 
-// Keep extends the key, if it still is our own.
+// Keep extends the key if it is still this Lock's.
 func (l *Lock) Keep(ctx context.Context) error {
 	l.mu.Lock()
 	held := l.held
@@ -124,7 +123,7 @@ func (l *Lock) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Release deletes the key, if it still is our own.
+// Release deletes the key if it is still this Lock's.
 func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	held := l.held
@@ -144,8 +143,8 @@ var deleteEndless = redis.NewScript(`
 if redis.call("PTTL", KEYS[1]) == -1 then return redis.call("DEL", KEYS[1]) end
 return 0`)
 
-// Break removes a key that never expires, which none of ours is: a stranger's.
-// A holder's own key needs no breaking.
+// Break removes a key that never expires: Carillon writes none. A holder's key expires by
+// itself.
 func (l *Lock) Break(ctx context.Context) error {
 	if _, err := l.run(ctx, deleteEndless); err != nil {
 		return fmt.Errorf("look for a stranger's %s in Redis: %w", l.key, err)

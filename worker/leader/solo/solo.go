@@ -1,7 +1,6 @@
 // Package solo is the leader lock of a store on one machine: a lock file
-// beside the database. The kernel frees it when its process ends, however. It
-// says which process tries to lead steps 2 to 4 of a slot's life; see package
-// leader.
+// next to the database. The kernel frees it when its process ends. It decides
+// which process tries to lead. See package leader.
 package solo
 
 import (
@@ -29,8 +28,8 @@ type Lock struct {
 // but not be cancelled.
 const poll = 50 * time.Millisecond
 
-// New makes the Lock of a file, which is created when first acquired and
-// never removed. log may be nil.
+// New returns the Lock of a file, which is created by the first Acquire and never removed.
+// log may be nil.
 func New(path string, log *slog.Logger) *Lock {
 	if log == nil {
 		log = slog.Default()
@@ -77,7 +76,7 @@ func (l *Lock) try() (*os.File, error) {
 	}
 	switch {
 	case err == nil:
-		// For people, and for those that wait; a full disk is no reason not to lead.
+		// For people and for waiting processes; a full disk is no reason not to lead.
 		if file.Truncate(0) == nil {
 			_, _ = fmt.Fprintln(file, os.Getpid())
 		}
@@ -88,7 +87,7 @@ func (l *Lock) try() (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock %s: %w", l.path, err), file.Close())
 }
 
-// errReplaced means that the lock is on a file that nobody else will find.
+// errReplaced means that the lock is on a file that other processes no longer find.
 var errReplaced = errors.New("the lock file was removed or replaced")
 
 // inPlace checks that the locked file is still the one at the path.
@@ -104,7 +103,7 @@ func (l *Lock) inPlace(file *os.File) error {
 	return err
 }
 
-// holder is the process that has written its number into the file.
+// holder returns the process whose number is in the file.
 func (l *Lock) holder() string {
 	text, err := os.ReadFile(l.path)
 	if err != nil || len(text) == 0 {
@@ -113,7 +112,7 @@ func (l *Lock) holder() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Keep checks that the lock is held, and that others find it held.
+// Keep checks that the lock is held, and on the file that other processes find.
 func (l *Lock) Keep(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *Lock) Keep(context.Context) error {
 	return l.inPlace(l.file)
 }
 
-// Release frees the file, if it is held.
+// Release frees the file if it is held.
 func (l *Lock) Release(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
