@@ -43,7 +43,7 @@ func (r *Registrar) GetBackfill(ctx context.Context, backfillID string) (*schedu
 	return r.backfills.GetBackfill(ctx, backfillID)
 }
 
-// ListBackfills is newest first.
+// ListBackfills returns backfills, newest first.
 func (r *Registrar) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
 	var err error
 	if f.ScheduleID, err = r.named(ctx, f.ScheduleID); err != nil {

@@ -19,7 +19,7 @@ type ScheduleStore interface {
 	ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error)
 	// GetSchedule is the row, tombstones included; schedule.ErrNotFound.
 	GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
-	// ListSchedules is ordered by schedule_id, tombstones excluded.
+	// ListSchedules returns schedules in order of schedule_id, without tombstones.
 	ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error)
 	// ListEvents is newest first; beforeID = 0 begins at the end.
 	ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
@@ -85,7 +85,7 @@ type BackfillStore interface {
 	ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error)
 	// GetBackfill has the current counts; schedule.ErrNotFound.
 	GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error)
-	// ListBackfills is newest first.
+	// ListBackfills returns backfills, newest first.
 	ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error)
 	// Standings summarize the rows of slots, in the order of the slots.
 	Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error)
@@ -114,14 +114,14 @@ type WorkflowStore interface {
 	// GetWorkflow is the version stored for exactly this owner, or with userID "" for all owners;
 	// schedule.ErrNotFound.
 	GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error)
-	// ListWorkflows is newest version first, without the DAGs.
+	// ListWorkflows returns versions without their DAGs, newest first.
 	ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error)
 }
 
 // ShareStore stores which owners may use workflows that are stored for all owners.
 type ShareStore interface {
-	// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
-	// was given it.
+	// OwnsWorkflow reports whether an owner has stored a version of the workflow, or has
+	// a share of it.
 	OwnsWorkflow(ctx context.Context, userID, workflowID string) (bool, error)
 	// WorkflowStandings say which versions exist for each use, in the order of the uses.
 	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
@@ -130,21 +130,20 @@ type ShareStore interface {
 	ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error)
 	// UnshareWorkflow takes one share back; schedule.ErrNotFound.
 	UnshareWorkflow(ctx context.Context, workflowID, userID string) error
-	// ListShares is ordered by user_id, with schedule.AllOwners first.
+	// ListShares returns shares in order of user_id, schedule.AllOwners first.
 	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
 // SendStore stores when runs were sent.
 type SendStore interface {
-	// FirstSent is when the first call of a key was recorded that may have reached
-	// the executor; zero: there was none.
+	// FirstSent returns when the first call of a key that may have reached the executor
+	// was recorded; zero: there was none.
 	FirstSent(ctx context.Context, key schedule.Key) (time.Time, error)
 }
 
 // TermStore stores leadership terms.
 type TermStore interface {
-	// WindowTerms are the terms that decide who led a hash bucket in a window,
-	// oldest first.
+	// WindowTerms returns the terms that led a hash bucket in a window, oldest first.
 	WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error)
 }
 
@@ -152,7 +151,7 @@ type TermStore interface {
 // schedule.RunChange).
 type AuditStore interface {
 	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
-	// ListAudit is newest first.
+	// ListAudit returns rows, newest first.
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
 

@@ -88,8 +88,8 @@ func TestAnOwnersStormGoesOnAsItsCallsEnd(t *testing.T) {
 		stop := r.start()
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
-		// Nine at a time, a tenth of a second each: a second for all of them, not a
-		// tick for every nine.
+		// Nine at a time, a tenth of a second each: a second for all of them, not a tick
+		// for every nine.
 		if n := len(r.executor.calls("storm-of-u")); n != runs {
 			r.Errorf("%d of %d calls after 1.5 s", n, runs)
 		}

@@ -1,6 +1,6 @@
 // Package wire turns what the launcher is asked (step 5) into the messages of
-// carillon.v1.RunLauncher and back, for everyone who carries them: the gRPC
-// client and server, and the launch queue.
+// carillon.v1.RunLauncher and back, for everyone who carries them: the gRPC client and
+// server, and the launch queue.
 package wire
 
 import (

@@ -45,8 +45,8 @@ const (
 	standingsTime = 5 * time.Second
 )
 
-// Owned loads for a run what its owner may execute: schedule.WorkflowUse.LoadsFrom
-// is the rule, for every store.
+// Owned loads for a run what its owner may execute: schedule.WorkflowUse.LoadsFrom is the
+// rule, for every store.
 type Owned struct {
 	o         Options
 	dags      *Cached

@@ -26,7 +26,7 @@ type JudgeStore interface {
 
 // Ledger stores the alerts.
 type Ledger interface {
-	// ListAlerts is newest opened first.
+	// ListAlerts returns alerts, the newest opened first.
 	ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error)
 	// GetAlert returns schedule.ErrNotFound for an unknown alert.
 	GetAlert(ctx context.Context, alertID string) (*schedule.Alert, error)
@@ -48,7 +48,7 @@ type Outbox interface {
 	// SettleDelivery writes the result of an attempt; false: a newer attempt exists, and nothing
 	// was written.
 	SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error)
-	// ListDeliveries is newest first.
+	// ListDeliveries returns messages, newest first.
 	ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error)
 	// Redeliver sends an ended or waiting message again and returns it; one in progress stays
 	// unchanged. schedule.ErrNotFound.

@@ -18,8 +18,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// busy are the calls that machines make for every run, and probes. Their results have other log
-// lines, so the access log has them at Debug unless they were refused.
+// busy are the calls that machines make for every run, and probes. Their results have
+// other log lines, so the access log has them at Debug unless they were refused.
 var busy = map[string]bool{
 	carillonv1.RunService_ReportRun_FullMethodName:   true,
 	carillonv1.RunLauncher_Start_FullMethodName:      true,
@@ -120,9 +120,9 @@ func stranger(id auth.Identity, code codes.Code) bool {
 	return false
 }
 
-// whence returns the listener of a call and the caller's address. The gateway appends the address
-// of its client to the header that the client sent, for every call; x-forwarded-host is missing if
-// Host is empty.
+// whence returns the listener of a call and the caller's address. The gateway appends the
+// address of its client to the header that the client sent, for every call;
+// x-forwarded-host is missing if Host is empty.
 func whence(ctx context.Context) (protocol, from string) {
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		if forwarded := md.Get("x-forwarded-for"); len(forwarded) > 0 && insideProcess(ctx) {

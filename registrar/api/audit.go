@@ -20,7 +20,7 @@ import (
 // AuditTrail stores audit entries; every store implements it.
 type AuditTrail interface {
 	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
-	// ListAudit is newest first.
+	// ListAudit returns rows, newest first.
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
 

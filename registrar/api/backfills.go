@@ -15,7 +15,7 @@ import (
 type Backfills interface {
 	Backfill(ctx context.Context, in registrar.BackfillInput) (registrar.BackfillResult, error)
 	GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error)
-	// ListBackfills is newest first.
+	// ListBackfills returns backfills, newest first.
 	ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error)
 	PauseBackfill(ctx context.Context, in registrar.BackfillChangeInput) (*schedule.Backfill, error)
 	ResumeBackfill(ctx context.Context, in registrar.BackfillChangeInput) (*schedule.Backfill, error)

@@ -20,8 +20,8 @@ import (
 // Size limits of the calls that a caller without credentials may make.
 const (
 	maxHealthBytes = 1 << 10
-	// Over gRPC the token of a report is for a key inside the message, so it cannot be checked
-	// before. 64 KiB of output, and 16 KiB for everything else.
+	// Over gRPC the token of a report is for a key inside the message, so it cannot be
+	// checked before. 64 KiB of output, and 16 KiB for everything else.
 	maxReportBytes = schedule.MaxReportedOutput + 16<<10
 )
 

@@ -105,11 +105,11 @@ type Workers interface {
 	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
 	// Leaders are all shards that were ever led, by number.
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
-	// Shards is the number that is recorded; 0 = none is.
+	// Shards returns the recorded number of shards; 0: none is recorded.
 	Shards(ctx context.Context) (int, error)
 	// Processes were seen within a duration, ordered by id.
 	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
-	// ListTerms is newest first.
+	// ListTerms returns terms, newest first.
 	ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error)
 	// AskToResign returns schedule.ErrNotFound if the shard has no leader.
 	AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ListAlerts is newest opened first.
+// ListAlerts returns alerts, the newest opened first.
 func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) (found []schedule.Alert, err error) {
 	err = s.read(ctx, func() error {
 		for _, a := range s.alerts {
@@ -30,7 +30,7 @@ func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) (found [
 	return found[:min(len(found), limitOf(f.Limit))], err
 }
 
-// GetAlert is schedule.ErrNotFound where there is none.
+// GetAlert returns one alert, or schedule.ErrNotFound.
 func (s *Store) GetAlert(ctx context.Context, alertID string) (found *schedule.Alert, err error) {
 	err = s.read(ctx, func() error {
 		a, ok := s.alerts[alertID]
@@ -43,7 +43,7 @@ func (s *Store) GetAlert(ctx context.Context, alertID string) (found *schedule.A
 	return found, err
 }
 
-// AckAlert notes who has seen to an alert; the first stays.
+// AckAlert acknowledges an alert; the first acknowledgement stays.
 func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 	return s.write(ctx, func(t *tx) error {
 		a, ok := t.alerts[ack.AlertID]
@@ -73,13 +73,12 @@ func (t *tx) insertDeliveries(deliveries []schedule.AlertDelivery) {
 	}
 }
 
-// InsertDeliveries puts messages into the outbox; one that is there stays as it is.
+// InsertDeliveries adds messages to the outbox; one that exists stays as it is.
 func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error {
 	return s.write(ctx, func(t *tx) error { t.insertDeliveries(deliveries); return nil })
 }
 
-// ClaimDeliveries gives out what is to be sent, to one caller for as long as the
-// lease.
+// ClaimDeliveries claims messages to send, for one caller and the length of a lease.
 func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		for _, d := range t.deliveries {
@@ -104,8 +103,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (
 	return claimed, err
 }
 
-// SettleDelivery writes what became of the newest attempt; false: it is not the
-// newest any more.
+// SettleDelivery writes the result of the newest attempt; false: a newer attempt exists.
 func (s *Store) SettleDelivery(ctx context.Context, o schedule.DeliverySettlement) (moved bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		d, ok := t.deliveries[o.DeliveryID]
@@ -128,7 +126,7 @@ func (s *Store) SettleDelivery(ctx context.Context, o schedule.DeliverySettlemen
 	return moved, err
 }
 
-// ListDeliveries is newest first.
+// ListDeliveries returns messages, newest first.
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (found []schedule.AlertDelivery, err error) {
 	err = s.read(ctx, func() error {
 		for _, d := range s.deliveries {
@@ -149,8 +147,8 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	return found[:min(len(found), limitOf(f.Limit))], err
 }
 
-// Redeliver has a message sent again that has ended, or that waits, and returns
-// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+// Redeliver makes an ended or waiting message due again and returns it; one in progress
+// stays as it is. schedule.ErrNotFound.
 func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (after *schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		d, ok := t.deliveries[again.DeliveryID]

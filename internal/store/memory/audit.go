@@ -30,7 +30,7 @@ func (t *tx) audit(e *schedule.AuditEntry, now time.Time) {
 	t.undo = append(t.undo, func() { t.trail = t.trail[:len(t.trail)-1] })
 }
 
-// ListAudit is newest first.
+// ListAudit returns rows, newest first.
 func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) (found []schedule.AuditEntry, err error) {
 	err = s.read(ctx, func() error {
 		for i := len(s.trail) - 1; i >= 0 && len(found) < limitOf(f.Limit); i-- {

@@ -52,7 +52,7 @@ func (t *tx) putBackfill(b *schedule.Backfill, slots []schedule.BackfillSlot, lo
 	})
 }
 
-// unsettled are the slots whose end is not counted yet, oldest first.
+// unsettled returns the slots with an uncounted end, oldest first.
 func (b *backfill) unsettled() []schedule.BackfillSlot {
 	var slots []schedule.BackfillSlot
 	for _, slot := range b.slots {
@@ -77,7 +77,7 @@ func (s *Store) shown(b *backfill) schedule.Backfill {
 	return out
 }
 
-// GetBackfill is one backfill with its counts as they are now.
+// GetBackfill returns one backfill with its current counts.
 func (s *Store) GetBackfill(ctx context.Context, backfillID string) (found *schedule.Backfill, err error) {
 	err = s.read(ctx, func() error {
 		row := s.backfills[backfillID]
@@ -94,7 +94,7 @@ func (s *Store) GetBackfill(ctx context.Context, backfillID string) (found *sche
 	return found, nil
 }
 
-// ListBackfills is newest first.
+// ListBackfills returns backfills, newest first.
 func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) (list []schedule.Backfill, err error) {
 	newest := func(aAt, bAt time.Time, aID, bID string) int { return cmp.Or(bAt.Compare(aAt), cmp.Compare(bID, aID)) }
 	err = s.read(ctx, func() error {
@@ -112,7 +112,7 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) (l
 	return list[:min(len(list), limitOf(f.Limit))], err
 }
 
-// Standings are what the rows of slots come to, in the order of the slots.
+// Standings returns the state of the given slots, in their order.
 func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.Time) (out []schedule.Standing, err error) {
 	err = s.read(ctx, func() error {
 		out = s.standings(scheduleID, slots)
@@ -188,7 +188,7 @@ func (s *Store) backfillInput(ref schedule.BackfillRef) (in schedule.BackfillInp
 	for id, b := range s.backfills {
 		switch {
 		case id == ref.BackfillID:
-			row := b.Backfill // as it stands, for it is written again
+			row := b.Backfill // unmodified, because it is written again
 			in.Backfill = &row
 		case b.State.Ended():
 		default:

@@ -27,7 +27,7 @@ const plannedAhead = 30 * time.Second
 // older position is refused.
 const keptChanges = 1 << 16
 
-// change names what is to be read again. first and last are hash buckets.
+// change names rows to read again. first and last are hash buckets.
 type change struct {
 	kind        int
 	first, last int

@@ -118,7 +118,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 	return nil
 }
 
-// missing are the runs that are not as their verdict supposes.
+// missing returns the runs that are not in the state that their verdict needs.
 func (c *claiming) missing(v *ledger.Verdicts) (missing []schedule.Key) {
 	want := func(key schedule.Key, so func(*schedule.Run) bool) {
 		if r := c.runs[key]; r == nil || !so(r) {
@@ -183,7 +183,7 @@ func (s *Store) inFlight(overlapKey string) (n int) {
 	return len(s.live.of(overlapKey).inFlight.rows)
 }
 
-// seenUntil is what the leaders of a shard have recorded; zero: nothing.
+// seenUntil returns the recorded seen_until of a shard; zero: none.
 func (s *Store) seenUntil(shard int) time.Time {
 	if row := s.leaders[shard]; row != nil {
 		return row.seenUntil
@@ -256,7 +256,7 @@ func (r *reader) Changes() (ledger.Changes, error) {
 	return c, nil
 }
 
-// InFlight are those of the runs that are in flight.
+// InFlight returns the runs that are in flight.
 func (r *reader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
 	in := make(map[schedule.Key]bool, len(keys))
 	for _, key := range keys {
@@ -267,7 +267,7 @@ func (r *reader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
 	return in, nil
 }
 
-// Facts are the definitions of revisions and the grants that these name.
+// Facts returns the definitions of revisions and the grants that these name.
 func (r *reader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 	f := ledger.Facts{Definitions: make(map[schedule.RevisionID]*schedule.Definition, len(ids)), Grants: make(map[schedule.GrantRef]*schedule.Grant)}
 	for _, id := range ids {

@@ -17,7 +17,7 @@ type deploy struct {
 	appliedAt time.Time
 }
 
-// beginDeploy looks whether a change was done before, and stores its workflow
+// beginDeploy checks whether a request was handled before, and stores its workflow
 // versions.
 func (t *tx) beginDeploy(req schedule.ChangeRequest) error {
 	if d := req.Deploy; d != nil {

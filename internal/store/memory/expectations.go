@@ -32,7 +32,7 @@ func drop[K comparable, V any](t *tx, m map[K]V, id K) {
 	})
 }
 
-// wakeExpectations has expectations judged anew whose schedule has changed.
+// wakeExpectations makes the expectations of changed schedules due for evaluation.
 func (t *tx) wakeExpectations(touched []schedule.ExpectationID, now time.Time) {
 	for _, id := range touched {
 		e, known := t.expected[id]
@@ -46,8 +46,8 @@ func (t *tx) wakeExpectations(touched []schedule.ExpectationID, now time.Time) {
 	}
 }
 
-// JudgeExpectations hands those that are due to decide and writes its verdicts
-// with their messages; see alert.JudgeStore.
+// JudgeExpectations gives due expectations to decide and writes its verdicts with their
+// messages; see alert.JudgeStore.
 func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var cases []schedule.ExpectationCase
@@ -77,7 +77,7 @@ func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest
 	return judged, nil
 }
 
-// fill adds to a case what it is judged on.
+// fill adds the facts of a case.
 func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
 	id := c.State.ScheduleID
 	if a, open := s.alerts[c.State.AlertID]; open {
@@ -175,7 +175,7 @@ func (t *tx) writeVerdict(v *schedule.ExpectationVerdict) {
 // kept is at, where a variable has taken its name.
 func kept(t time.Time) time.Time { return at(t) }
 
-// UnmetExpectations counts by kind what is late or alerting.
+// UnmetExpectations counts the late and alerting expectations by kind.
 func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
 	unmet := make(map[schedule.ExpectationKind]int)
 	err := s.read(ctx, func() error {
@@ -189,7 +189,7 @@ func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.Expectation
 	return unmet, err
 }
 
-// ListExpectations are the states of one schedule, ordered by kind.
+// ListExpectations returns the states of one schedule, in order of kind.
 func (s *Store) ListExpectations(ctx context.Context, scheduleID string) (states []schedule.ExpectationState, err error) {
 	err = s.read(ctx, func() error {
 		for id, e := range s.expected {

@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// endedRuns are those of one schedule, newest run_at first. Runs of a schedule of
-// the same id that was deleted before do not count.
+// endedRuns returns the ended runs of one schedule, newest run_at first, without those of
+// a deleted schedule with the same id.
 func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 	for _, r := range s.runs {
 		if r.ScheduleID == scheduleID && r.Status.Terminal() {
@@ -25,7 +25,7 @@ func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 	return ended
 }
 
-// failureOf asks the ledger each time: there is little in it.
+// failureOf reads all ended runs each time: there are few.
 func (s *Store) failureOf(scheduleID string) *schedule.Failure {
 	row := s.schedules[scheduleID]
 	f := schedule.FailureOf(scheduleID, s.endedRuns(scheduleID))
@@ -38,7 +38,7 @@ func (s *Store) failureOf(scheduleID string) *schedule.Failure {
 	return f
 }
 
-// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails.
+// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails.
 func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
 	recent := make(map[string]schedule.Recent, len(scheduleIDs))
 	err := s.read(ctx, func() error {
@@ -51,7 +51,8 @@ func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int)
 	return recent, err
 }
 
-// FailureGroups is the failing schedules by how they fail, the largest group first.
+// FailureGroups returns the failing schedules grouped by how they fail, the largest group
+// first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) (groups []schedule.FailureGroup, err error) {
 	err = s.read(ctx, func() error {
 		var failing []*schedule.Failure
@@ -147,7 +148,7 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 	return schedule.CallCountsOf(rows, since, limit), err
 }
 
-// callsOf are the kept attempts of a run, and the one that ended its launch if it
+// callsOf returns the kept attempts of a run, and the one that ended its launch if it
 // reached an executor.
 func (s *Store) callsOf(r *schedule.Run) []schedule.LaunchAttempt {
 	calls, _ := schedule.ReadAttempts(s.attempts[r.Key])
@@ -171,7 +172,7 @@ func addCall(rows []schedule.CallCount, scheduleID string, a schedule.LaunchAtte
 	return rows
 }
 
-// WakeFailures has the schedules judged whose failures changed.
+// WakeFailures makes schedules with changed failures due for evaluation.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	return s.write(ctx, func(t *tx) error {
 		for id := range t.schedules {

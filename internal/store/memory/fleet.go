@@ -30,7 +30,7 @@ func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]
 	return list[:min(len(list), limitOf(f.Limit))], err
 }
 
-// nextSlot is Upcoming.NextAt; zero where there is none.
+// nextSlot returns Upcoming.NextAt; zero: there is none.
 func (s *Store) nextSlot(row *schedule.Schedule, now time.Time) (next time.Time) {
 	if next = row.NextRunAt; !next.IsZero() && next.Before(now) {
 		next = now

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreateGrant stores a grant; the same terms again are no write.
+// CreateGrant stores a grant; it writes nothing if the same grant is stored.
 func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
 	return s.write(ctx, func(t *tx) error { return t.putGrant(g, s.Now()) })
 }
@@ -42,7 +42,7 @@ func (t *tx) setGrant(row *schedule.Grant) {
 	}
 }
 
-// GetGrant is one grant; schedule.ErrNotFound.
+// GetGrant returns one grant, or schedule.ErrNotFound.
 func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (g *schedule.Grant, err error) {
 	err = s.read(ctx, func() error {
 		if g = s.grants[ref]; g == nil {
@@ -56,7 +56,7 @@ func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (g *schedul
 	return g, nil
 }
 
-// ListGrants is ordered by grant_id, then user_id.
+// ListGrants returns grants in order of grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) (list []schedule.Grant, err error) {
 	err = s.read(ctx, func() error {
 		now := either(f.Now, s.Now())
@@ -76,7 +76,7 @@ func compareGrants(a, b schedule.GrantRef) int {
 	return cmp.Or(cmp.Compare(a.GrantID, b.GrantID), cmp.Compare(a.UserID, b.UserID))
 }
 
-// RevokeGrant ends a grant for ever; a second time changes nothing.
+// RevokeGrant revokes a grant; a second call changes nothing.
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if after = t.grants[r.Grant]; after == nil {

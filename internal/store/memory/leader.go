@@ -21,7 +21,7 @@ type leadership struct {
 	seenUntil time.Time // see ledger.Verdicts; zero: nothing was seen
 }
 
-// clock is the instant by which expiry is judged.
+// clock returns the instant by which expiry is judged.
 func (s *Store) clock(now time.Time) time.Time {
 	if s.opts.Clock != nil {
 		return at(s.opts.Clock())
@@ -29,8 +29,8 @@ func (s *Store) clock(now time.Time) time.Time {
 	return at(now)
 }
 
-// Takeover makes req.Holder the leader, one epoch on, if the row has expired,
-// or if it holds the lock that the leader had.
+// Takeover makes req.Holder the leader with the next epoch if the row has expired, or if
+// it holds the lock that the leader had.
 func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, ok bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if err := t.ofShards(req.Shards); err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (ter
 	return term, ok, nil
 }
 
-// newEpoch is one more than that of any shard.
+// newEpoch returns one more than the greatest epoch of all shards.
 func (s *Store) newEpoch() (epoch int64) {
 	for _, row := range s.leaders {
 		epoch = max(epoch, row.Epoch)
@@ -92,8 +92,8 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's, and records why
-// it ended.
+// Resign lets the term expire at once if the row still belongs to it, and records why it
+// ended.
 func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	return s.write(ctx, func(t *tx) error {
 		now, expires := s.clock(r.Now), time.Time{}
@@ -108,7 +108,7 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resig
 	})
 }
 
-// AskToResign notes that the present term was asked to end, and wakes all.
+// AskToResign records that the current term was asked to end, and wakes all workers.
 func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (asked schedule.Leadership, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		row := t.leaders[shard]
@@ -125,7 +125,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (aske
 	return asked, nil
 }
 
-// Leaders are all rows as they stand, by shard.
+// Leaders returns all rows in order of shard.
 func (s *Store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Leadership, err error) {
 	err = s.read(ctx, func() error {
 		for shard := range s.leaders {
@@ -145,7 +145,7 @@ func (s *Store) leadershipOf(shard int, now time.Time) schedule.Leadership {
 	return l
 }
 
-// fence refuses whoever is not the leader any more.
+// fence refuses a term that is over.
 func (s *Store) fence(term schedule.Term) error {
 	if term.Holder == "" || term.Epoch == 0 {
 		return schedule.Explain(schedule.ErrFenced, "no term was given")

@@ -9,10 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// living indexes the rows that have not ended by what the passes look for. A
-// pass then costs what it finds, not what waits or runs: a simulation makes some
-// passes for each slot. A row must be taken out before it is edited and put back
-// after it.
+// living indexes the open rows for the passes. The cost of a pass depends on what it
+// finds, not on all open rows: a simulation makes some passes for each slot. A row must
+// be removed before it is edited and added again after it.
 type living struct {
 	planned    ordered // PLANNED and not waiting, by fire_at
 	waiting    ordered // PLANNED and waiting, by fire_at
@@ -22,7 +21,7 @@ type living struct {
 	keys       map[string]*keyRows
 }
 
-// keyRows are the living rows of one overlap key that overlap is judged on.
+// keyRows are the open rows of one overlap key.
 type keyRows struct {
 	waiting   ordered // by fire_at
 	queue     []schedule.Run
@@ -107,7 +106,7 @@ func eachOf(lists ...*ordered) iter.Seq[*schedule.Run] {
 	}
 }
 
-// due are the rows that do not wait and fire at then or before.
+// due returns the rows that do not wait and fire at then or before.
 func (l *living) due(then time.Time) []*schedule.Run {
 	n, _ := slices.BinarySearchFunc(l.planned.rows, then, func(r *schedule.Run, then time.Time) int {
 		if r.FireAt.After(then) {
@@ -118,7 +117,7 @@ func (l *living) due(then time.Time) []*schedule.Run {
 	return l.planned.rows[:n]
 }
 
-// of are the rows of an overlap key; never nil.
+// of returns the rows of an overlap key; never nil.
 func (l *living) of(overlapKey string) *keyRows {
 	if k := l.keys[overlapKey]; k != nil {
 		return k
@@ -152,7 +151,7 @@ func (k *keyRows) remove(r *schedule.Run) {
 	}
 }
 
-// ordered is a list of rows in an order that no two rows share.
+// ordered is a list of rows in a total order.
 type ordered struct {
 	rows []*schedule.Run
 	less func(a, b *schedule.Run) int

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// NextPlanned is the earliest fire_at later than then of what does not wait; zero if
+// NextPlanned returns the earliest fire_at after then of the rows that do not wait; zero:
 // there is none.
 func (s *Store) NextPlanned(then time.Time) (next time.Time) {
 	s.mu.Lock()
@@ -17,10 +17,9 @@ func (s *Store) NextPlanned(then time.Time) (next time.Time) {
 	return next
 }
 
-// NextTick is the earliest instant at which a tick may find something to do: a
-// schedule to plan, a row that nobody looked at in time, a run past a bound or
-// to be sent again. zero = none. A tick before it changes nothing: so a
-// simulation may leave it out.
+// NextTick returns the earliest instant at which a tick may find work: a schedule to
+// plan, a row that no leader saw in time, a run past a bound or to be sent again; zero:
+// none. A simulation may leave out earlier ticks, which change nothing.
 func (s *Store) NextTick(grace, retryFor, cancelWait time.Duration) (next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

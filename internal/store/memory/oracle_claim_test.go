@@ -172,9 +172,9 @@ func (c *oracle) addRelated(groups []*schedule.OverlapGroup) {
 	}
 }
 
-// allStand reports whether standing holds for every row of a queue. Nothing but
-// the schedule, its revision and the trigger decides on rows that are due, so
-// that a run of equal ones is looked up once.
+// allStand reports whether standing holds for every row of a queue. Nothing but the
+// schedule, its revision and the trigger decides on rows that are due, so that a run of
+// equal ones is looked up once.
 func (c *oracle) allStand(queue []schedule.Run) bool {
 	var last *schedule.Run
 	for i := range queue {

@@ -11,8 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Plan hands the schedules that are due to be planned to decide and writes its
-// decisions.
+// Plan gives schedules that are due for planning to decide and writes its decisions.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var out schedule.PlanResult
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
@@ -95,13 +94,13 @@ func (s *Store) attachPlanned(of *schedule.Schedule) {
 	slices.SortFunc(of.Planned, time.Time.Compare)
 }
 
-// missed reports whether a row is the planner's to judge: no leader of its shard
-// has looked at it in time.
+// missed reports whether the planner must judge a row: no leader of its shard has seen it
+// in time.
 func (s *Store) missed(r *schedule.Run, term schedule.Term, cut time.Time) bool {
 	return s.missable(r, term) && r.FireAt.Before(cut) && r.RunAt.Before(cut)
 }
 
-// missable reports whether a row will be missed if nobody looks at it. It may be of
+// missable reports whether a row will be missed if no leader sees it. It may be of
 // another shard than the term, if its schedule was edited since.
 func (s *Store) missable(r *schedule.Run, term schedule.Term) bool {
 	shard := term.Shard
@@ -180,7 +179,7 @@ func judged(r *schedule.Run, j schedule.Judgement, now time.Time) {
 	r.Status, r.Reason, r.CompletedAt = schedule.StatusSkipped, j.Reason, now
 }
 
-// Prune deletes what is older than before, up to limit rows of each kind.
+// Prune deletes rows that are older than before, up to limit rows of each kind.
 func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
 	pruned := 0
 	err := s.fenced(ctx, term, func(t *tx) error {
@@ -198,7 +197,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 	return pruned, nil
 }
 
-// oldest are the runs that a prune may take, by when they were last written.
+// oldest returns the runs that a prune may delete, in order of their last write.
 func (s *Store) oldest(limit int, may func(*schedule.Run) bool) []*schedule.Run {
 	var runs []*schedule.Run
 	for _, r := range s.runs {

@@ -9,8 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Begin records keys before the executor is called and says for each what may
-// be done.
+// Begin records keys before the executor is called and decides which calls are permitted.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	results := make([]schedule.BeginResult, len(reqs))
 	err := s.write(ctx, func(t *tx) error {
@@ -62,7 +61,7 @@ func (t *tx) record(result *schedule.BeginResult, now time.Time) {
 	}
 }
 
-// Finish records definite outcomes and returns those that stand.
+// Finish records definite outcomes and returns the valid ones.
 func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
 	standing := make([]schedule.Outcome, len(done))
 	err := s.write(ctx, func(t *tx) error {
@@ -96,7 +95,7 @@ func (t *tx) finish(f *schedule.FinishRequest, now time.Time) (standing schedule
 	return f.Outcome
 }
 
-// Extend gives the open calls of the leases that still hold new ones.
+// Extend renews the leases of open calls that are still held.
 func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		type call struct {
@@ -124,8 +123,8 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 	return held, nil
 }
 
-// Release ends the lease of a call whose outcome is unknown, if it is still the
-// one that was granted.
+// Release ends the lease of a call with an unknown outcome if it is still the granted
+// one.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	err := s.write(ctx, func(t *tx) error {
 		if there := t.requests[key]; there != nil && !there.Done && !lease.IsZero() && there.LeaseUntil.Equal(at(lease)) {
@@ -141,7 +140,7 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
-// CloseKey ends a key of which no call has begun, as DONE and cancelled.
+// CloseKey ends a key without a call, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if recorded, closed = ledger.CloseKey(key, t.recordOf(key), reason, now); closed {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Heartbeat notes that a worker process is alive.
+// Heartbeat records that a worker process is alive.
 func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	return s.write(ctx, func(t *tx) error {
 		w.StartedAt, w.SeenAt = at(w.StartedAt), s.clock(s.Now())
@@ -19,7 +19,7 @@ func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	})
 }
 
-// Leave takes a worker off the roster.
+// Leave removes a worker from the roster.
 func (s *Store) Leave(ctx context.Context, workerID string) error {
 	return s.write(ctx, func(t *tx) error {
 		delete(t.workers, workerID)
@@ -27,7 +27,7 @@ func (s *Store) Leave(ctx context.Context, workerID string) error {
 	})
 }
 
-// Workers are those that were seen within so long.
+// Workers returns the workers that were seen within a duration.
 func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) (workers []schedule.WorkerSeen, err error) {
 	err = s.read(ctx, func() error {
 		since := s.clock(s.Now()).Add(-within)
@@ -42,7 +42,7 @@ func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) 
 	return workers, err
 }
 
-// Shards is the number that is recorded; 0 = none is.
+// Shards returns the recorded number of shards; 0: none is recorded.
 func (s *Store) Shards(ctx context.Context) (n int, err error) {
 	err = s.read(ctx, func() error {
 		n = s.shards
@@ -51,8 +51,7 @@ func (s *Store) Shards(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// ofShards refuses whoever was started with another number of shards than is
-// recorded.
+// ofShards refuses a process with another number of shards than is recorded.
 func (t *tx) ofShards(shards int) error {
 	if here := max(shards, 1); t.shards != 0 && here != t.shards {
 		return schedule.Explain(schedule.ErrShardCount,
@@ -62,8 +61,8 @@ func (t *tx) ofShards(shards int) error {
 	return nil
 }
 
-// RecordShards records n unless a number of shards is recorded. Who leads
-// without one leads all that there is: if n is more than one, that ends.
+// RecordShards records n unless a number of shards is recorded. A leader from before
+// leads all buckets: if n is more than one, its term ends.
 func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if recorded = t.shards; recorded != 0 {
@@ -78,7 +77,7 @@ func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err erro
 	return recorded, nil
 }
 
-// SetShards records n and ends every term.
+// SetShards records n and ends all terms.
 func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
 	err := s.write(ctx, func(t *tx) error {
 		t.wake = true
@@ -113,8 +112,8 @@ func (t *tx) writeShards(n int, endTerms bool) error {
 	return nil
 }
 
-// leastSeen is the least seen_until of so many shards: what another number of shards
-// begins with. It is zero if one of them has seen nothing.
+// leastSeen returns the least seen_until of the given shards: what another number of
+// shards begins with. It is zero if one of them has seen nothing.
 func (s *Store) leastSeen(shards int) (least time.Time) {
 	for shard := range max(shards, 1) {
 		seen := s.seenUntil(shard)

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// writeReport writes what a report says besides the outcome.
+// writeReport writes the parts of a report other than the outcome.
 func (t *tx) writeReport(run *schedule.Run, r *schedule.RunReport, now time.Time) {
 	t.change(run, func(run *schedule.Run) {
 		if r.ExitCode != nil {
@@ -36,8 +36,8 @@ func (t *tx) setLog(key schedule.Key, parts []schedule.LogPart) {
 	t.undo = append(t.undo, func() { t.logs[key] = before })
 }
 
-// AppendRunLog adds parts to a run's log and removes others of it. A part that is
-// there stays as it is.
+// AppendRunLog adds parts to a run's log and removes others. An existing part stays as it
+// is.
 func (s *Store) AppendRunLog(ctx context.Context, a schedule.RunLogAppend) error {
 	return s.write(ctx, func(t *tx) error {
 		parts := slices.Clone(t.logs[a.Key])
@@ -52,7 +52,7 @@ func (s *Store) AppendRunLog(ctx context.Context, a schedule.RunLogAppend) error
 	})
 }
 
-// ReadRunLog is in the order of Seq.
+// ReadRunLog returns parts in order of Seq.
 func (s *Store) ReadRunLog(ctx context.Context, q schedule.RunLogQuery) (found []schedule.LogPart, err error) {
 	err = s.read(ctx, func() error {
 		parts := slices.Clone(s.logs[q.Key])

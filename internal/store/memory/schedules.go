@@ -73,7 +73,7 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	return inputs, err
 }
 
-// askedFor are the ids that a change names, then those of what it manages.
+// askedFor returns the ids that a change names, then those of its managed schedules.
 func (s *Store) askedFor(req schedule.ChangeRequest) []string {
 	if req.Managed.By == "" {
 		return req.ScheduleIDs
@@ -199,7 +199,7 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (row *schedu
 	return row, nil
 }
 
-// ListSchedules is ordered by schedule_id, tombstones excluded.
+// ListSchedules returns schedules in order of schedule_id, without tombstones.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	list := []schedule.Schedule{}
 	err := s.read(ctx, func() error {

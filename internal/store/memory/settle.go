@@ -76,8 +76,8 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 	return moved, nil
 }
 
-// SettleLaunched is Settle for a launcher, which leads nothing: only the status
-// of each run says whether it moves.
+// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
+// decides.
 func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		moved = t.settleAll(settlements, now)
@@ -146,8 +146,8 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-// sweepDue are the runs in flight whose due_at has come, the oldest first. A run that
-// may not end yet comes again in each sweep: due_at is not stored.
+// sweepDue returns the runs in flight with a due_at in the past, the oldest first. A run
+// that may not end yet comes again in each sweep: due_at is not stored.
 func (t *tx) sweepDue(req *schedule.SweepRequest) (due []*schedule.Run) {
 	now := at(req.Now)
 	for r := range eachOf(&t.live.launching, &t.live.started) {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ReadSlot is all that is known of one instant of a schedule.
+// ReadSlot reads all facts about one instant of a schedule.
 func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
 	err = s.read(ctx, func() error {
 		row := s.schedules[q.ScheduleID]
@@ -79,7 +79,7 @@ func (s *Store) slotRevisions(q schedule.SlotQuery, runs []schedule.Run) (picked
 	return picked
 }
 
-// Lag is what should have been claimed and planned by now.
+// Lag returns the oldest instants that should have been claimed and planned by now.
 func (s *Store) Lag(ctx context.Context, now time.Time) (l schedule.Lag, err error) {
 	older := func(t, oldest time.Time) time.Time {
 		if oldest.IsZero() || t.Before(oldest) {
@@ -101,7 +101,7 @@ func (s *Store) Lag(ctx context.Context, now time.Time) (l schedule.Lag, err err
 	return l, err
 }
 
-// slotEvents takes so many of each kind of deed from either side.
+// slotEvents takes a number of events of each kind from either side.
 func (s *Store) slotEvents(q schedule.SlotQuery) []schedule.Event {
 	var of []schedule.Event
 	for i := range s.events {

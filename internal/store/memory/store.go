@@ -62,7 +62,7 @@ type Store struct {
 	workflows  map[schedule.WorkflowUse]schedule.WorkflowVersion
 	shares     map[shareID]schedule.WorkflowShare
 	deploys    map[deployID]deploy
-	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only put anew
+	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only replaced
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	changes    changeLog
@@ -83,7 +83,7 @@ type Store struct {
 	notices    map[noticeID]notice
 	groups     map[noticeID]group
 	gone       map[string]bool // targets of deliveries
-	shards     int             // recorded; 0 = none is
+	shards     int             // recorded; 0: none
 	buckets    map[string]int  // of overlap keys, once worked out
 	closed     bool
 

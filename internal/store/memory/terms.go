@@ -30,7 +30,7 @@ func (t *tx) endTerm(row *termRow, at time.Time, end schedule.TermEnd) {
 	row.EndedAt, row.End = schedule.Later(row.StartedAt, at), end
 }
 
-// succeed ends what the term before left open, and begins the new one.
+// succeed ends the rows that the previous term left open, and begins the new term.
 func (t *tx) succeed(term schedule.Term, req *schedule.TakeoverRequest, expires, now time.Time) {
 	if row := t.openTerm(term.Shard); row != nil {
 		reason := schedule.EndLockFreed
@@ -45,7 +45,7 @@ func (t *tx) succeed(term schedule.Term, req *schedule.TakeoverRequest, expires,
 	}})
 }
 
-// noteStall splits the term's row around a time in which nothing was answered.
+// noteStall splits the term's row around a time without answers.
 func (t *tx) noteStall(term schedule.Term, stall *schedule.Stall, now time.Time) {
 	row := t.openTerm(term.Shard)
 	if row == nil || row.Epoch != term.Epoch {
@@ -87,7 +87,7 @@ func (s *Store) told(row *termRow, now time.Time) schedule.LeaderTerm {
 	return t
 }
 
-// ListTerms is newest first.
+// ListTerms returns terms, newest first.
 func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) (terms []schedule.LeaderTerm, err error) {
 	err = s.read(ctx, func() error {
 		for _, row := range s.terms {
@@ -103,8 +103,7 @@ func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) (terms []s
 	return terms[:min(f.Limit, len(terms))], err
 }
 
-// WindowTerms are the terms that decide who led a hash bucket in a window,
-// oldest first.
+// WindowTerms returns the terms that led a hash bucket in a window, oldest first.
 func (s *Store) WindowTerms(ctx context.Context, w schedule.TermWindow) (terms []schedule.LeaderTerm, err error) {
 	err = s.read(ctx, func() error {
 		terms = s.windowTerms(w)
@@ -157,7 +156,7 @@ func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
 	})
 }
 
-// ForgetProcess takes a process that ends off the list.
+// ForgetProcess removes a process that ends.
 func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
 	return s.write(ctx, func(t *tx) error {
 		delete(t.processes, processID)
@@ -191,8 +190,8 @@ func (t *tx) pruneProcesses(before time.Time, limit int) (pruned int) {
 	return pruned
 }
 
-// FirstSent is when the first call of a key was recorded that may have reached
-// the executor; zero: there was none.
+// FirstSent returns when the first call of a key that may have reached the executor was
+// recorded; zero: there was none.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (first time.Time, err error) {
 	err = s.read(ctx, func() error {
 		if r := s.requests[key]; r != nil && r.Sent {

@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// tx is one transaction: what it writes stands at once, is undone if it errs,
-// and is told to the watchers once it is over.
+// tx is one transaction: its writes are visible at once, are undone if it fails, and is
+// told to the watchers once it is over.
 type tx struct {
 	*Store
 	term *schedule.Term
@@ -190,7 +190,7 @@ func (t *tx) note(scheduleID string, events []schedule.Event, now time.Time) {
 	}
 }
 
-// clone is raw JSON that nobody else can change; nil where there is none.
+// clone returns a copy of raw JSON; nil stays nil.
 func clone(raw []byte) []byte {
 	if len(raw) == 0 {
 		return nil

@@ -51,7 +51,7 @@ func (s *Store) GetWorkflow(ctx context.Context, userID, id string, version int3
 	return &row, nil
 }
 
-// ListWorkflows is newest version first, without the DAGs.
+// ListWorkflows returns versions without their DAGs, newest first.
 func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) (versions []schedule.WorkflowVersion, err error) {
 	err = s.read(ctx, func() error {
 		for v, row := range s.workflows {
@@ -83,8 +83,8 @@ func (s *Store) LoadDAG(ctx context.Context, userID, id string, version int32) (
 // shareID is the key of a share.
 type shareID struct{ workflowID, userID string }
 
-// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
-// was given it.
+// OwnsWorkflow reports whether an owner has stored a version of the workflow, or has a
+// share of it.
 func (s *Store) OwnsWorkflow(ctx context.Context, userID, id string) (owns bool, err error) {
 	err = s.read(ctx, func() error {
 		owns = s.given(userID, id)
@@ -102,7 +102,7 @@ func (s *Store) given(userID, workflowID string) bool {
 	return one || all
 }
 
-// WorkflowStandings are what is stored of each use, in the order of the uses.
+// WorkflowStandings returns what is stored for each use, in the order of the uses.
 func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) (out []schedule.WorkflowStanding, err error) {
 	err = s.read(ctx, func() error {
 		for _, u := range uses {
@@ -145,7 +145,7 @@ func (t *tx) giveWorkflow(c *schedule.Change) {
 	}
 }
 
-// UnshareWorkflow takes a share back; schedule.ErrNotFound.
+// UnshareWorkflow removes a share; schedule.ErrNotFound if there is none.
 func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) error {
 	return s.write(ctx, func(t *tx) error {
 		id := shareID{workflowID, userID}
@@ -167,7 +167,7 @@ func sharePlace(userID string) string {
 	return userID
 }
 
-// ListShares is ordered by user_id, with schedule.AllOwners first.
+// ListShares returns shares in order of user_id, schedule.AllOwners first.
 func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit int) (shares []schedule.WorkflowShare, err error) {
 	err = s.read(ctx, func() error {
 		for id, share := range s.shares {

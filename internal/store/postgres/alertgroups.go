@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// GroupAlerts puts pending notices into groups, and has decide say what becomes of
-// each group that changed or that is due. more: there is more than q.Limit.
+// GroupAlerts puts pending notices into groups and lets decide handle each group that
+// changed or is due. more: q.Limit was reached.
 func (s *Store) GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error) {
 	var due bool
 	err = s.pool.QueryRow(ctx, sqlAnyGrouping, q.Now).Scan(&due)
@@ -39,7 +39,7 @@ func (s *Store) GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decid
 	return more, nil
 }
 
-// placeNotices puts pending notices into groups and has those groups checked.
+// placeNotices puts pending notices into groups and makes those groups due.
 func placeNotices(ctx context.Context, tx pgx.Tx, q schedule.AlertGrouping) (placed int, err error) {
 	pending, err := collectNotices(ctx, tx, sqlPendingNotices, q.Limit)
 	if err != nil || len(pending) == 0 {
@@ -88,7 +88,7 @@ func decideGroup(ctx context.Context, tx pgx.Tx, q schedule.AlertGrouping, g sch
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// queueDelivery adds a message to the outbox, or to those that are grouped.
+// queueDelivery adds a message to the outbox or to the pending notices.
 func queueDelivery(batch *pgx.Batch, d *schedule.AlertDelivery) {
 	if d.GroupKey == "" {
 		batch.Queue(sqlInsertDelivery, deliveryArgs(d)...)

@@ -39,12 +39,12 @@ func collectAlerts(ctx context.Context, q querier, statement string, args ...any
 	return alerts, nil
 }
 
-// ListAlerts is newest opened first.
+// ListAlerts returns alerts, the newest opened first.
 func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error) {
 	return collectAlerts(ctx, s.pool, sqlListAlerts, f.UserID, f.ScheduleID, f.Kind, f.Open, noneOrTime(f.AfterOpened), f.AfterID, f.Limit)
 }
 
-// GetAlert is schedule.ErrNotFound where there is none.
+// GetAlert returns one alert, or schedule.ErrNotFound.
 func (s *Store) GetAlert(ctx context.Context, alertID string) (*schedule.Alert, error) {
 	alerts, err := collectAlerts(ctx, s.pool, sqlAlertsByID, []string{alertID})
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) GetAlert(ctx context.Context, alertID string) (*schedule.Alert, 
 	return &alerts[0], nil
 }
 
-// AckAlert notes who has seen to an alert; the first stays.
+// AckAlert acknowledges an alert; the first acknowledgement stays.
 func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 	n, err := s.affected(ctx, sqlAckAlert, ack.AlertID, ack.Now, ack.By, ack.Note)
 	if err == nil && n == 0 {
@@ -68,7 +68,7 @@ func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 	return nil
 }
 
-// affected runs one statement in a transaction of its own.
+// affected runs one statement in a transaction and returns the number of changed rows.
 func (s *Store) affected(ctx context.Context, statement string, args ...any) (n int, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		n, err = affect(ctx, tx, statement, args...)
@@ -81,7 +81,7 @@ func deliveryArgs(d *schedule.AlertDelivery) []any {
 	return []any{d.DeliveryID, noneOrText(d.AlertID), noneOrText(d.ScheduleID), noneOrText(d.UserID), d.Type, d.Target, d.TargetKind, d.Host, d.Payload, d.CreatedAt}
 }
 
-// InsertDeliveries puts messages into the outbox; one that is there stays as it is.
+// InsertDeliveries adds messages to the outbox; one that exists stays as it is.
 func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error {
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		for i := range deliveries {
@@ -97,8 +97,7 @@ func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.Aler
 	return nil
 }
 
-// ClaimDeliveries gives out what is to be sent, to one caller for as long as the
-// lease.
+// ClaimDeliveries claims messages to send, for one caller and the length of a lease.
 func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		claimed = nil
@@ -120,8 +119,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (
 	return claimed, nil
 }
 
-// SettleDelivery writes what became of the newest attempt; false: it is not the
-// newest any more.
+// SettleDelivery writes the result of the newest attempt; false: a newer attempt exists.
 func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error) {
 	ended := time.Time{}
 	if d.State != schedule.DeliveryPending {
@@ -150,13 +148,13 @@ func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlemen
 	return moved, nil
 }
 
-// ListDeliveries is newest first.
+// ListDeliveries returns messages, newest first.
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
 	return collectDeliveries(ctx, s.pool, sqlListDeliveries, f.AlertID, f.State, noneOrTime(f.AfterCreated), f.AfterID, f.Limit, f.ScheduleID)
 }
 
-// Redeliver has a message sent again that has ended, or that waits, and returns
-// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+// Redeliver makes an ended or waiting message due again and returns it; one in progress
+// stays as it is. schedule.ErrNotFound.
 func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlRedeliver, again.DeliveryID, again.Now, again.Now.Add(again.Lease)); err != nil {

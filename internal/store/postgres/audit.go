@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// AppendAudit adds rows to the audit trail by themselves: of calls that were
-// refused, or that change what has no transaction to join.
+// AppendAudit adds rows to the audit trail in a transaction of their own: of refused
+// calls, and of changes that have no other transaction.
 func (s *Store) AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error {
 	if err := s.transact(ctx, func(tx pgx.Tx) error { return insertAudit(ctx, tx, entries) }); err != nil {
 		return fmt.Errorf("append to the audit trail: %w", err)
@@ -45,7 +45,7 @@ func insertAudit(ctx context.Context, tx pgx.Tx, entries []schedule.AuditEntry) 
 	return nil
 }
 
-// auditOf are the rows that changes bring.
+// auditOf returns the audit rows of changes.
 func auditOf(changes []schedule.Change) (entries []schedule.AuditEntry) {
 	for i := range changes {
 		if changes[i].Audit != nil {
@@ -55,7 +55,7 @@ func auditOf(changes []schedule.Change) (entries []schedule.AuditEntry) {
 	return entries
 }
 
-// ListAudit is newest first.
+// ListAudit returns rows, newest first.
 func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
 	var (
 		e     schedule.AuditEntry

@@ -175,13 +175,12 @@ func scheduleStates(ctx context.Context, tx pgx.Tx, statement string, ids []stri
 	return states, err
 }
 
-// InFlight are those of the runs that are in flight.
+// InFlight returns the runs that are in flight.
 func (r *claimReader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
 	return keysOf(r.ctx, r.tx, sqlInFlight, keyBytes(keys))
 }
 
-// Facts are the definitions of revisions, from the cache where it has them, and the
-// grants that they name.
+// Facts returns the definitions of revisions and the grants that these name.
 func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 	set := make(map[schedule.RevisionID]struct{}, len(ids))
 	for _, id := range ids {

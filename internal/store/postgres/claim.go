@@ -16,17 +16,17 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// oneInFlight is the last guard of overlap.
+// oneInFlight is the index that backs up the overlap rules.
 const oneInFlight = "open_runs_one_in_flight"
 
-// errRunsMoved: a run is not, or not yet, as its verdict needs it. Nothing is
-// written then.
+// errRunsMoved means that a run is not in the state that its verdict needs. Nothing is
+// written.
 var errRunsMoved = errors.New("runs are locked or were changed since they were judged")
 
 // claiming begins a claim transaction.
 var claiming = pgx.TxOptions{BeginQuery: steady.BeginQuery + `; SET LOCAL lock_timeout = '100ms'`}
 
-// claimMode is how carefully a claim is written. The zero value is the fast way.
+// claimMode selects how a claim is written; the zero value is the fast way.
 type claimMode struct {
 	locked bool // lock the runs first, and leave out those that others have locked
 	single bool // claim exclusive runs one by one
@@ -73,7 +73,7 @@ func (s *Store) claimOnce(ctx context.Context, req *ledger.ClaimRequest, claim *
 	return claimed, err
 }
 
-// claimWrite is one claim transaction under way.
+// claimWrite is one open claim transaction.
 type claimWrite struct {
 	store   *Store
 	tx      pgx.Tx
@@ -217,8 +217,8 @@ func (c *claimWrite) writeClaims(ctx context.Context) error {
 	return nil
 }
 
-// take makes planned runs LAUNCHING. A row that is no run ends: it cannot be
-// launched, and the state is to forget it.
+// take makes planned runs LAUNCHING. It ends a row that cannot be read as a run: it
+// cannot be launched, and the state must forget it.
 func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, found map[schedule.Key]schedule.Run) error {
 	if len(keys) == 0 {
 		return nil
@@ -289,7 +289,7 @@ func (c *claimWrite) schedules(keys []schedule.Key) []string {
 	})
 }
 
-// timeout is when a claim ends if nothing else ends it.
+// timeout returns when a claim ends if nothing else ends it.
 func (c *claimWrite) timeout(key *schedule.Key) time.Time {
 	run, _ := c.claim.State.Run(*key)
 	definition := c.reader.definitions[schedule.RevisionID{ScheduleID: run.ScheduleID, Revision: run.Revision}]

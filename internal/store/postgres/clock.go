@@ -6,30 +6,28 @@ import (
 	"time"
 )
 
-// reading is the database's clock as it was at a local instant.
+// reading is the database's time at a local instant.
 type reading struct {
 	database time.Time
 	received time.Time // local, with its monotonic part
 }
 
-// at is the database's time at a local instant, or a little before it.
+// at estimates the database's time at a local instant; it may be slightly too early.
 func (r reading) at(local time.Time) time.Time { return r.database.Add(local.Sub(r.received)) }
 
-// Now is the database's time, estimated without asking it: the time it last
-// told plus what has passed here on the monotonic clock since the answer came.
-// The database had read its clock before that, so Now errs late, by less than
-// one round trip, and never early.
+// Now estimates the database's time without a query: its last known time plus the
+// monotonic time since that answer. The database read its clock before it answered, so
+// Now is late by less than one round trip, and never early.
 func (s *Store) Now() time.Time {
 	return s.clock.Load().at(time.Now()).UTC().Truncate(time.Microsecond)
 }
 
-// clockSamples are asked for at each measurement; the one that says the latest
-// time travelled fastest and so errs least.
+// clockSamples is the number of queries of a measurement; the one with the latest time
+// travelled fastest and is the most exact.
 const clockSamples = 3
 
-// MeasureClock asks the database for its time anew, for Now. skew is how far
-// this machine's own clock is ahead of the database's (negative: behind), short
-// of half a round trip.
+// MeasureClock reads the database's time for Now. skew is how far this machine's own
+// clock is ahead of the database's (negative: behind), short of half a round trip.
 func (s *Store) MeasureClock(ctx context.Context) (skew time.Duration, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ func column[T, V any](rows []T, of func(*T) V) pgtype.FlatArray[V] {
 	return values
 }
 
-// none is NULL for what Go writes as the zero value.
+// The none functions bind NULL for Go's zero values.
 
 func noneOrTime(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}

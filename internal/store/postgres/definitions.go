@@ -9,8 +9,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// definitionsOf gives the definitions of revisions, from the cache where it has
-// them. One that is missing or cannot be read is not in the answer.
+// definitionsOf returns the definitions of revisions, from the cache or the table. It
+// leaves out missing and unreadable ones.
 func (s *Store) definitionsOf(ctx context.Context, q querier, ids map[revision.ID]struct{}) (map[revision.ID]*schedule.Definition, error) {
 	found, missing := s.definitions.Known(maps.Keys(ids))
 	if len(missing) == 0 {
@@ -49,7 +49,7 @@ func revisionsOf(runs []schedule.Run) map[revision.ID]struct{} {
 	return ids
 }
 
-// identify gives a run what is read from its revision.
+// identify sets the fields of a run that come from its revision.
 func identify(r *schedule.Run, d *schedule.Definition) {
 	if d != nil {
 		r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version

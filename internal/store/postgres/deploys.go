@@ -12,10 +12,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// beginDeploy is what a change of more than single schedules does before it
-// reads them: it waits for its turn, looks whether it was done before, and
-// stores the workflow versions and grants, all in one order, so that nothing
-// waits in a circle.
+// beginDeploy starts a change of a set of schedules: it waits for earlier deploys of the
+// set, checks whether the request was handled before, and stores workflow versions and
+// grants, in one lock order, so that it cannot deadlock.
 func beginDeploy(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) error {
 	if req.Managed.By != "" {
 		if _, err := tx.Exec(ctx, sqlManagedLock, req.Managed.By); err != nil {
@@ -57,7 +56,7 @@ func rememberDeploy(ctx context.Context, tx pgx.Tx, m schedule.Managed, d *sched
 	return schedule.RepeatedDeploy(d, hash)
 }
 
-// askedFor are the ids that a change names, then those of what it manages.
+// askedFor returns the ids that a change names, then those of its managed schedules.
 func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
 	if req.Managed.By == "" {
 		return req.ScheduleIDs, nil

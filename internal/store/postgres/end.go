@@ -68,7 +68,7 @@ func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note
 		if err != nil {
 			return err
 		}
-		if there { // what was written first stays
+		if there { // the first end stays
 			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
 			continue
 		}

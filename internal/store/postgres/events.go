@@ -11,8 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// eventsOf are the events of one schedule, with its id and a time where they
-// have none.
+// eventsOf completes the events of one schedule with its id and, if missing, a time.
 func eventsOf(scheduleID string, events []schedule.Event, now time.Time) []schedule.Event {
 	out := make([]schedule.Event, len(events))
 	for i, e := range events {
@@ -54,8 +53,7 @@ func wakeListeners(ctx context.Context, tx pgx.Tx, overlapKeys ...string) error 
 	return nil
 }
 
-// runsByInstant groups the runs to insert by the now of their change, usually
-// one for all.
+// runsByInstant groups the runs to insert by the time of their change, usually one.
 func runsByInstant(changes []schedule.Change) map[time.Time][]schedule.Run {
 	groups := make(map[time.Time][]schedule.Run)
 	for i := range changes {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// wakeExpectations has expectations judged anew whose schedule has changed.
+// wakeExpectations makes the expectations of changed schedules due for evaluation.
 func wakeExpectations(ctx context.Context, tx pgx.Tx, touched []schedule.ExpectationID, now time.Time) error {
 	if len(touched) == 0 {
 		return nil
@@ -27,9 +27,8 @@ func wakeExpectations(ctx context.Context, tx pgx.Tx, touched []schedule.Expecta
 	return nil
 }
 
-// JudgeExpectations hands those that are due to decide, each locked by this
-// transaction alone, and writes its verdicts with their messages; see
-// alert.JudgeStore.
+// JudgeExpectations locks due expectations, gives them to decide and writes its verdicts
+// with their messages; see alert.JudgeStore.
 func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		cases, err := dueExpectations(ctx, tx, sqlDueExpectations, req.Now, req.Limit)
@@ -76,8 +75,8 @@ func dueExpectations(ctx context.Context, q querier, statement string, args ...a
 	return cases, nil
 }
 
-// readJudgedSchedules leaves out what is gone. A row that cannot be read comes as
-// far as it can be.
+// readJudgedSchedules leaves out missing schedules. Of an unreadable row it returns the
+// readable fields.
 func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
 	var row scheduleRow
@@ -113,7 +112,8 @@ func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cas
 	return err
 }
 
-// readCaseRevisions are those of schedules that were edited since they were judged.
+// readCaseRevisions reads the revisions of schedules that were edited since the last
+// evaluation.
 func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool {
 		return c.Judgeable() && c.Schedule.RevisedAt.After(c.State.JudgedUntil)
@@ -241,7 +241,7 @@ func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, ca
 	return nil
 }
 
-// writeVerdicts sends all of it at once.
+// writeVerdicts writes all verdicts in one batch.
 func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.ExpectationVerdict) error {
 	batch := &pgx.Batch{}
 	batch.Queue(sqlNoticesLock)
@@ -270,7 +270,7 @@ func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.Expectati
 	return nil
 }
 
-// UnmetExpectations counts by kind what is late or alerting.
+// UnmetExpectations counts the late and alerting expectations by kind.
 func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
 	var (
 		kind  schedule.ExpectationKind
@@ -287,7 +287,7 @@ func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.Expectation
 	return unmet, nil
 }
 
-// ListExpectations are the states of one schedule, ordered by kind.
+// ListExpectations returns the states of one schedule, in order of kind.
 func (s *Store) ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
 	cases, err := dueExpectations(ctx, s.pool, sqlExpectationsOf, scheduleID)
 	if err != nil {

@@ -52,7 +52,7 @@ func dropFailures(ctx context.Context, tx pgx.Tx, changes []schedule.Change) err
 	return nil
 }
 
-// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails;
+// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
 // see registrar.OutcomeStore.
 func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
 	recent := make(map[string]schedule.Recent, len(scheduleIDs))
@@ -113,7 +113,8 @@ func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[str
 	return found, nil
 }
 
-// FailureGroups is the failing schedules by how they fail, the largest group first.
+// FailureGroups returns the failing schedules grouped by how they fail, the largest group
+// first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
 	var (
 		g      schedule.FailureGroup
@@ -162,8 +163,8 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 	return schedule.CallCountsOf(found, since, limit), nil
 }
 
-// WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
-// Before that it drops the failures of schedules that have recovered.
+// WakeFailures makes schedules with changed failures due for evaluation; see
+// alert.JudgeStore. Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	if _, err := s.pool.Exec(ctx, sqlDropRecovered, now); err != nil {
 		return fmt.Errorf("drop failures of recovered schedules: %w", err)

@@ -12,10 +12,9 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// FeedBackfills hands the backfills that are not done to feeder and writes its
-// decisions: their place in the range and the rows that it led to are durable
-// together or not at all. Where there is none, as mostly, one look at an index
-// that is then empty says so, in place of a transaction. See worker.BackfillStore.
+// FeedBackfills gives open backfills to feeder and writes its decisions: the position in
+// the range and the inserted rows are durable together. A read of an index, without a
+// transaction, comes first, because mostly no backfill is open. See worker.BackfillStore.
 func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
 	any := false
 	first, last := req.Term.Buckets()
@@ -66,8 +65,8 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 	return out, nil
 }
 
-// feedCandidates locks schedules, then backfills. Those whose schedule somebody
-// else holds are left for the next time.
+// feedCandidates locks schedules, then backfills. It leaves out backfills with a locked
+// schedule.
 func (s *Store) feedCandidates(ctx context.Context, tx pgx.Tx, req schedule.FeedRequest, out *schedule.FeedResult) ([]schedule.BackfillCandidate, error) {
 	var (
 		id, scheduleID string
@@ -114,7 +113,7 @@ func (s *Store) feedCandidates(ctx context.Context, tx pgx.Tx, req schedule.Feed
 	return candidates, s.attachFeed(ctx, tx, candidates, ids, req)
 }
 
-// attachFeed adds all that backfills are judged on beside their slots.
+// attachFeed adds the other facts that decisions on backfills need.
 func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule.BackfillCandidate, ids []string, req schedule.FeedRequest) error {
 	at := make(map[string]*schedule.BackfillCandidate, len(candidates))
 	refs := make(map[revision.ID]struct{})

@@ -13,8 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Finish records definite outcomes and returns those that stand; see
-// launcher.Store.
+// Finish records definite outcomes and returns the valid ones; see launcher.Store.
 func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
 	if len(done) == 0 {
 		return nil, nil
@@ -35,7 +34,7 @@ func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now t
 	return outcomes, nil
 }
 
-// oncePerKey is what stands of each key's outcomes, in the order of keys.
+// oncePerKey returns the valid outcome of each key, in order of keys.
 func oncePerKey(done []schedule.FinishRequest) []schedule.FinishRequest {
 	at := make(map[schedule.Key]int, len(done))
 	var once []schedule.FinishRequest
@@ -53,7 +52,7 @@ func oncePerKey(done []schedule.FinishRequest) []schedule.FinishRequest {
 	return once
 }
 
-// finishing is one Finish under way.
+// finishing is one open Finish.
 type finishing struct {
 	now      time.Time
 	standing map[schedule.Key]schedule.Outcome
@@ -77,8 +76,8 @@ func (f *finishing) record(ctx context.Context, tx pgx.Tx, done []schedule.Finis
 	return f.supersede(ctx, tx, late)
 }
 
-// supersede is for keys that are DONE already: their first outcome stands, or
-// is replaced, and with it what became of the run.
+// supersede handles keys that are DONE already: their first outcome stays, or is replaced
+// together with the end of the run.
 func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.FinishRequest) error {
 	var row requestRow
 	there := make(map[schedule.Key]schedule.Outcome, len(late))

@@ -29,7 +29,7 @@ func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]
 	return list, nil
 }
 
-// nextBefore is an instant that no slot reaches where none is given.
+// nextBefore returns at, or an instant after all slots if at is zero.
 func nextBefore(at time.Time) time.Time {
 	if at.IsZero() {
 		return schedule.MaxTime

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreateGrant stores a grant; the same terms again are no write.
+// CreateGrant stores a grant; it writes nothing if the same grant is stored.
 func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
 	err := s.transact(ctx, func(tx pgx.Tx) error { return putGrant(ctx, tx, g) })
 	if err != nil {
@@ -38,7 +38,7 @@ func putGrant(ctx context.Context, tx pgx.Tx, g *schedule.Grant) error {
 	return nil
 }
 
-// GetGrant is one grant; schedule.ErrNotFound.
+// GetGrant returns one grant, or schedule.ErrNotFound.
 func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
 	found, err := readGrants(ctx, s.pool, []schedule.GrantRef{ref})
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.
 	return found[ref], nil
 }
 
-// ListGrants is ordered by grant_id, then user_id.
+// ListGrants returns grants in order of grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
 	found, err := collectGrants(ctx, s.pool, sqlListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, string(f.State), f.Now, f.Limit,
 		f.After.UserID, f.GrantID)
@@ -60,7 +60,7 @@ func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]sched
 	return found, nil
 }
 
-// RevokeGrant ends a grant for ever; a second time changes nothing.
+// RevokeGrant revokes a grant; a second call changes nothing.
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error) {
 	var after *schedule.Grant
 	err := s.transact(ctx, func(tx pgx.Tx) error {
@@ -80,8 +80,7 @@ func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*s
 	return after, nil
 }
 
-// readGrants reads grants; a reference without a GrantID is none, and what is
-// missing is not in the answer.
+// readGrants reads grants. It leaves out references without a GrantID and missing grants.
 func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[schedule.GrantRef]*schedule.Grant, error) {
 	var users, ids []string
 	asked := make(map[schedule.GrantRef]bool)
@@ -105,8 +104,8 @@ func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[s
 	return byRef, nil
 }
 
-// collectGrants leaves out what cannot be read: it permits nothing, and must not
-// stop the claims of all others.
+// collectGrants leaves out unreadable grants: they permit nothing, and must not stop
+// other claims.
 func collectGrants(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Grant, error) {
 	var (
 		g                              schedule.Grant
@@ -129,7 +128,7 @@ func collectGrants(ctx context.Context, q querier, statement string, args ...any
 	return found, err
 }
 
-// attachGrants adds what the inputs of a change are to see of grants.
+// attachGrants adds grants to the inputs of a change.
 func attachGrants(ctx context.Context, q querier, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
 	grants, err := readGrants(ctx, q, req.GrantRefs)
 	req.AttachGrants(inputs, grants)

@@ -10,13 +10,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Changes of single schedules that come while others are being written are
-// written together, in one transaction with one commit. Each is decided and
-// answered by itself, as if they had come one after the other: what one is
-// refused the others are not. Whatever would make the others wait, or fail with
-// it, goes alone.
+// Changes of single schedules that arrive during a write are written together, in one
+// transaction. Each is decided and answered by itself, as if they came one after the
+// other: a refusal concerns one change only. A change that would delay the others, or let
+// them fail, is written alone.
 
-// mostGrouped is how many changes one transaction takes.
+// mostGrouped caps the changes in one transaction.
 const mostGrouped = 128
 
 // changeCall is one call of ChangeSchedules.
@@ -26,19 +25,19 @@ type changeCall struct {
 	decide func([]schedule.ChangeInput) ([]schedule.Change, error)
 }
 
-// changeAnswer is what became of it.
+// changeAnswer is the result of a changeCall.
 type changeAnswer struct {
 	alone bool // nothing: it is to go alone
 	err   error
 }
 
-// groupable says whether a change is of one schedule and of nothing besides.
+// groupable reports whether a request changes one schedule and nothing else.
 func groupable(req *schedule.ChangeRequest) bool {
 	return len(req.ScheduleIDs) == 1 && !req.CountInFlight && req.Managed.By == "" &&
 		len(req.Workflows) == 0 && len(req.Grants) == 0 && req.Deploy == nil
 }
 
-// group is one such transaction.
+// group is one transaction of grouped changes.
 type group struct {
 	calls   []changeCall
 	answers []changeAnswer
@@ -50,7 +49,7 @@ type group struct {
 	touched [][]schedule.ExpectationID    // by them
 }
 
-// changeTogether is the flush of Store.changes. An error is for all of them.
+// changeTogether is the flush of Store.changes. An error concerns all calls.
 func (s *Store) changeTogether(ctx context.Context, calls []changeCall) ([]changeAnswer, error) {
 	g := &group{calls: calls, answers: make([]changeAnswer, len(calls))}
 	ctx, cancel := whileOneWaits(ctx, calls)
@@ -129,7 +128,7 @@ func (g *group) changeAll(ctx context.Context, tx pgx.Tx) error {
 	return wakeExpectations(ctx, tx, touched, all[0].Now)
 }
 
-// chooseCalls takes one call of each schedule, of those that somebody waits for.
+// chooseCalls takes one call for each schedule, of calls with a live context.
 func (g *group) chooseCalls() {
 	chosen := make(map[string]bool, len(g.calls))
 	for i := range g.calls {
@@ -147,8 +146,8 @@ func (g *group) chooseCalls() {
 	}
 }
 
-// lockFree locks the rows that nobody else has, and reads the grants that are asked
-// for.
+// lockFree locks the rows that no other transaction has locked, and reads the requested
+// grants.
 func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[schedule.GrantRef]*schedule.Grant, error) {
 	rows, err := collectSchedules(ctx, tx, sqlGroupLock, g.ids)
 	if err != nil {
@@ -181,7 +180,7 @@ func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[schedule.GrantRef]
 	return readGrants(ctx, tx, refs)
 }
 
-// ask has one call decide. One that panics does so alone, where it was made.
+// ask lets one call decide. A panic is raised again in that call only.
 func (g *group) ask(i int, grants map[schedule.GrantRef]*schedule.Grant) {
 	c := &g.calls[i]
 	id := c.req.ScheduleIDs[0]
@@ -203,9 +202,9 @@ func (g *group) ask(i int, grants map[schedule.GrantRef]*schedule.Grant) {
 	}
 }
 
-// holdToQuotas refuses who would have too many. Unlike that of a change alone it
-// counts before anything is written, so that the refused are not; each call
-// counts with those before it.
+// holdToQuotas refuses calls that exceed an owner's quota. Unlike checkQuotas it counts
+// before the writes, so that refused changes are not written; each call is counted with
+// those before it.
 func (g *group) holdToQuotas(ctx context.Context, tx pgx.Tx) error {
 	var creating []schedule.Change
 	for i, changes := range g.changes {
@@ -246,7 +245,7 @@ func ownerOf(c *schedule.Change) string {
 	return c.Row.UserID
 }
 
-// growth is by how many more schedules live after a change.
+// growth returns by how many schedules a change raises the owner's number.
 func (g *group) growth(c *schedule.Change) int {
 	if c.Row == nil {
 		return 0

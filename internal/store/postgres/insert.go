@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// insertRuns enters planned runs and returns how many are new. It drops those that
+// insertRuns inserts planned runs and returns how many are new. It drops those that
 // history has. A run under its slot's own key raises planned_until, so that the planner
 // looks it up.
 func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Time) (inserted int, err error) {

@@ -13,10 +13,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Takeover makes holder the leader with the next epoch if the row has expired,
-// or if it holds the lock that the leader had. It waits for every batch that is
-// under way below the old epoch: once it has returned, nothing more is written
-// there.
+// Takeover makes holder the leader with the next epoch if the row has expired, or if it
+// holds the lock that the leader had. It waits for open batches of the old epoch: after
+// it has returned, that epoch writes nothing more.
 //
 // Its locks, in this order: the number of shards (shared), the row, the greatest
 // epoch.
@@ -77,8 +76,7 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 	return won && err == nil, err
 }
 
-// Renew extends the term from the database's now; schedule.ErrFenced when it
-// is over.
+// Renew extends the term from the database's now; schedule.ErrFenced if it is over.
 func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
 	renew := func(q rowQuerier) error {
 		return q.QueryRow(ctx, sqlRenew, term.Shard, term.Holder, term.Epoch, interval(req.TTL), req.LockHeld).Scan(&askedToResign)
@@ -102,8 +100,8 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's, and records why
-// it ended.
+// Resign lets the term expire at once if the row still belongs to it, and records why it
+// ended.
 func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	end := r.End
 	end.Reason = cmp.Or(end.Reason, schedule.EndResigned)
@@ -125,8 +123,7 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resig
 	return nil
 }
 
-// AskToResign notes that the present term was asked to end, and wakes all
-// workers.
+// AskToResign records that the current term was asked to end, and wakes all workers.
 func (s *Store) AskToResign(ctx context.Context, shard int, _ time.Time) (schedule.Leadership, error) {
 	var asked schedule.Leadership
 	err := s.transact(ctx, func(tx pgx.Tx) error {
@@ -146,7 +143,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, _ time.Time) (schedu
 	return asked, nil
 }
 
-// Leaders are all rows as they stand, by shard.
+// Leaders returns all rows in order of shard.
 func (s *Store) Leaders(ctx context.Context, _ time.Time) ([]schedule.Leadership, error) {
 	rows, err := leaderships(ctx, s.pool, sqlLeaders)
 	if err != nil {
@@ -173,7 +170,7 @@ func leaderships(ctx context.Context, q rowQuerier, statement string, args ...an
 	return rows, err
 }
 
-// Heartbeat notes that a worker process is alive, by the database's clock.
+// Heartbeat records that a worker process is alive, by the database's clock.
 func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	if _, err := s.pool.Exec(ctx, sqlHeartbeat, w.WorkerID, w.Host, w.Unfit, w.StartedAt); err != nil {
 		return fmt.Errorf("note worker %s: %w", w.WorkerID, err)
@@ -181,7 +178,7 @@ func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	return nil
 }
 
-// Leave takes a worker off the roster.
+// Leave removes a worker from the roster.
 func (s *Store) Leave(ctx context.Context, workerID string) error {
 	if _, err := s.pool.Exec(ctx, sqlLeave, workerID); err != nil {
 		return fmt.Errorf("take worker %s off: %w", workerID, err)
@@ -189,7 +186,7 @@ func (s *Store) Leave(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// Workers are those that were seen within so long, by the database's clock.
+// Workers returns the workers that were seen within a duration, by the database's clock.
 func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
 	var (
 		w       schedule.WorkerSeen
@@ -212,14 +209,14 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
 }
 
-// recordedShards is the number of shards, if one is recorded.
+// recordedShards returns the number of shards, if one is recorded.
 func recordedShards(ctx context.Context, q rowQuerier) (n int, ok bool, err error) {
 	var recorded pgtype.Int4
 	err = q.QueryRow(ctx, sqlShards).Scan(&recorded)
 	return int(recorded.Int32), recorded.Valid, err
 }
 
-// Shards is the number that is recorded; 0 = none is.
+// Shards returns the recorded number of shards; 0: none is recorded.
 func (s *Store) Shards(ctx context.Context) (int, error) {
 	n, _, err := recordedShards(ctx, s.pool)
 	if err != nil {
@@ -228,8 +225,7 @@ func (s *Store) Shards(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// ofShards refuses whoever was started with another number of shards than is
-// recorded.
+// ofShards refuses a process with another number of shards than is recorded.
 func ofShards(ctx context.Context, q rowQuerier, shards int) error {
 	recorded, ok, err := recordedShards(ctx, q)
 	if err != nil {
@@ -243,8 +239,8 @@ func ofShards(ctx context.Context, q rowQuerier, shards int) error {
 	return nil
 }
 
-// RecordShards records n unless a number of shards is recorded. Who leads
-// without one leads all that there is: if n is more than one, that ends.
+// RecordShards records n unless a number of shards is recorded. A leader from before
+// leads all buckets: if n is more than one, its term ends.
 func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		var ok bool
@@ -266,8 +262,7 @@ func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err erro
 	return recorded, nil
 }
 
-// SetShards records n and ends every term. It waits for every batch that is
-// under way.
+// SetShards records n and ends all terms. It waits for open batches.
 func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlSetShardsCount); err != nil {

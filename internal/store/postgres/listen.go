@@ -13,15 +13,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// quiet is how long a listener hears nothing before it asks whether the other
-// end is still there.
+// quiet is how long a listener waits before it checks that the server is still there.
 const quiet = 15 * time.Second
 
-// Listen calls wake with the first and the last of the hash buckets concerned
-// whenever somebody other than the term that leads them inserted a run, ended one
-// in flight or asked for a cancel, here or in another process, and after every
-// (re)connect, as what happened before was not heard. Several causes may come as
-// one call. It blocks until ctx ends.
+// Listen calls wake with the first and last hash bucket when a writer other than their
+// leader's term has inserted a run, ended one in flight or requested a cancel, in any
+// process, and after each connect, because earlier notifications were missed. Several
+// causes may share one call. It blocks until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	pause := backoff.Delays{First: 50 * time.Millisecond, Last: 5 * time.Second}
 	for {
@@ -42,8 +40,7 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	}
 }
 
-// listenOnce listens on a connection of its own, never one of the pool: it
-// would keep it for ever.
+// listenOnce listens on a connection of its own: it would keep a pooled one forever.
 func (s *Store) listenOnce(ctx context.Context, wake func(first, last int)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.unlimited())
 	if err != nil {
@@ -69,8 +66,8 @@ func (s *Store) listenOnce(ctx context.Context, wake func(first, last int)) erro
 	}
 }
 
-// bucketsIn are the buckets that a notification names, or all: those of earlier
-// releases named none.
+// bucketsIn returns the buckets that a notification names; all if it names none, as in
+// earlier releases.
 func bucketsIn(payload string) (first, last int) {
 	if n, err := fmt.Sscanf(payload, "%d-%d", &first, &last); err != nil || n < 2 {
 		return 0, schedule.Buckets - 1
@@ -78,8 +75,8 @@ func bucketsIn(payload string) (first, last int) {
 	return first, last
 }
 
-// waitFor waits for one notification, or finds the connection alive after a
-// while of quiet: nil.
+// waitFor waits for one notification; nil: none came for quiet, and the connection is
+// alive.
 func waitFor(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()

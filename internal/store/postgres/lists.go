@@ -91,8 +91,8 @@ func (o listOrder) columns(of string) string {
 	return `SELECT` + listColumns + ` FROM ` + of + joinSchedule + o.order
 }
 
-// ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
-// was updated.
+// ListRuns returns runs in order of run_at, newest first unless Ascending, or the feed of
+// updated runs.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []schedule.Run, err error) {
 	err = s.reading(ctx, func(tx pgx.Tx) error {
 		runs, err = listRuns(ctx, tx, &f)

@@ -17,10 +17,10 @@ type partition struct {
 	bytes    int64
 }
 
-// partitions are those of ended_runs in their order.
+// partitions are the partitions of ended_runs in order.
 type partitions []partition
 
-// begin and end limit the partitions that go as a whole.
+// begin and end limit the partitions that are dropped as a whole.
 func (p partitions) begin() pgtype.Timestamptz { return p[0].to }
 func (p partitions) end() pgtype.Timestamptz   { return p[len(p)-1].from }
 
@@ -28,8 +28,8 @@ const (
 	partitionsEvery = time.Minute
 	partitionsAhead = 2 // whole days after today
 	day             = 24 * time.Hour
-	// largeBefore is the size from which ended_runs_before does not take the place of
-	// the partition after it, as in carillon_drop_partition.
+	// largeBefore is the size from which ended_runs_before does not replace the partition
+	// after it, as in carillon_drop_partition.
 	largeBefore = 16 << 20
 	// dropTimeout is for statements that read a whole partition.
 	dropTimeout = "10min"

@@ -12,14 +12,13 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Plan locks a batch of schedules, hands them to decide and writes what it
-// says: rows and cursors in one transaction, so that no crash can lose a slot
-// between them. See worker.PlanStore.
+// Plan locks a batch of schedules, gives them to decide and writes rows and cursors in
+// one transaction, so that no crash loses a slot between them. See worker.PlanStore.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var (
 		result     schedule.PlanResult
 		candidates []schedule.PlanCandidate
-		insert     = sqlInsertNewRuns // as nearly all are
+		insert     = sqlInsertNewRuns // nearly all rows are new
 	)
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		result = schedule.PlanResult{}
@@ -48,8 +47,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return result, nil
 }
 
-// planCandidates locks what is due to be planned, then owners of late rows. It fills
-// plannedUntil.
+// planCandidates locks schedules that are due for planning, then schedules with late
+// rows. It fills plannedUntil.
 func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest, plannedUntil map[string]time.Time) ([]schedule.PlanCandidate, error) {
 	var (
 		row        scheduleRow
@@ -67,7 +66,7 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		return each(ctx, tx, append(row.targets(), &until), func() error {
 			plannedUntil[row.scheduleID] = until.Time
 			decoded, err := row.schedule()
-			if err != nil { // only its name is to be trusted
+			if err != nil { // only its id is reliable
 				decoded = schedule.Schedule{
 					Definition: schedule.Definition{ScheduleID: row.scheduleID}, PlanFailures: int(row.planFailures),
 				}
@@ -125,8 +124,8 @@ func lateSince(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) ([]any
 	return []any{req.Now.Add(-req.Grace), until}, err
 }
 
-// attachLate gives every candidate its late rows. A row that cannot be read
-// makes its schedule unreadable, and no other.
+// attachLate adds their late rows to the candidates. An unreadable row makes only its
+// schedule unreadable.
 func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, late []any) error {
 	byID := make(map[string]*schedule.PlanCandidate, len(candidates))
 	for i := range candidates {
@@ -164,7 +163,7 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 	return nil
 }
 
-// attachBacklogs gives the definition under which an older backlog fell due.
+// attachBacklogs adds the definition under which an older backlog was due.
 func (s *Store) attachBacklogs(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate) error {
 	refs := make(map[revision.ID]struct{})
 	ref := func(c *schedule.PlanCandidate) (revision.ID, bool) {
@@ -226,7 +225,7 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 	for i := range decisions {
 		d := &decisions[i]
 		events = append(events, eventsOf(d.ScheduleID, d.Events, now)...)
-		if d.Failures > 0 { // what it says of rows and cursor is not to be trusted
+		if d.Failures > 0 { // its rows and cursor are not reliable
 			failed = append(failed, *d)
 			result.Failed = append(result.Failed, d.ScheduleID)
 			continue
@@ -249,14 +248,14 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 	return insertEvents(ctx, tx, events)
 }
 
-// insertRows enters the planned runs. History can only have slots up to planned_until.
+// insertRows inserts the planned runs. History can only have slots up to planned_until.
 func (w *planWrite) insertRows(ctx context.Context) error {
 	rows := w.result.Rows
 	if len(rows) == 0 {
 		return nil
 	}
-	// What is due together stands together: a claim of a thousand of one instant
-	// finds it on a few pages, and so does its settlement.
+	// Rows of one instant are stored together: a claim of a thousand reads few pages, and
+	// so does their settlement.
 	schedule.SortRuns(rows, schedule.ByFireAt)
 	inserted, err := affect(ctx, w.tx, w.insert, runArgs(rows, w.now)...)
 	if err != nil {

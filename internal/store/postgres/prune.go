@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Prune deletes a portion of what is older than before; tombstones only after
+// Prune deletes a portion of the rows that are older than before; tombstones only after
 // all of their runs.
 func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
 	parts, err := s.keepPartitions(ctx, before)

@@ -9,9 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// checkQuotas says who has too many. It counts after all is written and right
-// before the commit: of two that create for one owner at once, the second waits
-// here for the first, and then counts what it has committed.
+// checkQuotas returns the owners with too many schedules. It counts after all writes,
+// right before the commit: of two transactions that create for one owner at once, the
+// second waits here and then counts what the first has committed.
 func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limit int) (over, err error) {
 	owners := schedule.Creators(changes)
 	if limit <= 0 || len(owners) == 0 {
@@ -29,7 +29,7 @@ func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limi
 	return nil, nil
 }
 
-// countLiving counts the schedules of owners, whose turn it is until the
+// countLiving counts the schedules of owners and locks the owners' quotas until the
 // transaction ends.
 func countLiving(ctx context.Context, tx pgx.Tx, owners []string) (map[string]int, error) {
 	if _, err := tx.Exec(ctx, sqlQuotaLock, owners); err != nil {

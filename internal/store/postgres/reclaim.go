@@ -53,8 +53,8 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 	return out, nil
 }
 
-// runsReturned runs a statement that returns runColumns; the rest of a run comes
-// from its definition. A row that cannot be read as a run is only named.
+// runsReturned runs a statement that returns runColumns; the other fields of a run come
+// from its definition. Of an unreadable row it returns only the key.
 func (s *Store) runsReturned(ctx context.Context, tx pgx.Tx, statement string, args ...any) (runs []schedule.Run, unreadable []schedule.Key, err error) {
 	var row runRow
 	err = each(ctx, tx, row.targets(), func() error {

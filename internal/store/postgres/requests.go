@@ -19,11 +19,11 @@ const (
 	stateDone       = "DONE"
 )
 
-// Begin records keys before the executor is called and decides for each what may
-// be done; see launcher.Store. It locks nothing that it reads: the writes notice
-// a concurrent Begin, and the transaction is repeated. Nearly all keys are new, so
-// the first try inserts all of them. Only if that fails, or not all are granted, it
-// reads their records.
+// Begin records keys before the executor is called and decides which calls are permitted;
+// see launcher.Store. It locks nothing that it reads: the writes detect a concurrent
+// Begin, and the transaction is repeated. Nearly all keys are new, so the first try
+// inserts all of them. Only if that fails, or not all are granted, it reads their
+// records.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -59,8 +59,8 @@ func allGranted(results []schedule.BeginResult) bool {
 	return !slices.ContainsFunc(results, func(r schedule.BeginResult) bool { return r.Permission != schedule.Granted })
 }
 
-// beginning is one Begin under way. memory is execution_requests as it will be,
-// so that a key named twice meets its first request.
+// beginning is one open Begin. memory is execution_requests after it, so that a key that
+// is named twice meets its first request.
 type beginning struct {
 	now     time.Time
 	memory  map[schedule.Key]*schedule.ExecutionRequest
@@ -70,8 +70,8 @@ type beginning struct {
 	refused []schedule.ExecutionRequest // rows to close
 }
 
-// taking is a lease to take over. gone is the holder that is proven to be gone; 0:
-// the lease is over or was released.
+// taking is a lease to take over. gone is the holder that was proven dead; 0: the lease
+// is over or was released.
 type taking struct {
 	schedule.ExecutionRequest
 	gone int32
@@ -161,7 +161,7 @@ func readEndedFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest
 	return nil
 }
 
-// recall reads what is remembered of the keys.
+// recall reads the records of the keys.
 func (b *beginning) recall(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) error {
 	var row requestRow
 	err := each(ctx, tx, row.targets(), func() error {
@@ -281,8 +281,8 @@ func state(r *schedule.ExecutionRequest) string {
 	return stateInProgress
 }
 
-// Release ends the lease of a call whose outcome is unknown, if it is still the
-// one that was granted.
+// Release ends the lease of a call with an unknown outcome if it is still the granted
+// one.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, calls, now); err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
@@ -290,7 +290,7 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
-// Extend gives the open calls of the leases that still hold new ones.
+// Extend renews the leases of open calls that are still held.
 func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) ([]time.Time, error) {
 	type extension = schedule.LeaseExtension
 	sorted := slices.SortedFunc(slices.Values(open), func(x, y extension) int { return slices.Compare(x.Key[:], y.Key[:]) })
@@ -322,7 +322,7 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 	return until, nil
 }
 
-// CloseKey ends a key of which no call has begun.
+// CloseKey ends a key without a call.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		var (

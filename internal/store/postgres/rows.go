@@ -11,9 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// decoding turns columns into the domain's values and keeps the first that is
-// beyond them. Rows are scanned into types that hold whatever the column can,
-// because one row that does not fit must not end the whole result.
+// decoding converts columns to the domain's values and keeps the first error. Rows are
+// scanned into types that hold each possible value of the column, because one bad row
+// must not end the whole result.
 type decoding struct{ err error }
 
 func (d *decoding) refuse(column string, value any, why string) {
@@ -97,7 +97,7 @@ func (d *decoding) expect(text string) schedule.Expect {
 	return e
 }
 
-// rawJSON is nil where the column is NULL.
+// rawJSON returns nil for NULL.
 func rawJSON(v pgtype.Text) json.RawMessage {
 	if !v.Valid {
 		return nil

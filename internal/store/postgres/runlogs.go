@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// writeReport writes what a report says besides the outcome.
+// writeReport writes the parts of a report other than the outcome.
 func writeReport(ctx context.Context, tx pgx.Tx, key schedule.Key, r *schedule.RunReport, now time.Time) error {
 	if r.ExitCode != nil || r.LogURL != "" {
 		code := pgtype.Int4{Valid: r.ExitCode != nil}
@@ -38,8 +38,8 @@ func writeReport(ctx context.Context, tx pgx.Tx, key schedule.Key, r *schedule.R
 	return nil
 }
 
-// AppendRunLog adds parts to a run's log and removes others of it. A part that is
-// there stays as it is.
+// AppendRunLog adds parts to a run's log and removes others. An existing part stays as it
+// is.
 func (s *Store) AppendRunLog(ctx context.Context, a schedule.RunLogAppend) error {
 	type part = schedule.LogPart
 	err := s.transact(ctx, func(tx pgx.Tx) error {
@@ -67,7 +67,7 @@ func (s *Store) AppendRunLog(ctx context.Context, a schedule.RunLogAppend) error
 	return nil
 }
 
-// ReadRunLog is in the order of Seq.
+// ReadRunLog returns parts in order of Seq.
 func (s *Store) ReadRunLog(ctx context.Context, q schedule.RunLogQuery) ([]schedule.LogPart, error) {
 	statement := sqlReadRunLog
 	if q.Last {

@@ -161,7 +161,7 @@ func noteLateReport(ctx context.Context, tx pgx.Tx, key schedule.Key, reported s
 	return noted == 1, nil
 }
 
-// GetRun is one run; schedule.ErrNotFound.
+// GetRun returns one run, or schedule.ErrNotFound.
 func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	run, err := getRun(ctx, s.pool, key)
 	if err != nil {
@@ -178,8 +178,8 @@ func getRun(ctx context.Context, q querier, key schedule.Key) (schedule.Run, err
 	return run, err
 }
 
-// LaunchAttempts are the last failed attempts to launch a run, oldest first;
-// none where there is no such run.
+// LaunchAttempts returns the last failed attempts to launch a run, oldest first; none if
+// the run does not exist.
 func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
 	var text pgtype.Text
 	err = each(ctx, s.pool, []any{&text}, func() error {

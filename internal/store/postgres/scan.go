@@ -13,8 +13,8 @@ type querier interface {
 	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
 }
 
-// each runs a query and calls visit after each row was scanned into targets,
-// which serve for all of them.
+// each runs a query, scans each row into targets and calls visit; all rows share the
+// targets.
 func each(ctx context.Context, q querier, targets []any, visit func() error, statement string, args ...any) error {
 	rows, err := q.Query(ctx, statement, args...)
 	if err != nil {
@@ -38,7 +38,7 @@ func collectRuns(ctx context.Context, q querier, statement string, args ...any) 
 	return runs, err
 }
 
-// oneRun is collectRuns for one; schedule.ErrNotFound.
+// oneRun is collectRuns for one run, or schedule.ErrNotFound.
 func oneRun(ctx context.Context, q querier, statement string, args ...any) (schedule.Run, error) {
 	runs, err := collectRuns(ctx, q, statement, args...)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// ChangeSchedules locks the named schedules, hands them to decide and writes
-// the changes, all in one transaction; see registrar.ScheduleStore.
+// ChangeSchedules locks the named schedules, gives them to decide and writes the changes
+// in one transaction; see registrar.ScheduleStore.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	if !groupable(&req) {
 		return s.changeAlone(ctx, req, decide)
@@ -71,7 +71,7 @@ func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, dec
 	return nil
 }
 
-// ReadSchedules is what ChangeSchedules would hand to decide, without its locks.
+// ReadSchedules reads what ChangeSchedules would give to decide, without locks.
 func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
 	asked, err := askedFor(ctx, s.pool, req)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	return inputs, attachGrants(ctx, s.pool, &req, inputs)
 }
 
-// readForChange locks what there is and returns it in the order asked for; known
-// are the ids that have a row.
+// readForChange locks the existing schedules and returns all in the given order; known
+// has the ids with a row.
 func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, known map[string]bool, err error) {
 	asked, err := askedFor(ctx, tx, req)
 	if err != nil {
@@ -122,7 +122,7 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	return inputs, known, attachGrants(ctx, tx, &req, inputs)
 }
 
-// inputsOf are one per id asked for, in their order.
+// inputsOf returns one input for each id, in their order.
 func inputsOf(asked []string, rows []schedule.Schedule, inFlight map[string]int) []schedule.ChangeInput {
 	found := byID(rows)
 	inputs := make([]schedule.ChangeInput, len(asked))
@@ -220,9 +220,8 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	return wakeListeners(ctx, tx, inserted...)
 }
 
-// overlapKeysInserted are those of runs that may be due earlier than their leader
-// knows. All else that changes of schedules bring is for the planner, which comes
-// at its tick.
+// overlapKeysInserted returns the overlap keys of inserted runs, which may be due before
+// the next tick of their leader. The planner handles all other changes at its tick.
 func overlapKeysInserted(changes []schedule.Change) []string {
 	var keys []string
 	for i := range changes {
@@ -233,9 +232,9 @@ func overlapKeysInserted(changes []schedule.Change) []string {
 	return keys
 }
 
-// writeRows locks no row that is there already: readForChange has. Two that
-// insert one id at once are kept apart here, by the primary key: the second waits
-// for the first, and asks decide again.
+// writeRows locks no existing row: readForChange has. The primary key separates two
+// transactions that insert one id at once: the second waits for the first and calls
+// decide again.
 func writeRows(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
 	var fresh, changed []*schedule.Schedule
 	for i := range changes {
@@ -298,7 +297,7 @@ func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) e
 	return nil
 }
 
-// GetSchedule is one row, tombstones included.
+// GetSchedule returns one schedule, which may be a tombstone.
 func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
 	rows, err := collectSchedules(ctx, s.pool, sqlGetSchedule, scheduleID)
 	if err != nil {
@@ -310,7 +309,7 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 	return &rows[0], nil
 }
 
-// ListSchedules is ordered by schedule_id, tombstones excluded.
+// ListSchedules returns schedules in order of schedule_id, without tombstones.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	statement := sqlListSchedules
 	switch {
@@ -336,7 +335,7 @@ func scheduleFilterArgs(f *schedule.ScheduleFilter) []any {
 	}
 }
 
-// ListEvents is newest first.
+// ListEvents returns events, newest first.
 func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
 	events, err := collectEvents(ctx, s.pool, sqlListEvents, scheduleID, beforeID, limit)
 	if err != nil {
@@ -345,7 +344,7 @@ func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int6
 	return events, nil
 }
 
-// ListRevisions is newest first.
+// ListRevisions returns revisions, newest first.
 func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
 	revisions, err := collectRevisions(ctx, s.pool, sqlListRevisions, scheduleID, before, limit)
 	if err != nil {

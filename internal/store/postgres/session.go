@@ -15,12 +15,11 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// settings of every pooled connection: what a stuck statement, lock or client
-// can hold up; no JIT, whose compiling takes longer than any statement here; no
-// bitmap scans, because only a plain index scan marks the entries of dead rows
-// that it meets, and the partial indexes would fill with them between vacuums;
-// and one schema, since the default one begins with whatever is named like the
-// role and lets temporary tables stand before ours.
+// settings of each pooled connection: bounds for stuck statements, locks and clients; no
+// JIT, because compiling takes longer than any statement here; no bitmap scans, because
+// only a plain index scan marks index entries of dead rows, which would fill the partial
+// indexes between vacuums; and one schema, because the default search path begins with
+// the role's name and temporary tables.
 var settings = map[string]string{
 	"statement_timeout": "5s",
 	"lock_timeout":      "2s",
@@ -35,9 +34,8 @@ const (
 	searchPath        = "search_path"
 )
 
-// setUp makes the settings, but for those that the DSN chose itself. It does
-// so in the session: a pooler refuses a client that begins with settings which
-// it does not know.
+// setUp applies the settings that the DSN does not have. It sets them in the session: a
+// pooler refuses unknown settings at the start of a connection.
 func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
 	all := maps.Clone(settings)
 	if hungAfter > 0 {
@@ -57,7 +55,7 @@ func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
 	}
 }
 
-// setPath makes the schema of a connection outside the pool the same.
+// setPath sets the same schema for a connection outside the pool.
 func setPath(ctx context.Context, conn *pgx.Conn) error {
 	if _, chosen := conn.Config().RuntimeParams[searchPath]; chosen {
 		return nil
@@ -71,12 +69,11 @@ const (
 	probeLimit  = 10 * time.Second
 )
 
-// errPooled is what a probe finds.
+// errPooled means that a pooler shares sessions between clients.
 var errPooled = errors.New("sessions are shared")
 
-// checkSession refuses a pooler that gives a client another session with each
-// transaction or statement. Behind it no lock, no setting and no LISTEN lasts,
-// and prepared statements are somebody else's.
+// checkSession refuses a pooler that changes the session with each transaction or
+// statement. Behind it no lock, setting, LISTEN or prepared statement lasts.
 func checkSession(ctx context.Context, config *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -105,15 +102,15 @@ func checkSession(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// probe has two clients at once: each must be in a session of its own, which it
-// keeps, and a lock of the first must keep out the second.
+// probe uses two clients at once: each must keep a session of its own, and a lock of the
+// first must exclude the second.
 func probe(ctx context.Context, first, second *pgx.Conn, key int64) error {
 	before, locked, err := probeLock(ctx, first, sqlProbeLock, key)
 	if err != nil {
 		return err
 	}
-	// An open transaction keeps the session that the pooler has given it: most
-	// likely the one that the first has just left.
+	// An open transaction keeps the session that the pooler gives it: most likely the one
+	// that the first client has just left.
 	tx, err := second.Begin(ctx)
 	if err != nil {
 		return errors.Join(errPooled, err) // statement mode has no transactions

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Settle moves runs forward, each where its status allows; moved[i] says
-// whether the i-th did. Settlements of one run apply in their order.
+// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
+// moved. Settlements of one run apply in their order.
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
@@ -27,8 +27,8 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 	return moved, nil
 }
 
-// SettleLaunched is Settle for a launcher, which leads nothing: only the status
-// of each run says whether it moves.
+// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
+// decides.
 func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.transact(ctx, func(tx pgx.Tx) (err error) {
@@ -41,8 +41,8 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	return moved, nil
 }
 
-// settleAndWake is for callers without a term: it wakes the leaders of the runs that
-// ended.
+// settleAndWake is settleAll for callers without a term: it wakes the leaders of ended
+// runs.
 func settleAndWake(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	moved, ended, err := settleAll(ctx, tx, now, settlements)
 	if err != nil || len(ended) == 0 {
@@ -87,7 +87,7 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 	return moved, ended, err
 }
 
-// Sweep ends what is past its bound; see worker.FireStore.
+// Sweep ends runs that are past their bound; see worker.FireStore.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
@@ -143,8 +143,8 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest
 	return ended, nil
 }
 
-// sweepPage ends what may end of the runs that are due, and gives the others their next
-// due_at.
+// sweepPage ends due runs that are past their bound, and writes the next due_at of the
+// others.
 func (s *Store) sweepPage(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest, due []*openRow) (ended []schedule.Ended, err error) {
 	var over, later []*openRow
 	for _, r := range due {

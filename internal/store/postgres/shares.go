@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
-// was given it.
+// OwnsWorkflow reports whether an owner has stored a version of the workflow, or has a
+// share of it.
 func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (owns bool, err error) {
 	if err := s.pool.QueryRow(ctx, sqlOwnsWorkflow, userID, workflowID).Scan(&owns); err != nil {
 		return false, fmt.Errorf("look whose workflow %s is: %w", schedule.Quote(workflowID), err)
@@ -19,7 +19,7 @@ func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (ow
 	return owns, nil
 }
 
-// WorkflowStandings are what is stored of each use, in the order of the uses.
+// WorkflowStandings returns what is stored for each use, in the order of the uses.
 func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
 	var standing schedule.WorkflowStanding
 	out := make([]schedule.WorkflowStanding, 0, len(uses))
@@ -36,8 +36,8 @@ func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowU
 	return out, nil
 }
 
-// ShareWorkflow gives an owner a workflow and answers with the share as it stands;
-// the same again is no write.
+// ShareWorkflow shares a workflow with an owner and returns the share; it writes nothing
+// if the share exists.
 func (s *Store) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error) {
 	var givenAt pgtype.Timestamptz
 	standing := schedule.WorkflowShare{WorkflowID: share.WorkflowID, UserID: share.UserID}
@@ -54,7 +54,7 @@ func (s *Store) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare)
 	return standing, nil
 }
 
-// UnshareWorkflow takes a share back; schedule.ErrNotFound.
+// UnshareWorkflow removes a share; schedule.ErrNotFound if there is none.
 func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) error {
 	var deleted int
 	err := s.transact(ctx, func(tx pgx.Tx) (err error) {
@@ -70,7 +70,7 @@ func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) 
 	return nil
 }
 
-// ListShares is ordered by user_id, with schedule.AllOwners first.
+// ListShares returns shares in order of user_id, schedule.AllOwners first.
 func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error) {
 	var share schedule.WorkflowShare
 	var givenAt pgtype.Timestamptz
@@ -86,7 +86,7 @@ func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit 
 	return found, nil
 }
 
-// giveWorkflows writes the shares of changes that give their workflow away.
+// giveWorkflows writes the shares of changes that share their workflow.
 func giveWorkflows(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
 	type change = schedule.Change
 	var gifts []change

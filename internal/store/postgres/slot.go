@@ -13,10 +13,10 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// snapshot sees one state of the database throughout.
+// snapshot begins a transaction that sees one state of the database.
 var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 
-// ReadSlot is all that is known of one instant of a schedule.
+// ReadSlot reads all facts about one instant of a schedule.
 func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
 		f, err = readSlot(ctx, tx, q)
@@ -67,7 +67,7 @@ func kinds(of []schedule.EventKind) []string {
 	return out
 }
 
-// blocking looks where the answer is nearly always first.
+// blocking searches the most likely places first.
 func blocking(ctx context.Context, tx pgx.Tx, b schedule.Blocking) (runs []schedule.Run, err error) {
 	if !b.Asks() {
 		return nil, nil

@@ -12,10 +12,9 @@ package postgres
 const sqlFence = `
 SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`
 
-// sqlWake reaches every Listen, once per transaction however often it is called,
-// with the first and the last bucket of what changed; empty is all.
-// Commits that notify come one after the other in the whole cluster, each waiting
-// for the sync of the one before: what a term writes must not.
+// sqlWake notifies each Listen, once for each transaction, with the first and last
+// changed bucket; empty: all. Commits that notify are serialized in the whole cluster,
+// each waits for the sync of the one before: a term's writes must not notify.
 const sqlWake = `
 SELECT pg_notify('carillon_wake', $1)`
 
@@ -23,7 +22,7 @@ const sqlListen = `LISTEN carillon_wake`
 
 const sqlNow = `SELECT clock_timestamp()`
 
-// A session, and what a lock of its own came to.
+// A session, and the result of its lock.
 const (
 	sqlProbeLock   = `SELECT pg_backend_pid()::bigint, pg_try_advisory_lock($1)`
 	sqlProbeUnlock = `SELECT pg_backend_pid()::bigint, pg_advisory_unlock($1)`
@@ -44,8 +43,8 @@ const sqlGetWorkflow = `
 SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions
 WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
 
-// sqlListWorkflows: $3 is null for everybody's, $4 and $5 name the last row of the
-// page before.
+// sqlListWorkflows: $3 is null for everybody's, $4 and $5 name the last row of the page
+// before.
 const sqlListWorkflows = `
 SELECT workflow_id, version, '', dag_hash, created_at, user_id FROM workflow_versions
 WHERE workflow_id = $1 AND ($2 = 0 OR version = $2)

@@ -21,7 +21,7 @@ SELECT u.schedule_id, u.kind, 'ok', $3::timestamptz, $3::timestamptz, $3::timest
 ORDER BY u.schedule_id, u.kind
 ON CONFLICT (schedule_id, kind) DO UPDATE SET judge_at = EXCLUDED.judge_at`
 
-// One that another registrar judges just now is left to it.
+// It skips expectations that another registrar evaluates.
 const sqlDueExpectations = `
 SELECT` + expectationColumns + `
 FROM expectations e WHERE e.judge_at <= $1
@@ -108,7 +108,7 @@ WHERE ($1 = '' OR a.user_id = $1) AND ($2 = '' OR a.schedule_id = $2) AND ($3 = 
 	AND ($5::timestamptz IS NULL OR (a.opened_at, a.alert_id) < ($5, $6))
 ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT $7`
 
-// The first who saw to it stays.
+// The first acknowledgement stays.
 const sqlAckAlert = `
 UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4)
 WHERE alert_id = $1`
@@ -152,7 +152,7 @@ WHERE ($1 = '' OR d.alert_id = $1
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = $6))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
 
-// A message that is under way already is not sent twice.
+// A message in progress is not sent twice.
 const sqlRedeliver = `
 UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
 WHERE delivery_id = $1 AND (state <> 'PENDING' OR next_at > $3)`
@@ -165,8 +165,8 @@ const sqlPruneDeliveries = `
 DELETE FROM alert_deliveries WHERE delivery_id = ANY(ARRAY(
 	SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2))`
 
-// A judge takes this lock shared while it saves notices, and a pass of grouping
-// takes it alone: neither sees half of the other's work, and there are no deadlocks.
+// An evaluation takes this lock shared while it saves notices, and grouping takes it
+// exclusively: neither sees half of the other's work, and they cannot deadlock.
 const (
 	sqlNoticesLock = `SELECT pg_advisory_xact_lock_shared(1128350542, 0)`
 	sqlGroupsLock  = `SELECT pg_advisory_xact_lock(1128350542, 0)`
@@ -179,8 +179,8 @@ ON CONFLICT (alert_id, target) DO UPDATE SET payload = EXCLUDED.payload, told = 
 	type = CASE WHEN ` + repeatsNotice + ` THEN m.type ELSE EXCLUDED.type END,
 	noticed_at = CASE WHEN ` + repeatsNotice + ` THEN m.noticed_at ELSE EXCLUDED.noticed_at END`
 
-// A reminder of what is not told yet: the alert is still new, and its message is due
-// at the time it was. Otherwise frequent reminders would put it off again and again.
+// A reminder of an alert that was not sent yet leaves the time of its message. Otherwise
+// frequent reminders would postpone it again and again.
 const repeatsNotice = `NOT m.told AND m.type <> 'alert.recovered' AND EXCLUDED.type = 'alert.reminder'`
 
 const sqlAnyGrouping = `

@@ -15,7 +15,7 @@ const sqlLockBackfills = `
 SELECT` + backfillColumns + `
 FROM backfills b WHERE b.backfill_id = ANY($1::text[]) ORDER BY b.looked_at, b.backfill_id FOR UPDATE`
 
-// sqlWriteBackfill: what stands once it was asked for is never written again.
+// sqlWriteBackfill never changes what was requested.
 const sqlWriteBackfill = `
 INSERT INTO backfills (backfill_id, schedule_id, request_id, request_hash, user_id, revision, overlap_key,
 	from_at, to_at, reprocess, slot_order, overlap_policy, concurrency, rate_per_minute, note, created_by,
@@ -66,8 +66,8 @@ WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND cancel_requested_at 
 RETURNING idempotency_key, bucket
 )` + noteCancelled
 
-// sqlStandings says for each slot whether a run is open, has succeeded or has failed,
-// whatever started it, except by hand.
+// sqlStandings returns for each slot whether a run is open, has succeeded or has failed,
+// of any trigger except manual.
 const (
 	sqlStandings = `
 SELECT slot.at, bool_or(r.status < 5), bool_or(r.status = 5), bool_or(r.status = 6)
@@ -80,20 +80,20 @@ GROUP BY slot.at`
 	runsOfSlot = ` WHERE r.sid = ` + sidOfFilter + ` AND r.run_at = slot.at AND r.trigger <> 3`
 )
 
-// sqlFeedAny says whether any of a shard's are not done.
+// sqlFeedAny reports whether a shard has open backfills.
 const sqlFeedAny = `
 SELECT EXISTS (SELECT FROM backfills b
 	WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END)`
 
-// sqlFeedBackfills are those that were not looked at for the longest time.
+// sqlFeedBackfills returns the least recently fed backfills.
 const sqlFeedBackfills = `
 SELECT b.backfill_id, b.schedule_id
 FROM backfills b
 WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END
 ORDER BY b.looked_at, b.backfill_id LIMIT $3`
 
-// sqlFeedSchedules locks them as a plan does: an edit or a deletion waits, and
-// those that others hold are passed over until the next tick.
+// sqlFeedSchedules locks schedules as a plan does: an edit or deletion waits, and locked
+// schedules are left for the next tick.
 const sqlFeedSchedules = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = ANY($1::text[])
@@ -115,8 +115,8 @@ FROM (
 	SELECT r.* FROM backfill_runs e JOIN ` + endedRuns + ` r ON r.run_at = e.run_at AND r.idempotency_key = e.idempotency_key
 	WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled) r` + joinSchedule
 
-// sqlFeedBusy says whether anything of an overlap key is in flight, waits or
-// falls due by $2.
+// sqlFeedBusy reports whether a run of an overlap key is in flight, waits or is due by
+// $2.
 const sqlFeedBusy = `
 SELECT EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND exclusive_flight)
 	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3) AND NOT exclusive_flight)

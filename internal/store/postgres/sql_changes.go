@@ -1,9 +1,9 @@
 package postgres
 
-// Whatever changes a schedule or an open run notes it in changes, in the same
-// statement. A statement that changes runs collects them in a list named changed
-// (idempotency_key, bucket) and continues with one of these. They write no row if
-// nothing changed. The kinds are those of schema/postgres/00028_core.sql.
+// Each statement that changes a schedule or an open run also adds a row to changes. A
+// statement that changes runs collects them in a list named changed (idempotency_key,
+// bucket) and continues with one of these. They write no row if nothing changed. The
+// kinds are those of schema/postgres/00028_core.sql.
 const (
 	noteRuns = `
 INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), max(bucket), array_agg(idempotency_key), `
@@ -12,20 +12,20 @@ INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), 
 	noteEnded     = noteRuns + `3 FROM changed HAVING count(*) > 0`
 	noteCancelled = noteRuns + `4 FROM changed HAVING count(*) > 0`
 
-	// noteInserted: what the planner inserts further ahead the leader loads when its
-	// time comes. Its window is ten seconds, and a plan takes ten seconds at most.
+	// noteInserted names runs that fire soon only: the leader loads later ones with its
+	// window. The window is ten seconds, and a plan takes at most ten seconds.
 	noteInserted = noteRuns + `2 FROM changed
 WHERE trigger NOT IN (1, 2) OR state = 2 OR fire_at <= $1::timestamptz + interval '30 seconds'
 HAVING count(*) > 0`
 )
 
-// A read position: which server it was read on since when, and a snapshot.
+// position is a read position: the server's start time and a snapshot.
 const position = `extract(epoch FROM pg_postmaster_start_time())::text || ' ' || pg_current_snapshot()::text`
 
-// sqlChanges returns each change once to a reader that goes on from the position
-// that it returns, even one whose transaction was open for long: what the snapshot
-// $1 did not see either began later or was in progress then. The row with the
-// position has no kind.
+// sqlChanges returns each change once to a reader that continues from the returned
+// position, even if the change's transaction was open for long: a change that the
+// snapshot $1 did not see began later or was in progress then. The row with the position
+// has no kind.
 const (
 	sqlChanges = `
 SELECT ` + position + `, NULL::smallint, NULL::text[], NULL::bytea[]` +
@@ -62,7 +62,7 @@ WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY(
 const sqlInFlight = `
 SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status > 1`
 
-// What a shard has open: planned runs that fire in a window, and all others.
+// The open runs of a shard: planned runs that fire in a window, and all others.
 const (
 	sqlOpenPosition = `
 SELECT ` + position + `, (SELECT l.seen_until FROM leaders l WHERE l.shard = $1)`

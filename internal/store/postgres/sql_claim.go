@@ -1,7 +1,7 @@
 package postgres
 
-// What a claim writes. Rows come by key; the status says which verdicts still hold. See
-// sql_openrow.go for ANY(ARRAY[u.key]).
+// The writes of a claim. Rows are found by key; the status shows which verdicts are still
+// valid. See sql_openrow.go for ANY(ARRAY[u.key]).
 
 const sqlClaimWait = `
 UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
@@ -27,8 +27,8 @@ const sqlClaimSeen = `
 UPDATE leaders SET seen_until = greatest(seen_until, $4)
 WHERE shard = $1 AND holder = $2 AND epoch = $3`
 
-// sqlClaimLock locks the runs on which their verdicts can be written, and passes over
-// those that others have locked.
+// sqlClaimLock locks the runs with valid verdicts, and skips runs that others have
+// locked.
 const sqlClaimLock = `
 SELECT o.idempotency_key
 FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS u(key, revision, verdict) JOIN open_runs o ON o.idempotency_key = ANY(ARRAY[u.key])

@@ -110,7 +110,7 @@ FROM schedule_failures f JOIN schedules s ON s.schedule_id = f.schedule_id
 WHERE s.deleted_at IS NULL AND ($1 = '' OR s.user_id = $1)
 GROUP BY f.reason, f.error_code ORDER BY count(*) DESC, f.reason, f.error_code`
 
-// sqlExpectFailures has the failures watched that are not yet.
+// sqlExpectFailures adds expectations for failures without one.
 const sqlExpectFailures = `
 INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
 SELECT f.schedule_id, 'failure', 'ok', $1, $1, $1 FROM schedule_failures f
@@ -118,8 +118,8 @@ WHERE NOT EXISTS (SELECT FROM expectations e WHERE e.schedule_id = f.schedule_id
 ORDER BY f.schedule_id LIMIT $2
 ON CONFLICT (schedule_id, kind) DO NOTHING`
 
-// sqlWakeFailures has those judged that changed since they were judged: one more
-// failure, a success, or both. One that another registrar judges is left to it.
+// sqlWakeFailures makes failures due that changed since their evaluation: one more
+// failure, a success, or both. It skips failures that another registrar evaluates.
 const sqlWakeFailures = `
 UPDATE expectations e SET judge_at = $1
 FROM (SELECT x.schedule_id FROM expectations x LEFT JOIN schedule_failures f ON f.schedule_id = x.schedule_id

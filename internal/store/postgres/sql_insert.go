@@ -1,7 +1,7 @@
 package postgres
 
-// sqlInsertRuns leaves a key that is open as it is. sqlInsertNewRuns fails on one: it
-// need not look for each key before it enters it.
+// sqlInsertRuns skips open keys. sqlInsertNewRuns fails on one, and so saves a lookup for
+// each key.
 const (
 	sqlInsertRuns    = insertOpen + ` ON CONFLICT (idempotency_key) DO NOTHING` + inserted
 	sqlInsertNewRuns = insertOpen + inserted

@@ -10,7 +10,7 @@ const (
 	sqlSetShardsCount = `SELECT pg_advisory_xact_lock(1128353875, 0)`
 )
 
-// sqlTakeoverPlace makes the row that the next statements lock and change.
+// sqlTakeoverPlace inserts the row that the next statements lock and change.
 const sqlTakeoverPlace = `
 INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held) VALUES ($1, '', 0, to_timestamp(0), false)
 ON CONFLICT (shard) DO NOTHING`
@@ -18,20 +18,20 @@ ON CONFLICT (shard) DO NOTHING`
 const sqlTakeoverLock = `
 SELECT epoch, expires_at, expires_at <= clock_timestamp() FROM leaders WHERE shard = $1 FOR UPDATE`
 
-// sqlTakeoverEpoch lets one transaction at a time look for the greatest epoch
-// of all shards. It is taken last, so that nobody who has it waits for anything.
+// sqlTakeoverEpoch lets one transaction at a time look for the greatest epoch of all
+// shards. It is taken last, so its holder waits for nothing.
 const sqlTakeoverEpoch = `
 SELECT pg_advisory_xact_lock(1128353875, 1)`
 
-// sqlTakeover: a leader that had the lock is gone when another has it; one that
-// leads without it is not, nor is one whose lock is of another kind.
+// sqlTakeover: a leader that had the lock is gone if another process holds it. A leader
+// without the lock, or with another kind of lock, is not.
 const sqlTakeover = `
 UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),
 	expires_at = clock_timestamp() + $3::interval, lock_held = $4, lock_kind = $5
 WHERE shard = $1 AND (expires_at <= clock_timestamp() OR $4 AND lock_held AND holder <> $2 AND ($5 = '' OR lock_kind IN ('', $5)))
 RETURNING epoch`
 
-// sqlTakeoverHeld spares a follower that only looks from taking any lock.
+// sqlTakeoverHeld lets a follower that cannot win take no lock.
 const sqlTakeoverHeld = `
 SELECT EXISTS (SELECT FROM leaders WHERE shard = $1 AND expires_at > clock_timestamp())`
 
@@ -85,14 +85,12 @@ const sqlSetShards = `
 INSERT INTO settings (name, value) VALUES ('shards', $1::integer::text)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-// sqlSetShardsLock waits for every batch that is under way in any term, in the
-// order of shards.
+// sqlSetShardsLock waits for the open batches of all terms, in order of shards.
 const sqlSetShardsLock = `
 SELECT 1 FROM leaders ORDER BY shard FOR UPDATE`
 
-// sqlSetShardsEnd leaves a row for every shard that there was: what stands in it
-// keeps the epochs growing. What any of the $1 shards has not seen none of the new
-// ones has.
+// sqlSetShardsEnd keeps a row for each old shard, so that epochs keep growing. The new
+// shards get the least seen_until of the $1 old ones.
 const sqlSetShardsEnd = `
 UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = to_timestamp(0), lock_held = false,
 	seen_until = (SELECT min(seen_until) FROM leaders WHERE shard < $1 HAVING count(seen_until) = $1)`

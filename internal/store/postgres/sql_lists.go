@@ -106,7 +106,7 @@ const (
 	ownedByWorkflow = `(SELECT o.sid FROM schedules o WHERE o.schedule_id IN (SELECT v.schedule_id FROM schedule_revisions v WHERE v.workflow_id = $3)) owned`
 )
 
-// CountFleet: runs. The owner stands in the revision.
+// CountFleet: runs. The owner is in the revision.
 const (
 	sqlCountRuns = `
 SELECT

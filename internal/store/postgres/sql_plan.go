@@ -1,14 +1,12 @@
 package postgres
 
-// sqlPlanDue walks schedules_plan_at in order and stops at the limit; rows that
-// others have locked do not count against it. An edit holds a schedule FOR
-// UPDATE, so that a plan never writes over it.
-// What is deleted is asked for in a form that no partial index has: while
-// statistics lag, all of schedules_user looks as short as what is due.
+// sqlPlanDue reads schedules_plan_at in order up to the limit; rows that others have
+// locked do not count. An edit locks a schedule FOR UPDATE, so a plan never overwrites
+// it. num_nulls hides the condition on deleted_at from partial indexes: while statistics
+// lag, all of schedules_user looks as short as the due rows.
 //
-// Here and wherever a term's buckets are asked for, it is by CASE: of BETWEEN
-// with parameters a generic plan believes that it leaves one row in 200, where
-// it leaves all of them if nothing is sharded.
+// The condition on a term's buckets is a CASE here and everywhere: for BETWEEN with
+// parameters a generic plan estimates one row in 200, but without shards it matches all.
 const sqlPlanDue = `
 SELECT` + planColumns + `, s.planned_until
 FROM schedules s
@@ -18,7 +16,7 @@ WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 ORDER BY s.plan_at LIMIT $3
 FOR NO KEY UPDATE SKIP LOCKED`
 
-// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not give. Late
+// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not return. Late
 // rows are at the beginning of open_runs_due. A schedule in quarantine waits for its
 // plan_at. The bucket is the schedule's: its rows may be of another, from before an edit.
 const sqlPlanLateOwners = `
@@ -89,7 +87,7 @@ UPDATE schedules s SET plan_at = u.plan_at, plan_failures = u.failures
 FROM unnest($1::text[], $2::timestamptz[], $3::integer[]) AS u(schedule_id, plan_at, failures)
 WHERE s.schedule_id = u.schedule_id`
 
-// sqlPlanFire lets late rows fire after all.
+// sqlPlanFire gives late rows that still fire their new fire_at and trigger.
 const sqlPlanFire = `
 WITH changed AS (
 UPDATE open_runs o SET fire_at = u.fire_at, due_at = u.fire_at, trigger = u.trigger, updated_at = $1
@@ -102,13 +100,13 @@ RETURNING o.idempotency_key, o.bucket
 // part to an index; for IN a generic plan reads the whole table.
 
 // Runs are deleted one by one only from the first and the last partition, before $3 and
-// not before $4. The others go as a whole.
+// not before $4. The others are dropped as a whole.
 const (
 	sqlPruneRuns = `
 DELETE FROM ended_runs r WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly
 
-	// sqlPruneLastRuns comes before it: of a schedule whose newest launched run goes,
-	// the schedule itself keeps when that was.
+	// sqlPruneLastRuns runs before it: if the newest launched run of a schedule is
+	// deleted, the schedule keeps its instant.
 	sqlPruneLastRuns = `
 UPDATE schedules s SET last_run_at = l.run_at
 FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r
@@ -132,9 +130,9 @@ const sqlPruneEvents = `
 DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
 	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
 
-// The memory of a key stays while its run may be sent again, and while a call of
-// it is open. Each key's run is looked up by itself: for an anti-join Postgres
-// would read all open runs once a portion.
+// The record of a key stays while its run may be sent again, and while a call of it is
+// open. A subquery looks up each key's run: for an anti-join Postgres would read all open
+// runs for each portion.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
@@ -150,8 +148,8 @@ const sqlPruneWorkers = `
 DELETE FROM workers WHERE worker_id = ANY(ARRAY(
 	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`
 
-// A tombstone stays while a run of it does: its revisions say whose that is. And
-// while an event does, which the next owner of a free id would read.
+// A tombstone stays while a run or an event of it does: its revisions have the run's
+// owner, and the next owner of a free id would read the events.
 const sqlPruneTombstones = `
 DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s

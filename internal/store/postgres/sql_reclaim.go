@@ -1,8 +1,8 @@
 package postgres
 
-// sqlReclaim sends runs again that are still due: their answer may have come since
-// they were chosen. A run whose cancel is requested is sent only if its outcome is
-// recorded: the launcher answers from the record, and that settles the run.
+// sqlReclaim checks that runs must still be sent again: they may have been answered since
+// they were chosen. A run with a requested cancel is sent only if its outcome is
+// recorded: the launcher answers from the record, which settles the run.
 const sqlReclaim = `
 UPDATE open_runs o SET epoch = $1, send_after = $3, updated_at = $2
 WHERE o.status = 2 AND o.idempotency_key = ANY(ARRAY(

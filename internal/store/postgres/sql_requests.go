@@ -36,7 +36,7 @@ FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz
 	AS u(key, request_hash, state, sent, lease_until, holder, ok, status, reason, error_message)`
 )
 
-// sqlBeginRefuse closes keys whose call was given up unsent.
+// sqlBeginRefuse closes keys with a call that was never sent.
 const sqlBeginRefuse = `
 UPDATE execution_requests e SET state = 'DONE', request_hash = u.request_hash, lease_until = NULL,
 	ok = false, status = u.status, reason = u.reason, error_message = u.error_message, updated_at = $1
@@ -68,13 +68,13 @@ const sqlFinishThere = `
 SELECT` + requestColumns + `
 FROM execution_requests e WHERE e.idempotency_key = ANY($1::bytea[]) ORDER BY e.idempotency_key FOR UPDATE`
 
-// sqlRelease: the lease says whose call it is.
+// sqlRelease: the lease identifies the call.
 const sqlRelease = `
 UPDATE execution_requests SET lease_until = NULL, sent = $3::integer > 0, calls = $3, updated_at = $4
 WHERE idempotency_key = $1 AND state = 'IN_PROGRESS' AND lease_until = $2`
 
-// sqlExtend: the lease says whose call it is, also one that has run out, as
-// long as nobody else was granted the key.
+// sqlExtend: the lease identifies the call, also after it has expired, as long as no
+// other call was granted the key.
 const sqlExtend = `
 UPDATE execution_requests e SET lease_until = u.lease_until, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[]) AS u(key, held, lease_until)

@@ -1,6 +1,6 @@
 package postgres
 
-// What a report says of a run that has started or is over.
+// The parts of a report on a run that has started or ended.
 const (
 	sqlNoteOpenReport = `
 UPDATE open_runs SET` + reported + ` WHERE idempotency_key = $1 AND status = 4`

@@ -1,7 +1,7 @@
 package postgres
 
-// One run by its key: first among those that are open, then in history. In this order
-// a run that ends in between is found.
+// One run by its key: first in open_runs, then in history. In this order a run that ends
+// in between is found.
 const (
 	sqlGetOpenRun = `
 SELECT` + openColumns + openIdentityColumns + fromOpen + joinOpenRevision + `
@@ -19,8 +19,8 @@ const sqlLaunchAttempts = `
 SELECT coalesce((SELECT o.attempt_log FROM open_runs o WHERE o.idempotency_key = $1),
 	(SELECT e.attempt_log FROM ended_runs e WHERE e.idempotency_key = $1))::text`
 
-// sqlChangeRunSchedule locks the run's schedule before the run. Not FOR UPDATE:
-// reports come in thousands and must not hold up claims, which only share it.
+// sqlChangeRunSchedule locks the run's schedule before the run. Not FOR UPDATE: many
+// reports must not hold up claims, which share the lock.
 const sqlChangeRunSchedule = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.sid = coalesce(
@@ -28,7 +28,7 @@ FROM schedules s WHERE s.sid = coalesce(
 	(SELECT e.sid FROM ended_runs e WHERE e.idempotency_key = $1))
 FOR NO KEY UPDATE`
 
-// A late report leaves updated_at: the run has not changed for those who watch.
+// A late report leaves updated_at: for a watch the run has not changed.
 const (
 	sqlNoteLateReport = `
 UPDATE ended_runs SET late_reports = coalesce(late_reports, 0) | $2::integer

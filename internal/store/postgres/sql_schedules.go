@@ -2,8 +2,7 @@ package postgres
 
 const (
 	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
-	// planColumns leave last_run_at as it was when it was last written: a plan does
-	// not ask.
+	// planColumns have last_run_at as it was last written: a plan does not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
 	// lastRun is the newest slot that was launched. A schedule keeps it for runs that
@@ -47,13 +46,11 @@ const scheduleRows = `unnest(
 	paused, pause_note, paused_by, paused_until,
 	shard, last_run_at, created_at, updated_at, deleted_at)`
 
-// sqlManagedLock lets deploys of one set come one after the other, also of one
-// that has no schedules yet. The first number is this lock's own among the
-// advisory locks of the database.
+// sqlManagedLock serializes the deploys of one set, also of one without schedules yet.
+// The first number is this lock's class.
 const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`
 
-// sqlQuotaLock lets those who create for one owner count one after the other.
-// The first number is this lock's own, as above.
+// sqlQuotaLock serializes counts for one owner. The first number is this lock's class.
 const sqlQuotaLock = `
 SELECT pg_advisory_xact_lock(1128354381, hashtext(owner)) FROM unnest($1::text[]) AS owner`
 
@@ -83,7 +80,7 @@ SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = ANY($1::text[])
 ORDER BY s.schedule_id FOR UPDATE`
 
-// sqlGroupLock passes over rows that others have locked; sqlGroupThere finds them.
+// sqlGroupLock skips rows that others have locked; sqlGroupThere finds them.
 const sqlGroupLock = sqlChangeLock + ` SKIP LOCKED`
 
 const sqlGroupThere = `
@@ -195,7 +192,7 @@ FROM schedules s
 WHERE ` + scheduleFilter + ` AND s.schedule_id > $10
 ORDER BY s.schedule_id LIMIT $11`
 
-// sqlListFailing begins at the failing ones, of which there are few.
+// sqlListFailing begins at the failing schedules: they are few.
 const sqlListFailing = `
 SELECT` + scheduleColumns + `
 FROM schedule_failures f JOIN schedules s ON s.schedule_id = f.schedule_id

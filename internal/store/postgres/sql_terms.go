@@ -7,9 +7,9 @@ const sqlTermStart = `
 INSERT INTO leader_terms (shard, epoch, started_at, first_bucket, last_bucket, worker_id, host, ttl_ms)
 VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6, $7)`
 
-// sqlTermSucceed closes what the term before left open. Its last renewal is
-// known if it is the one that the leaders row had: $2 is that epoch, $3 its
-// expires_at. A leader of an older version wrote no row; then nothing is known.
+// sqlTermSucceed closes the rows that the previous term left open. Its last renewal is
+// known if it is the one that the leaders row had: $2 is that epoch, $3 its expires_at. A
+// leader of an older version wrote no row; then nothing is known.
 const sqlTermSucceed = `
 UPDATE leader_terms SET
 	ended_at = CASE WHEN epoch = $2 THEN greatest(started_at, $3::timestamptz - ttl_ms * interval '1 millisecond') ELSE clock_timestamp() END,

@@ -1,16 +1,16 @@
-// Package postgres is step 3 of a slot's life on Postgres: rows, cursor and
-// verdicts, each method one transaction. Package storetest says what it must
-// keep to; its twin in package sqlite has the same files in the same order.
+// Package postgres stores schedules, runs and leaders on Postgres. Each method is one
+// transaction. Package storetest tests its contract; package sqlite has mostly the same
+// files.
 //
-// Locks are taken in one order everywhere, so that nothing waits in a circle:
-// leaders, what a deploy manages (by name), workflow_versions (by id), schedules
-// (by id), open_runs (by key), execution_requests, workflow_shares (by id). A claim
-// updates its leaders row last. Only takeovers and renewals wait for that, and they
-// lock no runs. What still collides is tried again (transaction.go). The level is READ
-// COMMITTED: what a decision needs is read in its own statement after its locks are
-// held, and every UPDATE of a run names the statuses that it may leave. A claim locks
-// nothing before: it reads changes, judges in memory, and starts again if a run is not
-// as it was judged.
+// Locks are taken in one order everywhere, so that transactions do not deadlock: leaders,
+// what a deploy manages (by name), workflow_versions (by id), schedules (by id),
+// open_runs (by key), execution_requests, workflow_shares (by id). A claim updates its
+// leaders row last. Only takeovers and renewals wait for that, and they lock no runs.
+// Transactions that still collide are repeated (transaction.go). The level is READ
+// COMMITTED: a decision's facts are read in a statement after its locks are held, and
+// every UPDATE of a run names the statuses that it may leave. A claim locks nothing
+// first: it reads changes, judges in memory, and starts again if a run is not in the
+// state that was judged.
 package postgres
 
 import (
@@ -31,17 +31,16 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-// Options are the choices of Open. The zero value is good.
+// Options are the options of Open. The zero value is valid.
 type Options struct {
 	Logger   *slog.Logger // nil: nothing is logged
 	MaxConns int          // 0: the DSN's pool_max_conns, else 16
-	// HungAfter is after how long a transaction is ended whose client says
-	// nothing, as one that was stopped: a takeover waits for its locks. 0: 10 s.
+	// HungAfter ends a transaction whose client is silent for this long, e.g. stopped: a
+	// takeover waits for its locks. 0: 10 s.
 	HungAfter time.Duration
 }
 
-// Store keeps everything in one Postgres database. It is safe for use by many
-// goroutines.
+// Store stores everything in one Postgres database. It is safe for concurrent use.
 type Store struct {
 	pool        *pgxpool.Pool
 	log         *slog.Logger
@@ -96,8 +95,8 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	case !strings.Contains(dsn, "pool_max_conns"):
 		config.MaxConns = defaultMaxConns
 	}
-	// All connections opened at one start must not end in one second an hour
-	// later. (No lock is held on a pooled connection: the leader's has its own.)
+	// The jitter keeps connections that were opened together from ending together. No
+	// pooled connection holds a lock: the leader has its own connection.
 	config.MaxConnLifetime, config.MaxConnLifetimeJitter = connLifetime, connLifetime/4
 	config.PingTimeout = connectTimeout
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -110,7 +109,7 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// Close ends every connection. It waits for calls under way.
+// Close closes all connections after the open calls have ended.
 func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
@@ -124,23 +123,23 @@ func (s *Store) Migrate(ctx context.Context, progress ...schema.Progress) (int, 
 	return schema.Migrate(ctx, db, schema.Postgres, progress...)
 }
 
-// MigrateDown takes the database back to the schema before this one.
+// MigrateDown migrates the database to the previous schema.
 func (s *Store) MigrateDown(ctx context.Context) error {
 	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
 	defer db.Close()
 	return schema.Down(ctx, db, schema.Postgres)
 }
 
-// CheckSchema answers schema.ErrUnknownSchema unless the database is exactly
-// at this binary's schema.
+// CheckSchema returns schema.ErrUnknownSchema unless the database has exactly this
+// binary's schema.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
 	defer db.Close()
 	return schema.Check(ctx, db, schema.Postgres)
 }
 
-// unlimited is the configuration of a connection outside the pool, also where
-// the DSN has limits of its own.
+// unlimited returns the configuration of a connection outside the pool, without the DSN's
+// limits.
 func (s *Store) unlimited() *pgx.ConnConfig {
 	config := s.pool.Config().ConnConfig.Copy()
 	for name := range settings {
@@ -151,7 +150,7 @@ func (s *Store) unlimited() *pgx.ConnConfig {
 	return config
 }
 
-// Ping says whether the database answers and takes writes.
+// Ping checks that the database answers and accepts writes.
 func (s *Store) Ping(ctx context.Context) error {
 	var standby, readOnly bool
 	err := s.pool.QueryRow(ctx, sqlPing).Scan(&standby, &readOnly)

@@ -19,7 +19,7 @@ type predecessor struct {
 	expired bool
 }
 
-// succeed ends what the term before left open, and begins the new one.
+// succeed ends the rows that the previous term left open, and begins the new term.
 func succeed(ctx context.Context, tx pgx.Tx, term schedule.Term, req *schedule.TakeoverRequest, before predecessor) error {
 	reason := schedule.EndLockFreed
 	if before.expired {
@@ -35,7 +35,7 @@ func succeed(ctx context.Context, tx pgx.Tx, term schedule.Term, req *schedule.T
 	return nil
 }
 
-// noteStall splits the term's row around a time in which nothing was answered.
+// noteStall splits the term's row around a time without answers.
 func noteStall(ctx context.Context, tx pgx.Tx, term schedule.Term, stall *schedule.Stall) error {
 	n, err := affect(ctx, tx, sqlTermStall, term.Shard, term.Epoch, interval(stall.FromAgo), string(stall.End.Reason),
 		noneOrText(schedule.Storable(stall.End.Detail, schedule.MaxEndDetail)))
@@ -46,7 +46,7 @@ func noteStall(ctx context.Context, tx pgx.Tx, term schedule.Term, stall *schedu
 	return err
 }
 
-// ListTerms is newest first.
+// ListTerms returns terms, newest first.
 func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error) {
 	var shard pgtype.Int4
 	if f.Shard != nil {
@@ -59,8 +59,7 @@ func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedul
 	return terms, nil
 }
 
-// WindowTerms are the terms that decide who led a hash bucket in a window,
-// oldest first.
+// WindowTerms returns the terms that led a hash bucket in a window, oldest first.
 func (s *Store) WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
 	terms, err := windowTerms(ctx, s.pool, w)
 	if err != nil {
@@ -98,7 +97,7 @@ func utc(t pgtype.Timestamptz) time.Time {
 	return t.Time.UTC()
 }
 
-// NoteProcess notes that a server process runs, by the database's clock.
+// NoteProcess records that a server process runs, by the database's clock.
 func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
 	if _, err := s.pool.Exec(ctx, sqlNoteProcess, p.ProcessID, p.Host, p.Version, p.Roles, p.StartedAt); err != nil {
 		return fmt.Errorf("note process %s: %w", p.ProcessID, err)
@@ -106,7 +105,7 @@ func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
 	return nil
 }
 
-// ForgetProcess takes a process that ends off the list.
+// ForgetProcess removes a process that ends.
 func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
 	if _, err := s.pool.Exec(ctx, sqlForgetProcess, processID); err != nil {
 		return fmt.Errorf("forget process %s: %w", processID, err)
@@ -114,7 +113,8 @@ func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
 	return nil
 }
 
-// Processes are those that were seen within a duration, by the database's clock.
+// Processes returns the processes that were seen within a duration, by the database's
+// clock.
 func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error) {
 	var (
 		p         schedule.ProcessSeen
@@ -131,8 +131,8 @@ func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule
 	return processes, nil
 }
 
-// FirstSent is when the first call of a key was recorded that may have reached
-// the executor; zero: there was none.
+// FirstSent returns when the first call of a key that may have reached the executor was
+// recorded; zero: there was none.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
 	var at time.Time
 	err := s.pool.QueryRow(ctx, sqlFirstSent, key[:]).Scan(&at)

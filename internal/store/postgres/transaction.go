@@ -24,7 +24,7 @@ const (
 	stateInvalidText          = "22P02" // of a value, such as a snapshot
 )
 
-// errAgain asks for the transaction to be run again: another one came between.
+// errAgain repeats the transaction: a concurrent one came first.
 var errAgain = errors.New("another transaction came between")
 
 const (
@@ -33,19 +33,18 @@ const (
 	lastGap  = 250 * time.Millisecond
 )
 
-// steady begins a transaction whose statements are planned once, whatever the
-// statistics say just then: each way to a row is an index, each join a look-up by
-// key. Statistics lag behind a herd, and what is planned by them, a plan for each
-// call, reads a whole table for a thousand keys, or compares each of a thousand
-// rows with each key. Statements outside of transactions are people's: lists with
-// filters, which are planned by the values.
+// steady begins a transaction with generic plans that use an index for each row and each
+// join, independent of statistics. Statistics lag behind a burst: a plan that follows
+// them reads a whole table for a thousand keys, or compares each of a thousand rows with
+// each key. Statements outside of transactions are lists with filters for people, which
+// are planned by their values.
 var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
 
 const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
-// transact runs fn in a transaction, and again after a deadlock, a lock timeout, a
-// refusal of history or errAgain.
+// transact runs fn in a transaction, and repeats it after a deadlock, a lock timeout, a
+// violation of a history index or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return s.transactWith(ctx, steady, fn)
 }
@@ -80,8 +79,8 @@ func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx 
 	return err
 }
 
-// fenced is transact for a worker: the first statement proves that term still
-// leads, and keeps it so until the transaction ends.
+// fenced is transact for a worker: its first statement checks that term leads, and keeps
+// it leading until the transaction ends.
 func (s *Store) fenced(ctx context.Context, term schedule.Term, fn func(tx pgx.Tx) error) error {
 	return s.fencedWith(ctx, steady, term, fn)
 }
@@ -130,8 +129,8 @@ const (
 	requestsKey = "execution_requests_pkey"
 )
 
-// alreadyThere has a transaction that took its keys for new run again where one
-// of them is not, and knows it then.
+// alreadyThere turns a unique violation into errAgain: the optimistic insert is retried
+// with a lookup.
 func alreadyThere(err error, index string) error {
 	if violates(err, index) {
 		return errors.Join(errAgain, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// PutWorkflow stores a version; the same one again is no write.
+// PutWorkflow stores a version; it writes nothing if the same one is stored.
 func (s *Store) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error {
 	err := s.transact(ctx, func(tx pgx.Tx) error { return putWorkflow(ctx, tx, w) })
 	if err != nil {
@@ -39,8 +39,8 @@ func putWorkflow(ctx context.Context, tx pgx.Tx, w *schedule.WorkflowVersion) er
 	return nil
 }
 
-// GetWorkflow is one version with its DAG, as stored for exactly this owner, or
-// with userID "" for all owners; schedule.ErrNotFound.
+// GetWorkflow returns one version with its DAG, stored for exactly this owner, or for all
+// owners if userID is empty; or schedule.ErrNotFound.
 func (s *Store) GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
 	found, err := s.workflows(ctx, sqlGetWorkflow, workflowID, userID, version)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) GetWorkflow(ctx context.Context, userID, workflowID string, vers
 	return &found[0], nil
 }
 
-// ListWorkflows is newest version first, without the DAGs.
+// ListWorkflows returns versions without their DAGs, newest first.
 func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
 	found, err := s.workflows(ctx, sqlListWorkflows, f.WorkflowID, f.Version, f.UserIDs, f.Before.Version, f.Before.UserID, f.Limit)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) workflows(ctx context.Context, statement string, args ...any) ([
 	return found, err
 }
 
-// LoadDAG is the DAG as it was sent, stored for exactly this owner;
+// LoadDAG returns the DAG as it was sent, stored for exactly this owner, or
 // schedule.ErrNotFound.
 func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	var dag string

@@ -8,12 +8,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// GroupAlerts puts pending notices into groups, and has decide say what becomes of
-// each group that changed or that is due. more: there is more than q.Limit.
+// GroupAlerts puts pending notices into groups and lets decide handle each group that
+// changed or is due. more: q.Limit was reached.
 func (s *Store) GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error) {
 	var due flag
 	err = s.readers.query(ctx, sqlAnyGrouping, func(scan scan) error { return scan(&due) }, q.Now.UnixMicro())
-	if err == nil && bool(due) { // mostly not, and then nobody need wait for this write
+	if err == nil && bool(due) { // mostly not: then no writer has to wait
 		err = s.write(ctx, func(ctx context.Context, t tx) error {
 			placed, err := placeNotices(ctx, t, q)
 			if err != nil {
@@ -33,7 +33,7 @@ func (s *Store) GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decid
 	return more, nil
 }
 
-// placeNotices puts pending notices into groups and has those groups checked.
+// placeNotices puts pending notices into groups and makes those groups due.
 func placeNotices(ctx context.Context, t tx, q schedule.AlertGrouping) (placed int, err error) {
 	pending, err := readNotices(ctx, t, sqlPendingNotices, q.Limit)
 	if err != nil || len(pending) == 0 {

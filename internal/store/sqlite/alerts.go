@@ -33,7 +33,7 @@ func readAlerts(ctx context.Context, q querier, statement string, args ...any) (
 	return alerts, nil
 }
 
-// ListAlerts is newest opened first.
+// ListAlerts returns alerts, the newest opened first.
 func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error) {
 	var q conditions
 	q.add(f.UserID != "", sqlAlertUser, f.UserID)
@@ -45,7 +45,7 @@ func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]sched
 	return readAlerts(ctx, s.readers, sqlListAlerts+q.where.String()+sqlAlertsOrder, append(q.args, limitOf(f.Limit))...)
 }
 
-// GetAlert is schedule.ErrNotFound where there is none.
+// GetAlert returns one alert, or schedule.ErrNotFound.
 func (s *Store) GetAlert(ctx context.Context, alertID string) (*schedule.Alert, error) {
 	alerts, err := readAlerts(ctx, s.readers, sqlGetAlert, alertID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) GetAlert(ctx context.Context, alertID string) (*schedule.Alert, 
 	return &alerts[0], nil
 }
 
-// AckAlert notes who has seen to an alert; the first stays.
+// AckAlert acknowledges an alert; the first acknowledgement stays.
 func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		n, err := t.exec(ctx, sqlAckAlert, ack.AlertID, ack.Now.UnixMicro(), ack.By, ack.Note)
@@ -90,17 +90,16 @@ func insertDeliveries(ctx context.Context, t tx, deliveries []schedule.AlertDeli
 	return nil
 }
 
-// InsertDeliveries puts messages into the outbox; one that is there stays as it is.
+// InsertDeliveries adds messages to the outbox; one that exists stays as it is.
 func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error {
 	return s.write(ctx, func(ctx context.Context, t tx) error { return insertDeliveries(ctx, t, deliveries) })
 }
 
-// ClaimDeliveries gives out what is to be sent, to one caller for as long as the
-// lease.
+// ClaimDeliveries claims messages to send, for one caller and the length of a lease.
 func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
 	except := list(c.Except)
 	due, err := readDeliveries(ctx, s.readers, sqlDueDeliveries, c.Now.UnixMicro(), c.Target, except, 1)
-	if err != nil || len(due) == 0 { // mostly, and then nobody need wait for this write
+	if err != nil || len(due) == 0 { // mostly: then no writer has to wait
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
@@ -123,8 +122,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (
 	return claimed, nil
 }
 
-// SettleDelivery writes what became of the newest attempt; false: it is not the
-// newest any more.
+// SettleDelivery writes the result of the newest attempt; false: a newer attempt exists.
 func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error) {
 	ended := time.Time{}
 	if d.State != schedule.DeliveryPending {
@@ -149,7 +147,7 @@ func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlemen
 	return moved, nil
 }
 
-// ListDeliveries is newest first.
+// ListDeliveries returns messages, newest first.
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
 	var q conditions
 	q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID, f.AlertID)
@@ -159,8 +157,8 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	return readDeliveries(ctx, s.readers, sqlListDeliveries+q.where.String()+sqlDeliveriesOrder, append(q.args, limitOf(f.Limit))...)
 }
 
-// Redeliver has a message sent again that has ended, or that waits, and returns
-// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+// Redeliver makes an ended or waiting message due again and returns it; one in progress
+// stays as it is. schedule.ErrNotFound.
 func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		if _, err := t.exec(ctx, sqlRedeliver, again.DeliveryID, again.Now.UnixMicro(), again.Now.Add(again.Lease).UnixMicro()); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// AppendAudit adds rows to the audit trail by themselves: of calls that were
-// refused, or that change what has no transaction to join.
+// AppendAudit adds rows to the audit trail in a transaction of their own: of refused
+// calls, and of changes that have no other transaction.
 func (s *Store) AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error {
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -39,7 +39,7 @@ func (t tx) insertAudit(ctx context.Context, e *schedule.AuditEntry, now time.Ti
 	return nil
 }
 
-// ListAudit is newest first.
+// ListAudit returns rows, newest first.
 func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
 	q := conditions{args: []any{orLast(f.BeforeID)}}
 	q.add(f.Subject != "", sqlAuditSubject, f.Subject)

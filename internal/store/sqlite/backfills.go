@@ -44,7 +44,7 @@ func (r *backfillRow) backfill() schedule.Backfill {
 	}
 }
 
-// writeBackfill puts the row down, or replaces what changes of it.
+// writeBackfill inserts the row, or updates its variable columns.
 func writeBackfill(ctx context.Context, t tx, b *schedule.Backfill, lookedAt time.Time) error {
 	_, err := t.exec(ctx, sqlWriteBackfill, b.BackfillID, b.ScheduleID, b.RequestID, b.RequestHash[:], b.UserID, b.Revision, b.OverlapKey,
 		b.From.UnixMicro(), b.To.UnixMicro(), string(b.Reprocess), string(b.Order), string(b.OverlapPolicy),
@@ -72,7 +72,7 @@ func readBackfills(ctx context.Context, q querier, statement string, args ...any
 	return rows, err
 }
 
-// countOpen adds the runs whose end is not counted yet.
+// countOpen adds runs that the backfill's row does not count yet.
 func countOpen(ctx context.Context, q querier, rows []schedule.Backfill) error {
 	at := make(map[string]*schedule.Backfill, len(rows))
 	ids := make([]string, 0, len(rows))
@@ -97,7 +97,7 @@ func countOpen(ctx context.Context, q querier, rows []schedule.Backfill) error {
 	}, list(ids))
 }
 
-// GetBackfill is one backfill with its counts as they are now.
+// GetBackfill returns one backfill with its current counts.
 func (s *Store) GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error) {
 	rows, err := readBackfills(ctx, s.readers, sqlGetBackfill, backfillID)
 	if err == nil && len(rows) == 0 {
@@ -112,7 +112,7 @@ func (s *Store) GetBackfill(ctx context.Context, backfillID string) (*schedule.B
 	return &rows[0], nil
 }
 
-// ListBackfills is newest first.
+// ListBackfills returns backfills, newest first.
 func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
 	var q conditions
 	base := sqlListBackfills
@@ -135,7 +135,7 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([
 	return rows, nil
 }
 
-// Standings are what the rows of slots come to, in the order of the slots.
+// Standings returns the state of the given slots, in their order.
 func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
 	found, err := standings(ctx, s.readers, scheduleID, slots)
 	if err != nil {
@@ -165,8 +165,8 @@ func standings(ctx context.Context, q querier, scheduleID string, slots []time.T
 	return out, err
 }
 
-// ChangeBackfill reads one backfill, or that there is none, with its schedule,
-// hands them to decide and writes what it says, in one transaction.
+// ChangeBackfill reads one backfill, or that there is none, with its schedule, gives them
+// to decide and writes its decision, in one transaction.
 func (s *Store) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
 	var refused error
 	var after []schedule.Backfill
@@ -218,7 +218,7 @@ func backfillInput(ctx context.Context, t tx, ref schedule.BackfillRef) (in sche
 		return in, err
 	}
 	if len(rows) == 1 {
-		in.Backfill = &rows[0] // as it stands in the row, for it is written again
+		in.Backfill = &rows[0] // unmodified, because it is written again
 	}
 	err = t.query(ctx, sqlCountBackfills, func(scan scan) error { return scan(&in.OfSchedule, &in.OfOwner) }, ref.ScheduleID, owner, ref.BackfillID)
 	return in, err

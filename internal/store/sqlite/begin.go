@@ -10,8 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Begin records keys before the executor is called and says for each what may
-// be done.
+// Begin records keys before the executor is called and decides which calls are permitted.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	var results []schedule.BeginResult
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -38,7 +37,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	return results, nil
 }
 
-// beginning is what the tables say when calls are about to begin.
+// beginning has the facts of one Begin.
 type beginning struct {
 	now       time.Time
 	requests  map[schedule.Key]schedule.ExecutionRequest
@@ -104,8 +103,7 @@ func checkedSchedule(deleted instant, paused flag, until instant) schedule.Sched
 	return schedule.Schedule{DeletedAt: deleted.Time, Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
 }
 
-// readEnded reads, for the keys that are not open, their records and what history has
-// of them.
+// readEnded reads the records and ended runs of keys that are not open.
 func (b *beginning) readEnded(ctx context.Context, t tx, keys []schedule.Key) error {
 	var closed []schedule.Key
 	for _, k := range keys {
@@ -194,7 +192,7 @@ func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResu
 	return err
 }
 
-// insert puts down the keys that were granted for the first time.
+// insert inserts the keys that were granted for the first time.
 func (b *beginning) insert(ctx context.Context, t tx) error {
 	for left := b.granted; len(left) > 0; {
 		statement, n := portion(sqlBeginInsert, sqlBeginInserts, len(left)/beginArgs)

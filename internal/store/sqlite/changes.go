@@ -9,12 +9,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// changeKind says what a row of changes names. The numbers are stored.
+// changeKind is the kind of a row of changes. The numbers are stored.
 type changeKind int
 
 const (
 	scheduleChanged changeKind = 1 // edited, paused, resumed or deleted
-	runChanged      changeKind = 2 // inserted or moved by somebody other than the claim
+	runChanged      changeKind = 2 // inserted or moved by another writer than the claim
 	runEnded        changeKind = 3
 	cancelRequested changeKind = 4
 )
@@ -96,8 +96,8 @@ func (t tx) writeChanges(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// pruneChanges deletes changes that no reader needs, and notes up to which, so that
-// a reader that does need them notices.
+// pruneChanges deletes changes that no reader needs, and records the last one, so that a
+// reader that still needs them notices.
 func pruneChanges(ctx context.Context, t tx, now time.Time, limit int) (int, error) {
 	args := []any{now.Add(-keepEnded).UnixMicro(), now.Add(-keepChanges).UnixMicro(), limit}
 	if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {
@@ -110,7 +110,7 @@ func pruneChanges(ctx context.Context, t tx, now time.Time, limit int) (int, err
 	return int(n), nil
 }
 
-// loseChanges has every leader rebuild what it keeps in memory.
+// loseChanges makes all leaders rebuild their memory.
 func loseChanges(ctx context.Context, t tx, now time.Time) error {
 	// With a row of its own, so that positions at the end are lost too.
 	if _, err := t.exec(ctx, sqlNoteChange, now.UnixMicro(), 0, schedule.Buckets-1, int(scheduleChanged), nil, nil); err != nil {

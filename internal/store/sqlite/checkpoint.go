@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// A checkpoint copies the log back into the file. Left to SQLite, it is done by
-// the commit that fills the log and holds the writer for tens of milliseconds,
-// mostly in the second of a herd. So a connection of its own does it beside the
-// writer, in a pause of the writing if there is one.
+// A checkpoint copies the log back into the file. By default the commit that fills the
+// log does it and holds the writer for tens of milliseconds, mostly in the second of a
+// burst. So a separate connection does it, in a pause of the writer if there is one.
 const (
-	// checkpointRows is after how many rows written the log is worth copying back:
-	// about 4,000 pages (16 MB).
+	// checkpointRows is the number of written rows after which a checkpoint begins: about
+	// 4,000 pages (16 MB).
 	checkpointRows = 2000
-	// checkpointQuiet is a pause, and checkpointWait how long one is waited for.
+	// checkpointQuiet is a pause, checkpointWait the longest wait for one.
 	checkpointQuiet = 100 * time.Millisecond
 	checkpointWait  = 2 * time.Second
-	// logPages is beyond what size (64 MB) the log is begun anew, for which the
-	// writer must stand still until the last pages are copied.
+	// logPages is the size (64 MB) from which the log is restarted: the writer must wait
+	// until the last pages are copied.
 	logPages = 16_000
 )
 
-// checkpoints is who copies back what the writer has written.
+// checkpoints copies the log back into the file.
 type checkpoints struct {
 	db  *sql.DB
 	w   *writer
@@ -33,9 +32,9 @@ type checkpoints struct {
 	off chan struct{} // closed when it has ended
 }
 
-// written is what of the writer its checkpoints go by.
+// written tracks the writer's progress for checkpoints.
 type written struct {
-	rows int           // since one was asked for; whose turn it is counts
+	rows int           // since the last request; the current writer counts
 	due  chan struct{} // has room for one
 	last atomic.Int64  // when a transaction ended, in nanoseconds
 }
@@ -90,7 +89,7 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// awaitPause waits until nobody writes.
+// awaitPause waits for a pause of the writer.
 func (c *checkpoints) awaitPause(ctx context.Context) {
 	ticker := time.NewTicker(checkpointQuiet / 4)
 	defer ticker.Stop()
@@ -103,15 +102,14 @@ func (c *checkpoints) awaitPause(ctx context.Context) {
 	}
 }
 
-// copyBack copies what is in the log. The writer goes on meanwhile; it begins
-// the log anew by itself if it finds all of it copied. Where it writes without a
-// pause, it has to wait for that.
+// copyBack copies the log. The writer continues meanwhile, and restarts the log if all of
+// it is copied. Without a pause in the writing, the writer has to wait for that.
 func (c *checkpoints) copyBack(ctx context.Context) error {
 	pages, err := c.checkpoint(ctx)
 	if err != nil || pages < logPages {
 		return err
 	}
-	if _, err := c.checkpoint(ctx); err != nil { // what was written since, so that little is left
+	if _, err := c.checkpoint(ctx); err != nil { // the pages written since, so that few are left
 		return err
 	}
 	if err := c.w.take(ctx); err != nil {
@@ -122,8 +120,8 @@ func (c *checkpoints) copyBack(ctx context.Context) error {
 	return err
 }
 
-// checkpoint copies what can be copied without waiting for anybody, and returns
-// how many pages the log has.
+// checkpoint copies what it can without waiting, and returns the number of pages in the
+// log.
 func (c *checkpoints) checkpoint(ctx context.Context) (pages int, err error) {
 	var busy, copied int
 	err = c.db.QueryRowContext(ctx, sqlCheckpoint).Scan(&busy, &pages, &copied)

@@ -12,10 +12,9 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Claim runs one pass of a leader: it reads changes, has claim judge, and writes the
-// verdicts. The write lock is held from the first reading to the commit, so a run
-// that is not found as the state has it is not locked by others but gone, and
-// judging once more would find nothing new.
+// Claim runs one pass of a leader: it reads changes, lets claim judge, and writes the
+// verdicts. It holds the write lock from the first read to the commit, so a missing run
+// is gone, not locked, and judging again would find nothing new.
 func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error) {
 	var c *claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
@@ -107,7 +106,7 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 	}
 }
 
-// find reads the runs that verdicts are on, and notes which of them are missing.
+// find reads the runs with verdicts and records the missing ones.
 func (c *claiming) find(ctx context.Context) error {
 	v := &c.out.Verdicts
 	keys := slices.Concat(v.Claims, v.Waits)
@@ -278,7 +277,7 @@ func (c *claiming) leaveOut(refused map[schedule.Key]bool) {
 	c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return refused[l.Run.Key] })
 }
 
-// launched is a run as its claim leaves it.
+// launched returns a run as its claim leaves it.
 func (c *claiming) launched(r schedule.Run, d *schedule.Definition) schedule.Launch {
 	now := c.req.Now
 	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now

@@ -10,10 +10,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// clock is the host's, kept from running backwards. A step back within hold
-// makes now stand still until the host has caught up, so that nothing is judged
-// twice; a larger one is believed, and said. What was last seen outlives the
-// process in workers.seen_at.
+// clock is the host's clock without steps back. During a step back within hold, now does
+// not advance until the host has caught up, so that nothing is judged twice; a larger
+// step is accepted and reported. The last seen time outlives the process in
+// workers.seen_at.
 type clock struct {
 	host    func() time.Time
 	hold    time.Duration
@@ -66,8 +66,7 @@ func (c *clock) read() (now, steppedFrom time.Time) {
 	return now, steppedFrom
 }
 
-// MeasureClock is for stores whose clock is another machine's; here there is
-// no skew.
+// MeasureClock returns 0: the store's clock is this machine's.
 func (s *Store) MeasureClock(context.Context) (skew time.Duration, err error) { return 0, nil }
 
 // Heartbeat notes that a worker is alive, and with it what the clock says, so

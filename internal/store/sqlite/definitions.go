@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// definitionsOf gives the definitions of revisions, from the cache where it has
-// them. One that is missing or cannot be read is not in the answer.
+// definitionsOf returns the definitions of revisions, from the cache or the table. It
+// leaves out missing and unreadable ones.
 func (s *Store) definitionsOf(ctx context.Context, q querier, ids []revision.ID) (map[revision.ID]*schedule.Definition, error) {
 	found, missing := s.definitions.Known(slices.Values(ids))
 	if len(missing) == 0 {

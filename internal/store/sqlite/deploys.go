@@ -9,9 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// beginDeploy is what a change of more than single schedules does before it
-// reads them: it looks whether it was done before, and stores the workflow
-// versions and grants. There is one writer, so nothing else comes between.
+// beginDeploy starts a change of a set of schedules: it checks whether the request was
+// handled before, and stores workflow versions and grants. There is one writer, so
+// nothing comes between.
 func beginDeploy(ctx context.Context, t tx, req schedule.ChangeRequest, now time.Time) error {
 	if req.Deploy != nil {
 		if err := rememberDeploy(ctx, t, req.Managed, req.Deploy); err != nil {

@@ -17,7 +17,7 @@ func endRuns(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	return endUnnoted(ctx, t, rows, now)
 }
 
-// endUnnoted is endRuns without a note for the leader: for ends that a claim writes.
+// endUnnoted is endRuns for the verdicts of a claim, whose leader knows them.
 func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
@@ -59,9 +59,8 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	return noteOutcomes(ctx, t, added)
 }
 
-// endAlone inserts run by run: two runs of a slot can draw the same nth, and the
-// later one takes the next free number. A run that history has already ended twice:
-// what was written first stays.
+// endAlone inserts run by run: two runs of a slot can draw the same nth, and the later
+// one takes the next free number. If history has the run already, the first end stays.
 func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added []*openRow, err error) {
 	for _, r := range rows {
 		there, err := isInHistory(ctx, t, r)

@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// wakeExpectations has expectations judged anew whose schedule has changed.
+// wakeExpectations makes the expectations of changed schedules due for evaluation.
 func wakeExpectations(ctx context.Context, t tx, touched []schedule.ExpectationID, changes []schedule.Change) error {
 	for _, e := range touched {
 		if _, err := t.exec(ctx, sqlWakeExpectation, e.ScheduleID, string(e.Kind), changes[0].Now.UnixMicro()); err != nil {
@@ -17,10 +17,10 @@ func wakeExpectations(ctx context.Context, t tx, touched []schedule.ExpectationI
 	return nil
 }
 
-// JudgeExpectations hands those that are due to decide and writes its verdicts
-// with their messages, in one transaction; see alert.JudgeStore.
+// JudgeExpectations gives due expectations to decide and writes its verdicts with their
+// messages, in one transaction; see alert.JudgeStore.
 func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
-	due := false // mostly nothing is, and then nobody need wait for this write
+	due := false // mostly nothing is: then no writer has to wait
 	err = s.readers.query(ctx, sqlAnyExpectationDue, func(scan scan) error { return scan(&due) }, req.Now.UnixMicro())
 	if err == nil && due {
 		err = s.write(ctx, func(ctx context.Context, t tx) error {
@@ -90,7 +90,7 @@ func writeVerdict(ctx context.Context, t tx, v *schedule.ExpectationVerdict) (er
 	return insertDeliveries(ctx, t, v.Deliveries)
 }
 
-// UnmetExpectations counts by kind what is late or alerting.
+// UnmetExpectations counts the late and alerting expectations by kind.
 func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
 	var (
 		kind  text
@@ -108,7 +108,7 @@ func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.Expectation
 	return unmet, nil
 }
 
-// ListExpectations are the states of one schedule, ordered by kind.
+// ListExpectations returns the states of one schedule, in order of kind.
 func (s *Store) ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
 	return readExpectations(ctx, s.readers, sqlExpectationsOf, scheduleID)
 }

@@ -47,7 +47,7 @@ func noteSucceeded(ctx context.Context, t tx, ended []*openRow) error {
 	return nil
 }
 
-// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails;
+// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
 // see registrar.OutcomeStore.
 func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
 	recent := make(map[string]schedule.Recent, len(scheduleIDs))
@@ -109,7 +109,8 @@ func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[str
 	return found, nil
 }
 
-// FailureGroups is the failing schedules by how they fail, the largest group first.
+// FailureGroups returns the failing schedules grouped by how they fail, the largest group
+// first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
 	var (
 		groups              []schedule.FailureGroup
@@ -181,9 +182,10 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 	return schedule.CallCountsOf(found, since, limit), nil
 }
 
-// WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
+// WakeFailures makes schedules with changed failures due for evaluation; see
+// alert.JudgeStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
-	var changed flag // mostly nothing has, and then nobody need wait for this write
+	var changed flag // mostly nothing has: then no writer has to wait
 	err := s.readers.query(ctx, sqlAnyFailureChanged, func(scan scan) error { return scan(&changed) }, now.UnixMicro())
 	if err == nil && bool(changed) {
 		err = s.write(ctx, func(ctx context.Context, t tx) error {

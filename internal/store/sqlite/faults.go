@@ -21,8 +21,8 @@ var (
 	errFileUnknown = errors.New("cannot check that the database file is the one that was opened")
 )
 
-// checkFile compares the file at the path with the open one. A removed file can
-// still be written, and everything in it is lost when the process ends.
+// checkFile compares the file at the path with the open one. A removed file can still be
+// written, and all of it is lost when the process ends.
 func (w *writer) checkFile() error {
 	now, err := os.Stat(w.path)
 	switch {
@@ -34,7 +34,7 @@ func (w *writer) checkFile() error {
 	return fmt.Errorf("%w: %w: %s: restore the file, then restart this process", schedule.ErrUnavailable, errFileReplaced, w.path)
 }
 
-// lockHeld is SQLITE_BUSY, with the time since when nobody has committed.
+// lockHeld is SQLITE_BUSY with the time of the last commit of another process.
 type lockHeld struct {
 	error
 	since time.Time
@@ -50,8 +50,8 @@ func (e lockHeld) explain() error {
 	return fmt.Errorf("%w: another process has held the database's lock for %s: end it, or wait: %w", schedule.ErrUnavailable, held.Round(time.Second), e.error)
 }
 
-// kept returns an error of BEGIN. While other processes commit, the lock is in use
-// and nobody holds it.
+// kept returns an error of BEGIN. While other processes commit, the lock is busy and not
+// stuck.
 func (w *writer) kept(ctx context.Context, err error) error {
 	if !isBusy(err) {
 		return err
@@ -73,8 +73,7 @@ func (w *writer) note(err error) error {
 	return err
 }
 
-// diskFailed says what to do about an error of the disk. Other errors stay as
-// they are.
+// diskFailed adds what to do to an error of the disk. Other errors stay as they are.
 func diskFailed(err error) error {
 	switch {
 	case hasCode(err, sqlitelib.SQLITE_FULL):

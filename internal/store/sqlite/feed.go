@@ -8,10 +8,9 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// FeedBackfills hands the backfills that are not done to feeder and writes its
-// decisions: their place in the range and the rows that it led to are durable
-// together or not at all. Where there is none, as mostly, one look at an index
-// that is then empty says so, and writers are not held up.
+// FeedBackfills gives open backfills to feeder and writes its decisions: the position in
+// the range and the inserted rows are durable together. A read of an index comes first,
+// because mostly no backfill is open, so that it does not hold up writers.
 func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
 	any := false
 	first, last := req.Term.Buckets()
@@ -80,7 +79,7 @@ func (s *Store) feedCandidates(ctx context.Context, t tx, req schedule.FeedReque
 	return candidates, nil
 }
 
-// attachFeed adds all that a backfill is judged on beside its slots.
+// attachFeed adds the other facts that a decision on a backfill needs.
 func (s *Store) attachFeed(ctx context.Context, t tx, c *schedule.BackfillCandidate, req schedule.FeedRequest) error {
 	b := &c.Backfill
 	found, err := readSchedules(ctx, t, sqlGetSchedule, b.ScheduleID)

@@ -12,9 +12,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// prepareFile reads the DSN and makes folder and file where they are missing,
-// readable by their owner alone. SQLite gives its -wal and -shm files the mode
-// of the main file; files that are open to other users are closed.
+// prepareFile reads the DSN and creates missing folder and file, readable by their owner
+// only. SQLite gives its -wal and -shm files the mode of the main file; files that are
+// open to other users are closed.
 func prepareFile(dsn string) (path string, err error) {
 	name, err := parseDSN(dsn)
 	if err != nil {
@@ -44,7 +44,7 @@ func prepareFile(dsn string) (path string, err error) {
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return path, nil // somebody else made it in between
+		return path, nil // another process created it in between
 	}
 	if err != nil {
 		return "", fmt.Errorf("make %s: %w", path, err)
@@ -80,7 +80,7 @@ func redact(dsn string) string {
 	return scheme + ":…"
 }
 
-// driverDSN is what the driver wants to hear. Pragmas are per connection.
+// driverDSN returns the driver's DSN. Pragmas are per connection.
 func driverDSN(path string, pragmas ...string) string {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{
 		// First, so that the others wait for a lock too.

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreateGrant stores a grant; the same terms again are no write.
+// CreateGrant stores a grant; it writes nothing if the same grant is stored.
 func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error { return putGrant(ctx, t, g, now) })
@@ -38,7 +38,7 @@ func putGrant(ctx context.Context, t tx, g *schedule.Grant, now time.Time) error
 	return nil
 }
 
-// GetGrant is one grant; schedule.ErrNotFound.
+// GetGrant returns one grant, or schedule.ErrNotFound.
 func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
 	found, err := readGrants(ctx, s.readers, []schedule.GrantRef{ref})
 	if err == nil && found[ref] == nil {
@@ -50,7 +50,7 @@ func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.
 	return found[ref], nil
 }
 
-// ListGrants is ordered by grant_id, then user_id.
+// ListGrants returns grants in order of grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
 	found, err := collectGrants(ctx, s.readers, sqlListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, string(f.State),
 		either(f.Now, s.Now()).UnixMicro(), limitOf(f.Limit), f.After.UserID, f.GrantID)
@@ -60,7 +60,7 @@ func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]sched
 	return found, nil
 }
 
-// RevokeGrant ends a grant for ever; a second time changes nothing.
+// RevokeGrant revokes a grant; a second call changes nothing.
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		if _, err := t.exec(ctx, sqlRevokeGrant, r.At.UnixMicro(), word(r.By), word(r.Note), r.Grant.GrantID, r.Grant.UserID); err != nil {
@@ -79,8 +79,7 @@ func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (af
 	return after, nil
 }
 
-// readGrants reads grants; a reference without a GrantID is none, and what is
-// missing is not in the answer.
+// readGrants reads grants. It leaves out references without a GrantID and missing grants.
 func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[schedule.GrantRef]*schedule.Grant, error) {
 	var named [][2]string
 	asked := make(map[schedule.GrantRef]bool)
@@ -104,8 +103,8 @@ func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[s
 	return byRef, nil
 }
 
-// collectGrants leaves out what cannot be read: it permits nothing, and must not
-// stop the claims of all others.
+// collectGrants leaves out unreadable grants: they permit nothing, and must not stop
+// other claims.
 func collectGrants(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Grant, error) {
 	var id, user, account, scopes, revokedBy, note, creator text
 	var expires, revoked, created instant

@@ -10,12 +10,11 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// What expectations are judged on is read for all of them at once: one by one, a
-// statement each, it was three times the rest of a judgement, and nobody else
-// writes meanwhile.
+// The facts of all expectations are read at once: one statement for each would cost three
+// times the rest of an evaluation, and the write lock is held meanwhile.
 
-// readCases reads what each expectation is judged on. A schedule that is gone is
-// left out; one that cannot be read comes as far as it can be.
+// readCases reads the facts of each expectation. It leaves out missing schedules; of an
+// unreadable row it returns the readable fields.
 func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	for _, read := range []func(context.Context, tx, *schedule.JudgeRequest, []schedule.ExpectationCase) error{
 		readJudgedSchedules, readRareFacts, readCasePauses, readSlotRuns, readCaseFailures,
@@ -41,8 +40,8 @@ func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.JudgeRequest, ca
 	return nil
 }
 
-// readRareFacts reads what few expectations have: an open alert, an edit since
-// they were judged, a promise of success.
+// readRareFacts reads facts that few expectations have: an open alert, an edit since the
+// last evaluation, a promise of success.
 func readRareFacts(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	for i := range cases {
 		c := &cases[i]
@@ -95,7 +94,7 @@ func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.Expecta
 	}, c.State.ScheduleID, limit)
 }
 
-// readCasePauses reads the pauses of those that have been paused at all.
+// readCasePauses reads the pauses of schedules that were ever paused.
 func readCasePauses(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, (*schedule.ExpectationCase).Judgeable)
 	var paused []string
@@ -125,9 +124,9 @@ func readCasePauses(ctx context.Context, t tx, req *schedule.JudgeRequest, cases
 	return nil
 }
 
-// runsOfCase is how many runs of a case are read with those of the others, on
-// average: who has been judged of late has one. Where they are more, each case
-// is read by itself, up to its own bound.
+// runsOfCase is the average number of runs of a case that are read in one statement: a
+// recently evaluated case has one. If there are more, each case is read by itself, up to
+// its bound.
 const runsOfCase = 8
 
 // slotsAfter asks for the runs of one schedule behind an instant.
@@ -164,8 +163,8 @@ func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases [
 	return err
 }
 
-// readSlotRunsAtOnce answers false, and leaves the cases as they were, where
-// there are too many for one answer.
+// readSlotRunsAtOnce returns false and leaves the cases unchanged if there are too many
+// runs for one answer.
 func readSlotRunsAtOnce(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase, wanted []slotsAfter) (whole bool, err error) {
 	if len(wanted) == 0 {
 		return true, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Takeover makes req.Holder the leader, one epoch on, if the row has expired at
+// Takeover makes req.Holder the leader with the next epoch if the row has expired at
 // req.Now, or if it holds the lock that the leader had.
 func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error) {
 	var term schedule.Term
@@ -65,8 +65,8 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's, and records why
-// it ended.
+// Resign lets the term expire at once if the row still belongs to it, and records why it
+// ended.
 func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	end := r.End
 	end.Reason = cmp.Or(end.Reason, schedule.EndResigned)
@@ -86,8 +86,8 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resig
 	return nil
 }
 
-// AskToResign notes that the present term was asked to end, and wakes all
-// workers of this process.
+// AskToResign records that the current term was asked to end, and wakes all workers of
+// this process.
 func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error) {
 	var asked schedule.Leadership
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -113,7 +113,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (sche
 	return asked, nil
 }
 
-// Leaders are all rows as they stand, by shard.
+// Leaders returns all rows in order of shard.
 func (s *Store) Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error) {
 	rows, err := leaderships(ctx, s.readers, now)
 	if err != nil {
@@ -139,8 +139,8 @@ func leaderships(ctx context.Context, q querier, now time.Time) ([]schedule.Lead
 	return rows, err
 }
 
-// fence refuses whoever is not the leader any more. The write lock is held, so
-// no takeover can come between the fence and the commit.
+// fence refuses a term that is over. The write lock is held, so no takeover can come
+// between the fence and the commit.
 func fence(ctx context.Context, t tx, term schedule.Term) error {
 	if term.Holder == "" || term.Epoch == 0 {
 		return schedule.Explain(schedule.ErrFenced, "no term was given")

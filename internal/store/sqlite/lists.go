@@ -65,8 +65,8 @@ func (o listOrder) merged(ended, open runSource, limit int) runSource {
 	return runSource{strings.Join(inputs, ` UNION ALL `) + o.found, append(args, limit)}
 }
 
-// ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
-// was updated.
+// ListRuns returns runs in order of run_at, newest first unless Ascending, or the feed of
+// updated runs.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Limit, f.Now = limitOf(f.Limit), either(f.Now, s.Now())
 	if !f.MayBeEnded() && !f.MayBeOpen() {

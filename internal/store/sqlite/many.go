@@ -2,18 +2,18 @@ package sqlite
 
 import "strings"
 
-// manyRows is how many rows one statement puts down where there are so many.
-// SQLite opens a cursor on each index of a table for each statement, which is a
-// tenth of what a row costs that comes alone.
+// manyRows is the number of rows that one statement inserts if there are enough. SQLite
+// opens a cursor on each index for each statement, which is a tenth of the cost of a
+// single row.
 const manyRows = 16
 
-// ofMany is a statement that puts down one row, made to put down many.
+// ofMany turns a statement that inserts one row into one that inserts manyRows.
 func ofMany(statement, row string) string {
 	return strings.Replace(statement, row, row+strings.Repeat(", "+row, manyRows-1), 1)
 }
 
-// portion says which of the two statements is next where so many rows are left,
-// and how many it puts down.
+// portion returns the next of the two statements for the remaining rows, and how many it
+// inserts.
 func portion(one, many string, left int) (statement string, rows int) {
 	if left < manyRows {
 		return one, 1

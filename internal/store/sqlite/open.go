@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// LoadOpen reads what a term has open, or planned runs of a part of its window.
+// LoadOpen reads the open runs of a term, or the planned runs of a part of its window.
 func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
 	err = s.readers.snapshot(ctx, func(q querier) error {
 		o := openReader{q: q}
@@ -118,7 +118,7 @@ func (o *openReader) schedules(ctx context.Context, ids []string) (found []ledge
 	return found, nil
 }
 
-// readChanges reads the changes after a position, and what they name as it is now.
+// readChanges reads the changes after a position and the current state of what they name.
 func (s *Store) readChanges(ctx context.Context, o *openReader, from ledger.Position) (c ledger.Changes, next ledger.Position, err error) {
 	after, last, err := s.readPosition(ctx, o.q, from)
 	if err != nil || after == last {
@@ -188,7 +188,7 @@ func (o *openReader) changes(ctx context.Context, again map[schedule.Key]bool, s
 	return c, nil
 }
 
-// position is a read position. It counts on this opening of the file only: another
+// position is a read position. It is valid for this opening of the file only: another
 // file may have the same numbers.
 func (s *Store) position(last int64) ledger.Position {
 	return ledger.Position(s.opening + ":" + strconv.FormatInt(last, 10))
@@ -215,7 +215,7 @@ func (s *Store) readPosition(ctx context.Context, q querier, p ledger.Position) 
 	return after, last, nil
 }
 
-// readNumber is 0 where there is no row.
+// readNumber returns 0 if there is no row.
 func readNumber(ctx context.Context, q querier, statement string) (n int64, err error) {
 	err = q.query(ctx, statement, func(scan scan) error { return scan(&n) })
 	return n, err

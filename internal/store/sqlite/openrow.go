@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// never is due_at of a run that no instant moves.
+// never is the due_at of a run that no instant moves.
 const never = math.MaxInt64
 
 // openRow is a run that is not over, with all that the rules of package ledger need.
@@ -57,8 +57,8 @@ func readOpenRows(ctx context.Context, t tx, statement string, args ...any) (row
 	return rows, nil
 }
 
-// openRowsOf reads open runs by their keys. The write lock is held: nobody changes
-// them before the commit.
+// openRowsOf reads open runs by their keys. The write lock is held, so they do not change
+// before the commit.
 func openRowsOf(ctx context.Context, t tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -71,7 +71,7 @@ func openRowsOf(ctx context.Context, t tx, keys []schedule.Key) (map[schedule.Ke
 	return byKey, err
 }
 
-// settle applies a settlement, if the status allows it.
+// settle applies a settlement if the status allows it.
 func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, e, r.Record, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
@@ -79,7 +79,7 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	return moved
 }
 
-// update writes what can change of a run that stays open.
+// update writes the variable columns of a run that stays open.
 func (r *openRow) update(ctx context.Context, t tx) error {
 	n, err := t.exec(ctx, sqlWriteOpen, keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run), int64(r.Deliveries), int64(r.FailedAttempts),
 		micros(r.ClaimedUntil), micros(r.LaunchedAt), micros(r.StartedAt), micros(r.TimeoutAt), word(r.RunID), word(r.TraceID),

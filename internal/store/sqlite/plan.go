@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Plan hands the schedules that are due to be planned to decide and writes its
-// decisions: rows and cursor are durable together or not at all.
+// Plan gives schedules that are due for planning to decide and writes its decisions: rows
+// and cursors are durable together.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var out schedule.PlanResult
 	var candidates []schedule.PlanCandidate
@@ -57,8 +57,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return out, nil
 }
 
-// noteWithin is how soon a planned slot fires that the leader is told of. It loads
-// later ones when its window of 10 s reaches them; a plan takes at most 10 s.
+// noteWithin: the leader is told of planned slots that fire within this time. It loads
+// later ones with its window of 10 s; a plan takes at most 10 s.
 const noteWithin = 30 * time.Second
 
 // insertPlanned is insertRuns for slots, most of which lie far ahead. Slots after
@@ -80,9 +80,8 @@ func numbersOfCandidates(ctx context.Context, t tx, candidates []schedule.PlanCa
 	return readNumbers(ctx, t, ids)
 }
 
-// candidates are the schedules that are due to be planned, then those that
-// only have late rows, all with their late rows and the definition of an older
-// backlog.
+// candidates returns the schedules that are due for planning, then those with late rows
+// only, all with their late rows and the definition of an older backlog.
 func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
 	first, last := req.Term.Buckets()
 	late, err := lateWindow(ctx, t, &req)
@@ -206,7 +205,7 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 	return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 }
 
-// judgeLate writes what becomes of late runs: they end, or are launched after all.
+// judgeLate writes the decisions on late runs: they end or still fire.
 func (p *planning) judgeLate(ctx context.Context) error {
 	keys := make([]schedule.Key, len(p.late))
 	for i := range p.late {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Prune deletes what is older than before, up to limit rows of each kind.
+// Prune deletes rows that are older than before, up to limit rows of each kind.
 func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
 	pruned := 0
 	err := s.write(ctx, func(ctx context.Context, t tx) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// checkQuotas says who has too many. It counts after all is written; there is
-// one writer at a time.
+// checkQuotas returns the owners with too many schedules. It counts after all writes;
+// there is one writer at a time.
 func checkQuotas(ctx context.Context, t tx, changes []schedule.Change, limit int) (over, err error) {
 	owners := schedule.Creators(changes)
 	if limit <= 0 || len(owners) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Finish records definite outcomes and returns those that stand.
+// Finish records definite outcomes and returns the valid ones.
 func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error) {
 	ended := false
 	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
@@ -58,8 +58,8 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 	return *o, err == nil && moved[0], err
 }
 
-// Release ends the lease of a call whose outcome is unknown, if it is still the
-// one that was granted.
+// Release ends the lease of a call with an unknown outcome if it is still the granted
+// one.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		_, err := t.exec(ctx, sqlRelease, int64(calls), now.UnixMicro(), keyArg(key), micros(lease))
@@ -71,7 +71,7 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
-// Extend gives the open calls of the leases that still hold new ones.
+// Extend renews the leases of open calls that are still held.
 func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		held = make([]time.Time, len(open))
@@ -103,7 +103,7 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 	return held, nil
 }
 
-// CloseKey ends a key of which no call has begun, as DONE and cancelled.
+// CloseKey ends a key without a call, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		requests, err := readRequests(ctx, t, []schedule.Key{key})

@@ -12,12 +12,11 @@ import (
 // then go by the new clock already.
 const rewindDelay = 10 * time.Second
 
-// Rewind brings the ledger back to a clock that was set back from one instant
-// to another by more than HoldBack: plans for slots that lie ahead are removed,
-// and cursors go back to the first slot after now. A row that was claimed or
-// has ended stays, and as the planner respects it no slot fires twice. Bounds of
-// what is under way, and what was put off, keep their distance from now. Each
-// schedule gets an event.
+// Rewind brings the ledger back to a clock that was set back from one instant to another
+// by more than HoldBack: plans for slots that lie ahead are removed, and cursors go back
+// to the first slot after now. A row that was claimed or has ended stays, and as the
+// planner respects it no slot fires twice. Bounds of open runs, and postponed work, keep
+// their distance from now. Each schedule gets an event.
 func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 	note := fmt.Sprintf("the clock was set back by %s", from.Sub(to))
 	err := s.write(ctx, func(ctx context.Context, t tx) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Leave takes a worker off the roster.
+// Leave removes a worker from the roster.
 func (s *Store) Leave(ctx context.Context, workerID string) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		_, err := t.exec(ctx, sqlLeave, workerID)
@@ -21,7 +21,7 @@ func (s *Store) Leave(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// Workers are those that were seen within so long. Now is the store's own
+// Workers returns the workers that were seen within a duration. Now is the store's own
 // clock, which noted them.
 func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
 	var workers []schedule.WorkerSeen
@@ -39,7 +39,7 @@ func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) 
 	return workers, nil
 }
 
-// recordedShards is the number of shards; zero: none is recorded.
+// recordedShards returns the number of shards; zero: none is recorded.
 func recordedShards(ctx context.Context, q querier) (n int, err error) {
 	var recorded text
 	err = q.query(ctx, sqlShards, func(scan scan) error { return scan(&recorded) })
@@ -53,7 +53,7 @@ func recordedShards(ctx context.Context, q querier) (n int, err error) {
 	return n, nil
 }
 
-// Shards is the number that is recorded; 0 = none is.
+// Shards returns the recorded number of shards; 0: none is recorded.
 func (s *Store) Shards(ctx context.Context) (int, error) {
 	n, err := recordedShards(ctx, s.readers)
 	if err != nil {
@@ -62,8 +62,7 @@ func (s *Store) Shards(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// ofShards refuses whoever was started with another number of shards than is
-// recorded.
+// ofShards refuses a process with another number of shards than is recorded.
 func ofShards(ctx context.Context, q querier, shards int) error {
 	recorded, err := recordedShards(ctx, q)
 	if err != nil {
@@ -77,8 +76,8 @@ func ofShards(ctx context.Context, q querier, shards int) error {
 	return nil
 }
 
-// RecordShards records n unless a number of shards is recorded. Who leads
-// without one leads all that there is: if n is more than one, that ends.
+// RecordShards records n unless a number of shards is recorded. A leader from before
+// leads all buckets: if n is more than one, its term ends.
 func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		var err error
@@ -94,7 +93,7 @@ func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err erro
 	return recorded, nil
 }
 
-// SetShards records n and ends every term.
+// SetShards records n and ends all terms.
 func (s *Store) SetShards(ctx context.Context, n int, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error { return writeShards(ctx, t, n, true, now) })
 	if err != nil {

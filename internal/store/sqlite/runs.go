@@ -150,8 +150,8 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return run, nil
 }
 
-// LaunchAttempts are the last failed attempts to launch a run, oldest first;
-// none where there is no such run.
+// LaunchAttempts returns the last failed attempts to launch a run, oldest first; none if
+// the run does not exist.
 func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
 	var log text
 	err = s.readers.query(ctx, sqlLaunchAttempts, func(scan scan) error {

@@ -12,9 +12,9 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// ChangeSchedules reads the named schedules, tombstones included, hands them to
-// decide and writes what it says, in one transaction. An error of decide writes
-// nothing and comes back as it is.
+// ChangeSchedules reads the named schedules, tombstones included, gives them to decide
+// and writes its decision, in one transaction. An error of decide writes nothing and
+// comes back as it is.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
 	var wakes bool
@@ -81,7 +81,7 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	return changeInputs(ctx, s.readers, ids, &req)
 }
 
-// askedFor are the ids that a change names, then those of what it manages.
+// askedFor returns the ids that a change names, then those of its managed schedules.
 func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
 	if req.Managed.By == "" {
 		return req.ScheduleIDs, nil
@@ -251,9 +251,9 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 	return &rows[0].Schedule, nil
 }
 
-// ListSchedules is ordered by schedule_id, tombstones excluded. A row that
-// cannot be read is left out and logged, and the page filled up with the next:
-// it must not hide the others.
+// ListSchedules returns schedules in order of schedule_id, without tombstones. A row that
+// cannot be read is left out and logged, and the page filled up with the next: it must
+// not hide the others.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	limit := limitOf(f.Limit)
 	list := []schedule.Schedule{}

@@ -18,8 +18,8 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 	return moved, nil
 }
 
-// SettleLaunched is Settle for a launcher, which leads nothing: only the status
-// of each run says whether it moves.
+// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
+// decides.
 func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
 	moved, err = s.settleAll(ctx, now, settlements, func(context.Context, tx) error { return nil })
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
-// was given it.
+// OwnsWorkflow reports whether an owner has stored a version of the workflow, or has a
+// share of it.
 func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (bool, error) {
 	var owns flag
 	err := s.readers.query(ctx, sqlOwnsWorkflow, func(scan scan) error { return scan(&owns) }, userID, workflowID)
@@ -19,7 +19,7 @@ func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (bo
 	return bool(owns), nil
 }
 
-// WorkflowStandings are what is stored of each use, in the order of the uses.
+// WorkflowStandings returns what is stored for each use, in the order of the uses.
 func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
 	asked := make([][3]any, len(uses))
 	for i, u := range uses {
@@ -44,8 +44,8 @@ func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowU
 	return out, nil
 }
 
-// ShareWorkflow gives an owner a workflow and answers with the share as it stands;
-// the same again is no write.
+// ShareWorkflow shares a workflow with an owner and returns the share; it writes nothing
+// if the share exists.
 func (s *Store) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error) {
 	var givenBy text
 	var givenAt instant
@@ -62,7 +62,7 @@ func (s *Store) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare)
 	return share, nil
 }
 
-// UnshareWorkflow takes a share back; schedule.ErrNotFound.
+// UnshareWorkflow removes a share; schedule.ErrNotFound if there is none.
 func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) error {
 	var deleted int64
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
@@ -78,7 +78,7 @@ func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) 
 	return nil
 }
 
-// ListShares is ordered by user_id, with schedule.AllOwners first.
+// ListShares returns shares in order of user_id, schedule.AllOwners first.
 func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error) {
 	var id, user, givenBy text
 	var givenAt instant

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// ReadSlot is all that is known of one instant of a schedule.
+// ReadSlot reads all facts about one instant of a schedule.
 func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
 	err = s.readers.snapshot(ctx, func(r querier) error {
 		f, err = readSlot(ctx, r, q)
@@ -57,7 +57,7 @@ func readSlot(ctx context.Context, r querier, q schedule.SlotQuery) (f schedule.
 	return f, err
 }
 
-// blocking looks where the answer is nearly always first.
+// blocking searches the most likely places first.
 func blocking(ctx context.Context, r querier, b schedule.Blocking) (runs []schedule.Run, err error) {
 	if !b.Asks() {
 		return nil, nil

@@ -61,8 +61,8 @@ const (
 
 	sqlShards    = `SELECT value FROM settings WHERE name = 'shards'`
 	sqlSetShards = `INSERT INTO settings (name, value) VALUES ('shards', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-	// A row is left for every shard that there was: what stands in it keeps the
-	// epochs growing.
+	// A row is left for every shard that there was: what stands in it keeps the epochs
+	// growing.
 	sqlSetShardsEnd = `UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = 0, lock_held = 0,
   seen_until = (SELECT CASE WHEN count(*) = count(seen_until) THEN min(seen_until) END FROM leaders)`
 )

@@ -86,8 +86,8 @@ const (
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0, 1) ON CONFLICT (alert_id, target) DO UPDATE SET payload = excluded.payload, told = 0, pending = 1,
  type = CASE WHEN ` + repeatsNotice + ` THEN type ELSE excluded.type END,
  noticed_at = CASE WHEN ` + repeatsNotice + ` THEN noticed_at ELSE excluded.noticed_at END`
-	// A reminder of what is not told yet: the alert is still new, and its message is due
-	// at the time it was. Otherwise frequent reminders would put it off again and again.
+	// A reminder of an alert that was not sent yet leaves the time of its message.
+	// Otherwise frequent reminders would postpone it again and again.
 	repeatsNotice = `NOT told AND type <> 'alert.recovered' AND excluded.type = 'alert.reminder'`
 
 	sqlAnyGrouping = `SELECT EXISTS (SELECT 1 FROM alert_group_members WHERE pending) OR EXISTS (SELECT 1 FROM alert_groups WHERE check_at <= ?)`

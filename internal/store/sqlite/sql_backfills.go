@@ -50,8 +50,8 @@ const (
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
  WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
 
-	// sqlStandings says for each slot whether a run is open, has succeeded or has failed,
-	// whatever started it, except by hand. ?2 = the slots.
+	// sqlStandings returns for each slot whether a run is open, has succeeded or has
+	// failed, of any trigger except manual. ?2 = the slots.
 	sqlStandings = `SELECT run_at, max(status < 5), max(status = 5), max(status = 6) FROM (
   SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN open_runs r INDEXED BY open_runs_schedule WHERE ` + runsOfStanding + `
   UNION ALL

@@ -72,7 +72,7 @@ const (
  ORDER BY f.last_ended_at DESC, f.schedule_id LIMIT ?4`
 	sqlWhereFailing = ` AND s.schedule_id IN (SELECT schedule_id FROM schedule_failures)`
 
-	// sqlExpectFailures has the failures watched that are not yet.
+	// sqlExpectFailures adds expectations for failures without one.
 	sqlExpectFailures = `INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
  SELECT f.schedule_id, 'failure', 'ok', ?1, ?1, ?1 FROM schedule_failures f
  WHERE NOT EXISTS (SELECT 1 FROM expectations e WHERE e.schedule_id = f.schedule_id AND e.kind = 'failure')

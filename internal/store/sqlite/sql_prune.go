@@ -4,8 +4,8 @@ package sqlite
 // deleted once nothing needs it: a request after its run and its call have ended, a
 // tombstone after its last run.
 const (
-	// sqlPruneLastRuns comes before sqlPruneRuns: a schedule whose newest launched run
-	// is deleted keeps its time.
+	// sqlPruneLastRuns runs before sqlPruneRuns: a schedule with a deleted newest
+	// launched run is deleted keeps its time.
 	sqlPruneLastRuns = `UPDATE schedules SET last_run_at = newest.run_at
  FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r WHERE r.rowid IN (` + prunable + `)
   AND r.launched_at IS NOT NULL GROUP BY r.sid) newest

@@ -13,8 +13,7 @@ const (
 	sqlBeginSchedules = `SELECT s.schedule_id, s.deleted_at, s.paused, s.paused_until
  FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 
-	// While a call is open it counts as sent: whoever made it may be dead and
-	// cannot say.
+	// While a call is open it counts as sent: its process may be dead and cannot say.
 	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, holder, created_at, updated_at)
  VALUES ` + beginInsertRow
 	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, nullif(?, 0), ?, ?)`
@@ -30,8 +29,8 @@ const (
  trace_id = ?5, error_code = ?6, error_message = ?7, calls = calls - ?10, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'IN_PROGRESS'`
 	sqlFinishSuperseded = `UPDATE execution_requests SET ok = ?1, status = ?2, reason = ?3, run_id = ?4,
  trace_id = ?5, error_code = ?6, error_message = ?7, calls = calls - ?10, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'DONE' AND status = 'ENQUEUED'`
-	// The lease says whose call it is, also one that has run out, as long as
-	// nobody else was granted the key.
+	// The lease identifies the call, also after it has expired, as long as no other call
+	// was granted the key.
 	sqlExtend = `UPDATE execution_requests SET lease_until = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS' AND lease_until = ?4`
 	sqlFirstSent = `SELECT COALESCE(sent_at, created_at) FROM execution_requests WHERE idempotency_key = ? AND sent`

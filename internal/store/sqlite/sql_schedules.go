@@ -3,8 +3,7 @@ package sqlite
 // Schedules.
 const (
 	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
-	// planColumns leave last_run_at as it was when it was last written: a plan does
-	// not ask.
+	// planColumns have last_run_at as it was last written: a plan does not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
 	// lastRun is the newest slot that was launched: what the schedule says, or one

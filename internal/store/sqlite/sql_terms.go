@@ -4,10 +4,10 @@ package sqlite
 const (
 	sqlTermStart = `INSERT INTO leader_terms (shard, epoch, started_at, first_bucket, last_bucket, worker_id, host, ttl_ms)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	// sqlTermSucceed closes what the term before left open. Its last renewal is
-	// known if it is the one that the leaders row had: ?2 is that epoch, ?3 its
-	// expires_at, ?4 the time until which its end may lie. A leader of an older
-	// version wrote no row; then nothing is known.
+	// sqlTermSucceed closes the rows that the previous term left open. Its last renewal
+	// is known if it is the one that the leaders row had: ?2 is that epoch, ?3 its
+	// expires_at, ?4 the time until which its end may lie. A leader of an older version
+	// wrote no row; then nothing is known.
 	sqlTermSucceed = `UPDATE leader_terms SET
  ended_at = CASE WHEN epoch = ?2 THEN max(started_at, ?3 - ttl_ms * 1000) ELSE ?4 END,
  end_reason = CASE WHEN epoch = ?2 THEN ?5 ELSE 'unknown' END

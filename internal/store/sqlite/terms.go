@@ -21,7 +21,7 @@ func readPredecessor(ctx context.Context, t tx, shard int) (p predecessor, err e
 	return p, err
 }
 
-// succeed ends what the term before left open, and begins the new one.
+// succeed ends the rows that the previous term left open, and begins the new term.
 func succeed(ctx context.Context, t tx, term schedule.Term, req *schedule.TakeoverRequest, before predecessor) error {
 	reason := schedule.EndLockFreed
 	if !before.expires.After(req.Now) {
@@ -38,7 +38,7 @@ func succeed(ctx context.Context, t tx, term schedule.Term, req *schedule.Takeov
 	return nil
 }
 
-// noteStall splits the term's row around a time in which nothing was answered.
+// noteStall splits the term's row around a time without answers.
 func noteStall(ctx context.Context, t tx, term schedule.Term, req *schedule.RenewRequest) error {
 	stall := req.Stall
 	n, err := t.exec(ctx, sqlTermStall, term.Shard, term.Epoch, req.Now.Add(-stall.FromAgo).UnixMicro(), string(stall.End.Reason),
@@ -50,7 +50,7 @@ func noteStall(ctx context.Context, t tx, term schedule.Term, req *schedule.Rene
 	return err
 }
 
-// ListTerms is newest first.
+// ListTerms returns terms, newest first.
 func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error) {
 	var shard any
 	if f.Shard != nil {
@@ -63,8 +63,7 @@ func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedul
 	return terms, nil
 }
 
-// WindowTerms are the terms that decide who led a hash bucket in a window,
-// oldest first.
+// WindowTerms returns the terms that led a hash bucket in a window, oldest first.
 func (s *Store) WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
 	terms, err := windowTerms(ctx, s.readers, w)
 	if err != nil {
@@ -112,7 +111,7 @@ func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
 	return nil
 }
 
-// ForgetProcess takes a process that ends off the list.
+// ForgetProcess removes a process that ends.
 func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		_, err := t.exec(ctx, sqlForgetProcess, processID)
@@ -141,8 +140,8 @@ func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule
 	return processes, nil
 }
 
-// FirstSent is when the first call of a key was recorded that may have reached
-// the executor; zero: there was none.
+// FirstSent returns when the first call of a key that may have reached the executor was
+// recorded; zero: there was none.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
 	var at instant
 	if err := s.readers.query(ctx, sqlFirstSent, func(scan scan) error { return scan(&at) }, keyArg(key)); err != nil {

@@ -30,7 +30,7 @@ type writer struct {
 	path  string
 	log   *slog.Logger
 	file  os.FileInfo   // the file that was opened
-	turn  chan struct{} // filled by the one whose turn it is
+	turn  chan struct{} // filled by the current writer
 	conn  *sql.Conn     // nil: to be opened by the next transaction
 	stmts map[string]*sql.Stmt
 

@@ -51,7 +51,7 @@ func (s *Store) GetWorkflow(ctx context.Context, userID, workflowID string, vers
 	return &versions[0], nil
 }
 
-// ListWorkflows is newest version first, without the DAGs.
+// ListWorkflows returns versions without their DAGs, newest first.
 func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
 	var owners any // NULL: everybody's
 	if f.UserIDs != nil {

@@ -19,7 +19,7 @@ var mutants = []mutant{
 		{"worker/leader/term.go", "	t.distrust(fmt.Errorf(\"%w: %w\", ErrTermLost, err))\n", "	_ = fmt.Errorf(\"%w: %w\", ErrTermLost, err)\n"},
 	}},
 	{"rows are inserted after the cursor was committed", "mutant-kills", 8, []change{
-		{"internal/store/postgres/plan.go", "	if len(rows) == 0 {\n		return nil\n	}\n	// What", "	if len(rows) >= 0 {\n		return nil\n	}\n	// What"},
+		{"internal/store/postgres/plan.go", "	if len(rows) == 0 {\n		return nil\n	}\n	// Rows", "	if len(rows) >= 0 {\n		return nil\n	}\n	// Rows"},
 		{
 			"internal/store/postgres/plan.go", "		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n",
 			"		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n	if len(result.Rows) > 0 {\n		time.Sleep(150 * time.Millisecond)\n" +
