@@ -140,8 +140,8 @@ func (r *leaseRenewer) moved(keys []schedule.Key, from, to int32) {
 	}
 }
 
-// end marks a lease whose outcome is about to be recorded. Recording it ends the
-// lease too, which is then not reported as lost.
+// end marks a lease before its outcome is recorded. Recording it ends the lease too,
+// which is then not reported as lost.
 func (r *leaseRenewer) end(l *lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

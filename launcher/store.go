@@ -22,11 +22,11 @@ type Store interface {
 	// supersedes it (Outcome.Supersedes). Then the key's run is settled in the same
 	// transaction, because the first outcome may have settled it.
 	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error)
-	// Release ends the lease of a call whose outcome is unknown, so that the key can
-	// be sent again. calls is how many calls of the key may have reached the
-	// executor; 0: no attempt has written a request to a connection. lease is the
-	// LeaseUntil that the caller got from Begin or the last Extend, to the
-	// microsecond. If another sender has the key, or it is DONE, nothing changes.
+	// Release ends the lease of a call with an unknown outcome, so that the key can be
+	// sent again. calls is how many calls of the key may have reached the executor; 0: no
+	// attempt has written a request to a connection. lease is the LeaseUntil that the
+	// caller got from Begin or the last Extend, to the microsecond. If another sender has
+	// the key, or it is DONE, nothing changes.
 	Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error
 	// Extend extends the leases of open calls, each from now, if the lease is still
 	// the one that the caller got last. held has the new LeaseUntil; zero: another

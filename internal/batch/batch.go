@@ -1,6 +1,6 @@
-// Package batch gathers concurrent calls into one: while one batch is being
-// written the next gathers. It gives single calls the latency of a single
-// call, and a thousand at once the cost of two.
+// Package batch combines concurrent calls into one: while one batch is written, the next
+// one fills. A single call keeps its latency, and a thousand concurrent calls cost about
+// two.
 package batch
 
 import (
@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Batcher turns calls of Do into calls of flush with many inputs. It owns no
-// goroutine: a caller flushes for those that came while another was flushing.
+// Batcher combines calls of Do into calls of flush with many inputs. It has no goroutine:
+// a waiting caller flushes for all that came during the last flush.
 type Batcher[In, Out any] struct {
 	limit int
 	flush func(ctx context.Context, ins []In) ([]Out, error)
@@ -26,35 +26,34 @@ type call[In, Out any] struct {
 	in   In
 	out  Out
 	err  error
-	turn chan turn // holds one
+	told chan role // holds one
 }
 
-// turn is what a caller is told; one channel for both, since in a herd ten
-// thousand callers wait at once.
-type turn bool
+// role is what a waiting caller is told. One channel serves both roles, because ten
+// thousand callers may wait in a burst.
+type role bool
 
 const (
-	lead turn = false // flush the next batch
-	done turn = true  // out and err are set
+	lead role = false // flush the next batch
+	done role = true  // out and err are set
 )
 
-// New makes a Batcher of at most limit inputs a flush. flush answers one
-// output for each input, in order, or an error for all of them. Its context
-// carries the values of one of the callers' but not its cancellation: the
-// others must not fail with it, so flush sets a deadline of its own.
+// New returns a Batcher with at most limit inputs in a flush. flush returns one output
+// for each input, in order, or an error for all. Its context has the values of one
+// caller's context and not its cancellation, so that the other callers do not fail with
+// it; flush must set its own deadline.
 func New[In, Out any](limit int, flush func(ctx context.Context, ins []In) ([]Out, error)) *Batcher[In, Out] {
 	return &Batcher[In, Out]{limit: limit, flush: flush}
 }
 
-// Do hands in one input and returns its output. It does not end early with
-// ctx: what has been handed in is written, and the caller is to know of it.
+// Do adds one input and returns its output. It does not end early with ctx: the input is
+// written, and the caller must know the result.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	return b.do(ctx, in, nil)
 }
 
-// DoUntil is Do for a caller that does not wait for its turn longer than ctx: it
-// takes its input back, and the error is that of ctx. What a flush has begun with
-// is not taken back.
+// DoUntil is Do, but removes its input when ctx ends before a flush has begun with it,
+// and returns the error of ctx.
 func (b *Batcher[In, Out]) DoUntil(ctx context.Context, in In) (Out, error) {
 	if err := ctx.Err(); err != nil {
 		var none Out
@@ -64,7 +63,7 @@ func (b *Batcher[In, Out]) DoUntil(ctx context.Context, in In) (Out, error) {
 }
 
 func (b *Batcher[In, Out]) do(ctx context.Context, in In, enough <-chan struct{}) (Out, error) {
-	c := &call[In, Out]{in: in, turn: make(chan turn, 1)}
+	c := &call[In, Out]{in: in, told: make(chan role, 1)}
 	b.mu.Lock()
 	b.pending = append(b.pending, c)
 	first := !b.flushing
@@ -74,34 +73,34 @@ func (b *Batcher[In, Out]) do(ctx context.Context, in In, enough <-chan struct{}
 	switch {
 	case first:
 	case enough == nil:
-		told = <-c.turn
+		told = <-c.told
 	default:
 		select {
-		case told = <-c.turn:
+		case told = <-c.told:
 		case <-enough:
 			if b.takeBack(c) {
 				return c.out, ctx.Err()
 			}
-			told = <-c.turn // it is being flushed
+			told = <-c.told // it is being flushed
 		}
 	}
 	if told == done {
 		return c.out, c.err
 	}
-	// Also where ctx has ended: nobody else would flush for the others.
+	// Also if ctx has ended: no one else would flush for the others.
 	b.flushNext(context.WithoutCancel(ctx))
 	return c.out, c.err
 }
 
-// Waiting is how many inputs wait for the flush after the present one.
+// Waiting returns the number of inputs that wait for the next flush.
 func (b *Batcher[In, Out]) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.pending)
 }
 
-// takeBack removes what waits for its turn, and names who flushes if that was
-// its caller.
+// takeBack removes a waiting input, and makes another caller flush if this one should
+// have.
 func (b *Batcher[In, Out]) takeBack(c *call[In, Out]) bool {
 	b.mu.Lock()
 	at := slices.Index(b.pending, c)
@@ -113,16 +112,15 @@ func (b *Batcher[In, Out]) takeBack(c *call[In, Out]) bool {
 		return false
 	}
 	select {
-	case <-c.turn: // to lead
+	case <-c.told: // to lead
 		b.handOver()
 	default:
 	}
 	return true
 }
 
-// flushNext flushes the oldest of what is pending, the caller's own input
-// among it, and names who flushes the rest, also when flush panics: the others
-// must not wait for ever.
+// flushNext flushes the oldest pending inputs, the caller's among them, and makes another
+// caller flush the rest, also if flush panics: the others must not wait forever.
 func (b *Batcher[In, Out]) flushNext(ctx context.Context) {
 	b.mu.Lock()
 	n := min(len(b.pending), b.limit)
@@ -138,14 +136,14 @@ func (b *Batcher[In, Out]) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.pending) > 0 {
-		b.pending[0].turn <- lead
+		b.pending[0].told <- lead
 		return
 	}
 	b.flushing = false
 	b.pending = nil
 }
 
-// errPanicked is what the others of a batch get when flush panics.
+// errPanicked is the error of the other calls of a batch if flush panics.
 var errPanicked = errors.New("flush panicked")
 
 func (b *Batcher[In, Out]) run(ctx context.Context, calls []*call[In, Out]) {
@@ -155,7 +153,7 @@ func (b *Batcher[In, Out]) run(ctx context.Context, calls []*call[In, Out]) {
 			if c.err = err; err == nil {
 				c.out = outs[i]
 			}
-			c.turn <- done
+			c.told <- done
 		}
 	}()
 	ins := make([]In, len(calls))

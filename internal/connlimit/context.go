@@ -9,12 +9,12 @@ import (
 
 type connKey struct{}
 
-// NewContext is ctx with the connection; it fits http.Server.ConnContext.
+// NewContext returns ctx with the connection, for http.Server.ConnContext.
 func NewContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, Of(c.RemoteAddr()))
 }
 
-// FromContext is the connection of an HTTP request or a gRPC call, or nil.
+// FromContext returns the connection of an HTTP request or a gRPC call, or nil.
 func FromContext(ctx context.Context) *Conn {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
 		return c

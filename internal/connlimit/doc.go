@@ -1,8 +1,7 @@
-// Package connlimit bounds what a caller can take before it has authenticated:
-// connections in all and for each peer, and the HTTP/2 calls and resets on them.
-// It takes no step in a slot's life.
+// Package connlimit limits unauthenticated callers: connections in total and for each
+// peer, and the HTTP/2 calls and resets on them.
 //
-// A connection is anonymous until somebody authenticates on it (Conn.Identify).
-// At a limit, the anonymous connection that has been idle longest is closed to
-// make room, and a new connection is refused only where there is none.
+// A connection is anonymous until a caller authenticates on it (Conn.Identify). At a
+// limit, the anonymous connection that has been idle longest is closed; a new connection
+// is refused only if there is none.
 package connlimit

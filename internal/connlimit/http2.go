@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Credentials count the HTTP/2 frames of each connection after its handshake,
-// where they can be read under TLS too.
+// Credentials count the HTTP/2 frames of each connection after its handshake, so that
+// they can be read under TLS too.
 func Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
 	return counting{inner}
 }
@@ -44,11 +44,11 @@ const (
 	frameTypeReset   = 0x3
 )
 
-// errTooManyResets ends a connection. grpc-go bounds the handlers that run at
-// once, and not how often streams are started and reset (CVE-2023-44487).
+// errTooManyResets ends a connection. grpc-go limits concurrent handlers, but not how
+// often streams are started and reset (CVE-2023-44487).
 var errTooManyResets = errors.New("the connection resets too many streams")
 
-// counted counts the calls and resets in what is read.
+// counted counts the calls and resets in the bytes that are read.
 type counted struct {
 	net.Conn
 	ours   *Conn
@@ -83,8 +83,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// scan counts the frames whose headers end in p. It follows lengths only; what
-// is no valid HTTP/2 ends the connection in the library.
+// scan counts the frames with headers that end in p. It follows lengths only; the library
+// ends a connection with invalid HTTP/2.
 func (c *counted) scan(p []byte) (calls, resets int) {
 	for len(p) > 0 {
 		if c.skip > 0 {
@@ -109,10 +109,9 @@ func (c *counted) scan(p []byte) (calls, resets int) {
 	return calls, resets
 }
 
-// wait holds up the reading of an anonymous connection until its peer may make n
-// more calls. It asks for a few at a time and reserves none ahead, so that a
-// connection with one call overtakes those that flood. A connection that is
-// closed or identified meanwhile goes on.
+// wait delays the reading of an anonymous connection until its peer may make n more
+// calls. It takes a few at a time, so that a connection with one call overtakes those
+// that flood. It returns when the connection is closed or identified.
 func (c *Conn) wait(n int) {
 	const (
 		step = 100 * time.Millisecond

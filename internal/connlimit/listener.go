@@ -15,9 +15,9 @@ import (
 type Limits struct {
 	Total   int // connections open at once
 	PerPeer int // of them, anonymous ones of one peer
-	// WriteTimeout closes a connection when one write takes longer; 0: no bound.
-	// It stands in for TCP_USER_TIMEOUT, which grpc-go sets on TCP connections
-	// only, not on wrapped ones.
+	// WriteTimeout closes a connection when one write takes longer; 0: no bound. It
+	// replaces TCP_USER_TIMEOUT, which grpc-go sets on TCP connections only, not on
+	// wrapped ones.
 	WriteTimeout time.Duration
 	// Calls are the HTTP/2 calls and resets that the anonymous connections of one
 	// peer may make a second, and CallBurst how many at once. More are read later.
@@ -31,11 +31,11 @@ type Limits struct {
 	// anonymous: a client that gives up its calls resets all of them at once.
 	IdentifiedResetBurst int
 
-	// Refused is told of every connection that a limit closed; nil: nobody is.
+	// Refused is called for each connection that a limit closed; optional.
 	Refused func(Reason, net.Addr)
 }
 
-// Reason is why a connection was closed.
+// Reason says why a connection was closed.
 type Reason string
 
 // The reasons.
@@ -55,13 +55,13 @@ type Listener struct {
 	peers map[string]*shared
 }
 
-// shared is what the connections of one peer have in common.
+// shared is the state that the connections of one peer share.
 type shared struct {
 	open  map[*Conn]struct{}
 	calls *rate.Limiter
 }
 
-// Listen bounds the connections of lis.
+// Listen returns a listener that limits the connections of lis.
 func Listen(lis net.Listener, limits Limits) *Listener {
 	if limits.Refused == nil {
 		limits.Refused = func(Reason, net.Addr) {}
@@ -69,7 +69,7 @@ func Listen(lis net.Listener, limits Limits) *Listener {
 	return &Listener{Listener: lis, limits: limits, open: make(map[*Conn]struct{}), peers: make(map[string]*shared)}
 }
 
-// Accept returns the next connection for which there is room.
+// Accept returns the next connection within the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -90,8 +90,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes raw in, and returns the connection to close for it, if any; or nil
-// and why there is no room.
+// admit adds raw and returns the connection to close for it, if any; or nil and why raw
+// is refused.
 func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 	return c, closed, ""
 }
 
-// anonymous counts the connections that nobody has authenticated on.
+// anonymous counts the anonymous connections.
 func anonymous(open map[*Conn]struct{}) (n int) {
 	for c := range open {
 		if !c.identified.Load() {
@@ -129,7 +129,7 @@ func anonymous(open map[*Conn]struct{}) (n int) {
 	return n
 }
 
-// idlest is the anonymous connection that has been idle longest, or nil.
+// idlest returns the anonymous connection that has been idle longest, or nil.
 func idlest(open map[*Conn]struct{}) (found *Conn) {
 	for c := range open {
 		if !c.identified.Load() && (found == nil || c.used.Load() < found.used.Load()) {
@@ -139,9 +139,9 @@ func idlest(open map[*Conn]struct{}) (found *Conn) {
 	return found
 }
 
-// forget drops the peers without connections once they are as many as the
-// connections may be. Those that have used up their calls stay: a peer that
-// connects again would start with a new allowance.
+// forget drops peers without connections when there are more than the limit of
+// connections. It keeps peers that have used up their calls: otherwise a new connection
+// would get a new allowance.
 func (l *Listener) forget() {
 	if len(l.peers) < 2*l.limits.Total {
 		return
@@ -179,8 +179,8 @@ type Conn struct {
 
 func (c *Conn) touch() { c.used.Store(time.Now().UnixNano()) }
 
-// Identify says that somebody authenticated on the connection. A nil connection
-// is one of another listener.
+// Identify records that a caller authenticated on the connection. A nil connection
+// belongs to another listener.
 func (c *Conn) Identify() {
 	if c != nil && !c.identified.Load() {
 		c.identified.Store(true)
@@ -196,7 +196,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) Write(p []byte) (int, error) {
 	c.touch()
 	if timeout := c.listener.limits.WriteTimeout; timeout > 0 {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(timeout)) // it fails only on a closed connection
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(timeout)) // fails only on a closed connection
 	}
 	return c.Conn.Write(p)
 }
@@ -212,7 +212,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// RemoteAddr leads from a call back to its connection, through TLS and gRPC.
+// RemoteAddr returns an address from which Of finds the connection, through TLS and gRPC.
 func (c *Conn) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
 
 type remote struct {
@@ -220,7 +220,7 @@ type remote struct {
 	conn *Conn
 }
 
-// Of is the connection behind an address that RemoteAddr returned, or nil.
+// Of returns the connection of an address from RemoteAddr, or nil.
 func Of(address net.Addr) *Conn {
 	if r, ok := address.(remote); ok {
 		return r.conn

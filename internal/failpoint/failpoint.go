@@ -1,12 +1,11 @@
-// Package failpoint names the places of the product at which the chaos rig
-// (docs/reliability.md) kills or stops a process: between two steps that a crash
-// must not tear apart.
+// Package failpoint names the points at which the chaos rig (docs/reliability.md) kills
+// or stops a process: between two steps that a crash must not separate.
 //
-// It takes no step in a slot's life. Without the build tag failpoints, Hit is
-// empty and costs nothing; no released binary has the tag.
+// Without the build tag failpoints, Hit is empty and costs nothing; no released binary
+// has the tag.
 package failpoint
 
-// The places, each named for what goes on there or has just been done.
+// The points, each named for what happens there or was just done.
 const (
 	Committing = "committing" // a transaction of any kind has written, and not committed
 	Committed  = "committed"  // and has committed, or failed to

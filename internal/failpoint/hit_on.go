@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// The rule that is armed: CARILLON_FAILPOINT="name:kill[:nth]" or
-// "name:stop[:nth]" from the start, or whatever the file CARILLON_FAILPOINT_FILE
-// holds since it last changed.
+// The active rule: CARILLON_FAILPOINT="name:kill[:nth]" or "name:stop[:nth]" from the
+// start, or the content of the file CARILLON_FAILPOINT_FILE after it has changed.
 var (
 	mu   sync.Mutex
 	rule struct {
@@ -58,8 +57,8 @@ func arm(text string) {
 	}
 }
 
-// Hit ends or stops this process when the rule names this place and it was
-// passed often enough.
+// Hit ends or stops this process if the rule names this point and it was passed often
+// enough.
 func Hit(name string) {
 	mu.Lock()
 	fires := name == rule.name

@@ -1,5 +1,4 @@
-// Package grant judges execution grants: whether a run may take place on the
-// grant that its schedule names. It is the only package that knows what scopes
-// look like; all others pass ids. Both checks of a slot's life, at the claim and
-// before the executor is called, come here, and so does the registrar's.
+// Package grant checks execution grants: whether a run is permitted by the grant that its
+// schedule names. Only this package knows the format of scopes; others pass ids. The
+// claim, the launcher's check before a call, and the registrar use it.
 package grant

@@ -11,7 +11,7 @@ import (
 // maxProblems bounds how many refused fields an error names.
 const maxProblems = 5
 
-// Giver is the caller who creates a grant, and what is known of it.
+// Giver is the caller who creates a grant.
 type Giver struct {
 	Owner    string          // user_id of a caller of role user; empty: an operator, a compiler, or authentication is off
 	Accounts []string        // billing accounts that its credential lists
@@ -19,12 +19,12 @@ type Giver struct {
 	Vouched  bool            // the credit gate says that Owner may use the account
 }
 
-// HasAccount reports whether an account is the caller's without asking anybody.
+// HasAccount reports whether the caller's credential lists an account.
 func (by *Giver) HasAccount(billingAccountID string) bool {
 	return by.Owner == "" || by.Owner == billingAccountID || slices.Contains(by.Accounts, billingAccountID)
 }
 
-// Named are the workflows that scopes name one by one, each once.
+// Named returns the workflows that scopes name one by one, each once.
 func Named(scopes []string) (workflowIDs []string) {
 	for _, scope := range scopes {
 		if what, ok := strings.CutPrefix(scope, execute); ok && !strings.HasSuffix(what, all) && !slices.Contains(workflowIDs, what) {

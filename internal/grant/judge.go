@@ -39,7 +39,7 @@ func Judge(g *schedule.Grant, use schedule.GrantUse, at time.Time) (reason sched
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// shown are scopes for people, the first few of many.
+// shown returns scopes for people, at most the first few.
 func shown(scopes []string) string {
 	const most = 3
 	if len(scopes) <= most {

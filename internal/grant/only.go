@@ -2,9 +2,9 @@ package grant
 
 import "github.com/carillon/carillon/internal/schedule"
 
-// Only is the one grant of a list that was read by grant_id: schedule.ErrNotFound
-// for none. Several owners may use the same grant_id: field is what the caller
-// sets to say which owner is meant.
+// Only returns the one grant of a list that was read by grant_id, or
+// schedule.ErrNotFound. Several owners may use the same grant_id: field is the caller's
+// field that selects the owner.
 func Only(found []schedule.Grant, grantID, field string) (*schedule.Grant, error) {
 	switch len(found) {
 	case 0:

@@ -16,13 +16,13 @@ const (
 	each    = ":*" // ends a prefix
 )
 
-// MaxScopes is how many scopes one grant has at most.
+// MaxScopes caps the scopes of a grant.
 const MaxScopes = 64
 
 const hint = `write graph:execute:WORKFLOW_ID, graph:execute:PREFIX:* for ids that begin with "PREFIX:", or graph:execute:*`
 
-// Check lists what is wrong with a grant's scopes, behind prefix. That every workflow may run
-// must be said twice: by the scope, and by allowAll.
+// Check returns the problems of a grant's scopes, each behind prefix. A scope for all
+// workflows also needs allowAll.
 func Check(c *schedule.Collect, prefix string, scopes []string, allowAll bool) {
 	field := prefix + "scopes"
 	switch {
@@ -45,7 +45,7 @@ func Check(c *schedule.Collect, prefix string, scopes []string, allowAll bool) {
 	}
 }
 
-// problemOf says why a scope is none; "" = it is one.
+// problemOf returns why a scope is invalid; empty: it is valid.
 func problemOf(scope string) string {
 	what, ok := strings.CutPrefix(scope, execute)
 	switch {
@@ -69,7 +69,7 @@ func problemOf(scope string) string {
 	return ""
 }
 
-// Sorted are scopes as a grant keeps them: in order, each once.
+// Sorted returns scopes as a grant stores them: in order, each once.
 func Sorted(scopes []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(scopes)))
 }
@@ -79,7 +79,7 @@ func allows(scopes []string, workflowID string) bool {
 	return slices.ContainsFunc(scopes, func(scope string) bool { return covers(scope, workflowID) })
 }
 
-// covers is false for whatever is no scope: what cannot be read permits nothing.
+// covers is false for an invalid scope: it permits nothing.
 func covers(scope, workflowID string) bool {
 	what, ok := strings.CutPrefix(scope, execute)
 	if !ok || problemOf(scope) != "" {

@@ -1,6 +1,6 @@
 package ledger
 
-// place says in which lists of the state a run is.
+// place is the set of lists of the state that hold a run.
 type place uint8
 
 const (
@@ -58,8 +58,8 @@ func (s *ShardState) toEarly(r *run) {
 	s.soon.add(r)
 }
 
-// toDue enters a run that comes from the window or was early. One that nobody
-// looked at within the grace is late.
+// toDue enters a run that comes from the window or was early. A run that no leader saw
+// within the grace is late.
 func (s *ShardState) toDue(r *run, cut int64) {
 	wasEarly := isEarly(r)
 	if r.late(cut) {
@@ -81,7 +81,7 @@ func (s *ShardState) toDue(r *run, cut int64) {
 	}
 }
 
-// take takes a run out of the lists that its place says it is in.
+// take removes a run from the lists of its place.
 func (s *ShardState) take(r *run) {
 	from, g, wasLaunching := r.place, r.group, isLaunching(r)
 	r.place = placeGone
@@ -120,8 +120,8 @@ func (s *ShardState) tidy(g *group) {
 	}
 }
 
-// advance moves runs on whose time has come: from the window to early, from early
-// to due. A run that is due, was never looked at and is past cut is missed.
+// advance moves runs by time: from the window to early, from early to due. A due run that
+// was never seen and is past cut is missed.
 func (s *ShardState) advance(now, reach, cut int64) {
 	if now < s.now {
 		s.rewind(now)
@@ -148,8 +148,8 @@ func (s *ShardState) advance(now, reach, cut int64) {
 	})
 }
 
-// rewind puts runs back into the window that are perhaps not due or not late any
-// more, because the clock was set back.
+// rewind moves runs back into the window that may no longer be due or late, because the
+// clock was set back.
 func (s *ShardState) rewind(now int64) {
 	var again []*run
 	for _, r := range s.runs {

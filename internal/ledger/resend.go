@@ -13,9 +13,8 @@ import (
 // not confirmed.
 const CancelAgain = 5 * time.Second
 
-// notSentFor is how long a run rests, in microseconds, that could not be sent again
-// although its time has come: it is locked, or its cancel is requested and no
-// outcome of it is recorded.
+// notSentFor is the pause, in microseconds, of a run that is due and could not be sent
+// again: it is locked, or its cancel is requested and no outcome is recorded.
 const notSentFor = 1_000_000
 
 // ReclaimRequest names runs that are to be sent again; see ShardState.SendAgain.
@@ -26,7 +25,7 @@ type ReclaimRequest struct {
 	Keys  []schedule.Key
 }
 
-// Reclaimed is what a store made of a ReclaimRequest.
+// Reclaimed is the result of a ReclaimRequest.
 type Reclaimed struct {
 	Launches []schedule.Launch // in the order of the keys
 	Read     Changes           // all runs of the request as they are now, the launches too
@@ -66,17 +65,17 @@ func (s *ShardState) SendAgain(now time.Time, limit int, room func(owner string)
 	slices.SortFunc(due, byFireAt)
 	type chosen struct {
 		*run
-		turn int // of its owner
+		round int // of its owner
 	}
-	turns := make(map[*owner]int)
+	rounds := make(map[*owner]int)
 	var choice []chosen
 	for _, r := range due {
 		o := r.group.owner
-		if turns[o]++; room == nil || turns[o] <= room(o.id) {
-			choice = append(choice, chosen{r, turns[o]})
+		if rounds[o]++; room == nil || rounds[o] <= room(o.id) {
+			choice = append(choice, chosen{r, rounds[o]})
 		}
 	}
-	slices.SortStableFunc(choice, func(a, b chosen) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortStableFunc(choice, func(a, b chosen) int { return cmp.Compare(a.round, b.round) })
 	choice = choice[:min(max(limit, 0), len(choice))]
 	slices.SortFunc(choice, func(a, b chosen) int { return byFireAt(a.run, b.run) })
 	keys := make([]schedule.Key, len(choice))
@@ -86,7 +85,7 @@ func (s *ShardState) SendAgain(now time.Time, limit int, room func(owner string)
 	return keys
 }
 
-// SentAgain enters what became of runs that SendAgain chose, once that is durable.
+// SentAgain enters the durable result for runs that SendAgain chose.
 func (s *ShardState) SentAgain(now time.Time, keys []schedule.Key, read Changes) {
 	s.Apply(read)
 	for _, key := range keys {
@@ -141,7 +140,7 @@ func (s *ShardState) Cancelling(key schedule.Key) bool {
 	return r != nil && r.place == placeFlight && r.cancelRequested
 }
 
-// overdue are the launches whose next send has come.
+// overdue returns the launches that are due to be sent again.
 func (s *ShardState) overdue(now int64) (due []*run) {
 	for _, r := range s.sends.inOrder(bySend) {
 		if !isLaunching(r) {
@@ -155,7 +154,7 @@ func (s *ShardState) overdue(now int64) (due []*run) {
 	return due
 }
 
-// firstTry is when a launch is sent again: one of another term at once.
+// firstTry returns when a launch is sent again: at once if it is of another term.
 func (s *ShardState) firstTry(f *flight) int64 {
 	if f.epoch != s.epoch {
 		return math.MinInt64

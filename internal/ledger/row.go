@@ -7,7 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// RowState is the column state of open_runs. It says who looks at the row next.
+// RowState is the column state of open_runs: it decides which component looks at the row
+// next.
 type RowState int16
 
 // The states of an open run.
@@ -28,10 +29,10 @@ func RowStateOf(r *schedule.Run) RowState {
 	return RowPlanned
 }
 
-// DueAt is the column due_at of an open run: never later than the next instant at
-// which somebody must look at it. The zero time means never: the end of another run
-// moves it. Where a run in flight has an earlier due_at already, that one stays, so
-// that no index changes; the sweep then looks once more than needed.
+// DueAt returns the column due_at of an open run: never later than the next instant at
+// which a component must look at it. The zero time means never: the end of another run
+// moves it. Where a run in flight has an earlier due_at already, that one stays, so that
+// no index changes; the sweep then looks once more than needed.
 func DueAt(r *schedule.Run) time.Time {
 	switch RowStateOf(r) {
 	case RowPlanned:

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Run is an open run as the tables have it: what a leader needs to judge it.
+// Run is an open run with the columns that a leader needs to judge it.
 type Run struct {
 	Key             schedule.Key
 	ScheduleID      string
@@ -55,7 +55,7 @@ type run struct {
 	cancelRequested bool
 }
 
-// flight is what is known of a run in flight only.
+// flight has the fields of a run in flight.
 type flight struct {
 	status    schedule.Status
 	epoch     int64
@@ -83,9 +83,9 @@ func (r *run) definition() schedule.RevisionID {
 	return schedule.RevisionID{ScheduleID: r.schedule.id, Revision: r.revision}
 }
 
-// late reports whether the run is missed: it is a planned slot that nobody has
-// looked at, and both its instants lie before cut. A slot whose run_at lies ahead
-// is never missed, even if jitter put its fire_at before.
+// late reports whether the run is missed: a planned slot that no leader has seen, with
+// both instants before cut. A slot with run_at ahead is never missed, even if jitter put
+// its fire_at before.
 func (r *run) late(cut int64) bool {
 	return !r.seen && r.trigger == schedule.TriggerSchedule && r.fireAt < cut && r.runAt < cut
 }

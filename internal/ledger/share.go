@@ -7,14 +7,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// fairShare is how many times the free capacity one owner may hold. A tenth of the
-// capacity always stays free for others, whatever an owner asks for, and nobody
-// needs to know who will come: a dynamic threshold (Choudhury and Hahne, 1998).
+// fairShare is how many times the free capacity one owner may hold. So a tenth of the
+// capacity stays free for other owners, without knowing them in advance: a dynamic
+// threshold (Choudhury and Hahne, 1998).
 const fairShare = 9
 
-// Share is how many more runs an owner may have that has own, where free are
-// left: the greatest n with own + n <= fairShare × (free − n). An owner that has
-// none may have one: in a small pool the share is less than that.
+// Share returns how many more runs an owner with own runs may have if free are left: the
+// greatest n with own + n <= fairShare × (free − n), and at least one for an owner
+// without runs.
 func Share(own, free int) int {
 	n := (fairShare*free - own) / (fairShare + 1)
 	if own == 0 && free > 0 {
@@ -23,8 +23,8 @@ func Share(own, free int) int {
 	return max(n, 0)
 }
 
-// turns are the runs of one owner in claim order.
-type turns struct {
+// ownerRuns are the runs of one owner in claim order.
+type ownerRuns struct {
 	room  int       // how many the owner may have in this pass
 	lists [3][]*run // the first waiting runs of groups that are freed, what is due, what is early
 	next  *run
@@ -47,18 +47,18 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 			delete(s.active, o)
 			continue
 		}
-		t := &turns{room: p.Limit}
+		t := &ownerRuns{room: p.Limit}
 		if p.Room != nil {
 			t.room = min(max(p.Room(o.id), 0), p.Limit)
 		}
 		t.lists = [3][]*run{o.firstWaiting(order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
 		if t.advance(eligible, order); t.next != nil {
-			q.turns = append(q.turns, t)
+			q.heads = append(q.heads, t)
 		}
 	}
 	heap.Init(q)
-	for len(q.turns) > 0 {
-		t := q.turns[0]
+	for len(q.heads) > 0 {
+		t := q.heads[0]
 		switch {
 		case len(chosen) == p.Limit:
 			return chosen, true
@@ -93,7 +93,7 @@ func (o *owner) firstWaiting(order func(a, b *run) int) []*run {
 }
 
 // advance goes to the owner's next run.
-func (t *turns) advance(eligible func(*run) bool, order func(a, b *run) int) {
+func (t *ownerRuns) advance(eligible func(*run) bool, order func(a, b *run) int) {
 	for i, from := range []place{placeWaiting, placeDue, placeEarly} {
 		for len(t.lists[i]) > 0 && (t.lists[i][0].place != from || !eligible(t.lists[i][0])) {
 			t.lists[i] = t.lists[i][1:] // it has left, or cannot be claimed early
@@ -110,25 +110,26 @@ func (t *turns) advance(eligible func(*run) bool, order func(a, b *run) int) {
 	}
 }
 
-// ownersQueue is a heap of owners: whose next run has its turn first.
+// ownersQueue is a heap of owners, ordered by the round and claim order of their next
+// run.
 type ownersQueue struct {
 	now   int64
-	turns []*turns
+	heads []*ownerRuns
 }
 
-func (q *ownersQueue) Len() int      { return len(q.turns) }
-func (q *ownersQueue) Swap(i, j int) { q.turns[i], q.turns[j] = q.turns[j], q.turns[i] }
+func (q *ownersQueue) Len() int      { return len(q.heads) }
+func (q *ownersQueue) Swap(i, j int) { q.heads[i], q.heads[j] = q.heads[j], q.heads[i] }
 func (q *ownersQueue) Push(any)      { panic("ledger: no owner comes during a pass") }
 
 func (q *ownersQueue) Pop() any {
-	last := len(q.turns) - 1
-	t := q.turns[last]
-	q.turns = q.turns[:last]
+	last := len(q.heads) - 1
+	t := q.heads[last]
+	q.heads = q.heads[:last]
 	return t
 }
 
 func (q *ownersQueue) Less(i, j int) bool {
-	a, b := q.turns[i], q.turns[j]
+	a, b := q.heads[i], q.heads[j]
 	early := schedule.Last(a.next.fireAt > q.now, b.next.fireAt > q.now)
 	switch {
 	case early != 0:

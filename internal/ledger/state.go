@@ -237,7 +237,7 @@ func (s *ShardState) groupOf(overlapKey string) *group {
 	return g
 }
 
-// lookedUntil is what Verdicts.SeenUntil says.
+// lookedUntil returns Verdicts.SeenUntil.
 func (s *ShardState) lookedUntil(now int64) time.Time {
 	until := min(now, s.loaded)
 	for r := range s.late {

@@ -2,8 +2,8 @@ package ledger
 
 import "slices"
 
-// bucketWidth is the part of the time axis that one bucket of the window has, in
-// microseconds. Only the first bucket is kept in order.
+// bucketWidth is the length of a bucket of the window, in microseconds. Only the first
+// bucket is kept in order.
 const bucketWidth = 250_000
 
 // window holds the planned runs that fire later than the early claim reaches, in

@@ -15,7 +15,7 @@ import (
 // Path is where the handler belongs on a mux.
 const Path = "/api/internal/graphs/{workflow_id}/runs"
 
-// Launcher is what is served; *launcher.Launcher is one.
+// Launcher starts the runs; *launcher.Launcher implements it.
 type Launcher interface {
 	RunGraph(ctx context.Context, run launcher.GraphRun) (schedule.StartReply, error)
 }

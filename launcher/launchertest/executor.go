@@ -53,7 +53,7 @@ type Executor struct {
 
 var _ launcher.Executor = (*Executor)(nil)
 
-// New makes an executor whose every run takes effect and ends well.
+// New returns an executor that lets each run take effect and succeed.
 func New() *Executor {
 	return &Executor{
 		byKey: make(map[schedule.Key][]Behavior), outcomes: make(map[schedule.Key]schedule.Outcome),

@@ -39,7 +39,7 @@ type written struct {
 	last atomic.Int64  // when a transaction ended, in nanoseconds
 }
 
-// count is called at the end of a transaction, in its turn.
+// count is called at the end of a transaction.
 func (n *written) count() {
 	n.last.Store(time.Now().UnixNano())
 	if n.rows < checkpointRows {

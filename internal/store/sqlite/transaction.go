@@ -26,13 +26,13 @@ type querier interface {
 // writer is the one connection that writes. Its statements are prepared once:
 // a transaction of 1,000 rows is then mostly SQLite's own work.
 type writer struct {
-	db    *sql.DB
-	path  string
-	log   *slog.Logger
-	file  os.FileInfo   // the file that was opened
-	turn  chan struct{} // filled by the current writer
-	conn  *sql.Conn     // nil: to be opened by the next transaction
-	stmts map[string]*sql.Stmt
+	db      *sql.DB
+	path    string
+	log     *slog.Logger
+	file    os.FileInfo   // the file that was opened
+	writing chan struct{} // filled by the current writer
+	conn    *sql.Conn     // nil: to be opened by the next transaction
+	stmts   map[string]*sql.Stmt
 
 	lockedSince time.Time // first transaction that another process kept out since it committed; zero: the last one was not
 	lockedAt    int64     // the data version then
@@ -51,7 +51,7 @@ func openWriter(path string, log *slog.Logger) (*writer, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, path: path, log: log, turn: make(chan struct{}, 1)}
+	w := &writer{db: db, path: path, log: log, writing: make(chan struct{}, 1)}
 	w.written.due = make(chan struct{}, 1)
 	// The first connection makes the file a database with a log, before readers come.
 	if err := db.Ping(); err != nil {
@@ -68,14 +68,14 @@ func (w *writer) take(ctx context.Context) error {
 		return err
 	}
 	select {
-	case w.turn <- struct{}{}:
+	case w.writing <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (w *writer) give() { <-w.turn }
+func (w *writer) give() { <-w.writing }
 
 // tx is a transaction under way. Its statements are not interrupted one by one
 // (that costs a goroutine each, and they are short); it ends between them.
@@ -228,7 +228,7 @@ func (w *writer) lend(ctx context.Context, use func(*sql.DB) error) error {
 }
 
 func (w *writer) close() error {
-	w.turn <- struct{}{} // after the transaction that is under way
+	w.writing <- struct{}{} // after the transaction that is under way
 	defer w.give()
 	return joinClose(w.putBack(), w.db.Close)
 }

@@ -20,7 +20,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer caps the bytes that are read of an answer.
 const maxAnswer = 64 << 10
 
 // Executor hands runs to a gRPC service. It is safe for concurrent use.

@@ -102,7 +102,7 @@ func authority(template string) string {
 	return rest
 }
 
-// redact hides what stands before an @: it may be a password.
+// redact hides the part before an @: it may be a password.
 func redact(template string) string {
 	head, rest, found := strings.Cut(template, "://")
 	if !found {

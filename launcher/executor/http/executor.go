@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/launcher/executor"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer caps the bytes that are read of an answer.
 const maxAnswer = 64 << 10
 
 // Executor hands runs to an HTTP service. It is safe for concurrent use.

@@ -19,8 +19,8 @@ type request struct {
 	body   []byte
 }
 
-// runBody is the JSON that an executor receives. Input and DAG stand in it as
-// they were sent: no member is reordered, no number rewritten.
+// runBody is the JSON that an executor receives. It contains input and DAG as they were
+// sent: no member is reordered, no number rewritten.
 type runBody struct {
 	IdempotencyKey   string          `json:"idempotency_key"`
 	ScheduleID       string          `json:"schedule_id"`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// errLate ends a call of which nothing was written in time.
+// errLate ends a call if nothing of it was written in time.
 var errLate = errors.New("no connection was available in time")
 
 // sending is one request on its way. The transport may give it one connection

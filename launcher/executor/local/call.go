@@ -143,8 +143,8 @@ func (c *HTTPCall) request(ctx context.Context, env []string) (*http.Request, er
 	return req, nil
 }
 
-// content is the body: a JSON string's text, or any other JSON as it stands.
-// Variables are replaced in text only; in JSON they could break it.
+// content is the body: the text of a JSON string, or other JSON unchanged. Variables are
+// replaced in text only; in JSON they could break it.
 func (c *HTTPCall) content(env []string) (body []byte, isJSON bool, err error) {
 	if len(c.Body) == 0 || string(c.Body) == "null" {
 		return nil, false, nil

@@ -111,7 +111,7 @@ func (f folders) loadAccepted(key schedule.Key) (accepted, error) {
 // markerForm is what a marker says, for people and for endLeftovers.
 const markerForm = "%s pid %d session %d\n"
 
-// noSession stands where the session is not known; 0 is one that exists.
+// noSession is an unknown session; 0 is a real one.
 const noSession = -1
 
 // begin makes the run's folder and its marker. fs.ErrExist: it has begun

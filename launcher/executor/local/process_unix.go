@@ -18,7 +18,7 @@ func terminateGroup(leader *os.Process) error {
 	return err
 }
 
-// killGroup ends what is left of a command.
+// killGroup kills the remaining processes of a command.
 func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
 
 // claimFolder holds a lock on a file for as long as the file is open.

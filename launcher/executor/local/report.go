@@ -102,7 +102,7 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 	})
 }
 
-// flushLog writes what is left of the run's log.
+// flushLog writes the rest of the run's log.
 func (e *Executor) flushLog(ctx context.Context, r *activeRun) {
 	if r.log == nil {
 		return

@@ -245,7 +245,7 @@ func (e *Executor) unqueue(r *activeRun) bool {
 	return false
 }
 
-// endUnbegun ends a run of which no command has run.
+// endUnbegun ends a run before its first command.
 func (e *Executor) endUnbegun(r *activeRun) error {
 	result := e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeCancelled), "the run was cancelled before it began")
 	err := e.files.finish(r.key, result)

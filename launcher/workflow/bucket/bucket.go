@@ -30,7 +30,7 @@ type Store struct {
 	address string // without its query
 }
 
-// CheckURL refuses what is no address of a bucket.
+// CheckURL refuses a URL that does not name a bucket.
 func CheckURL(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -135,13 +135,13 @@ func (s *Store) missing(ctx context.Context, key string) error {
 	return schedule.Explain(schedule.ErrNotFound, "there is no %s in the bucket", key)
 }
 
-// CheckDAG is schedule.ErrExists where another DAG stands under this version.
+// CheckDAG returns schedule.ErrExists if another DAG is stored under this version.
 func (s *Store) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 	_, err := s.stands(ctx, w)
 	return err
 }
 
-// stands reports whether this very DAG is there.
+// stands reports whether exactly this DAG is stored.
 func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, error) {
 	key, err := workflow.PathOf(w.UserID, w.WorkflowID, w.Version)
 	if err != nil {
