@@ -55,6 +55,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.leadership(ctx, store)
 			d.processes(ctx, store)
 			d.lag(ctx, store)
+			d.history(ctx, store)
 			d.outcomes(ctx, store)
 			d.calls(ctx, store)
 			d.failing(ctx, store)

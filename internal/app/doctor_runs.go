@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
 )
 
 const (
@@ -213,4 +214,33 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 		return
 	}
 	d.ok("processes", "%d seen in the last minute, %d with the role worker, version %s", len(seen), len(workers), seen[0].Version)
+}
+
+// historyAhead is how far ahead history must have partitions. A leader adds two days.
+const historyAhead = 24 * time.Hour
+
+// history checks the partitions of ended runs. Only Postgres has partitions.
+func (d *doctor) history(ctx context.Context, store Store) {
+	db, ok := store.(*postgres.Store)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	h, err := db.History(ctx)
+	if err != nil {
+		d.unread("history", err)
+		return
+	}
+	until := h.Until.Format(time.DateOnly)
+	switch {
+	case h.Until.Sub(store.Now()) < historyAhead:
+		d.warn("history", "ended_runs has daily partitions only until "+until,
+			"a worker adds them each minute: see its log for \"partitions of ended_runs\"; until then ended_runs_ahead takes the runs")
+	case h.Ahead >= postgres.HistoryAheadLimit:
+		d.warn("history", fmt.Sprintf("%d or more ended runs are later than %s, in ended_runs_ahead", h.Ahead, until),
+			"they were cancelled far ahead of their time; each new partition moves its part of them")
+	default:
+		d.ok("history", "ended_runs has daily partitions until %s", until)
+	}
 }

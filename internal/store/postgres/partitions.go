@@ -35,8 +35,8 @@ const (
 	dropTimeout = "10min"
 )
 
-// keepPartitions adds partitions ahead and drops old ones, once a minute at most, and
-// returns those that there are. Not to get a lock is no error: it tries again.
+// keepPartitions adds partitions ahead and drops old ones, at most once a minute, and
+// returns all partitions. A failure of either is logged, and the next minute tries again.
 func (s *Store) keepPartitions(ctx context.Context, before time.Time) (partitions, error) {
 	parts, now, err := s.readPartitions(ctx)
 	if err != nil {
@@ -47,14 +47,13 @@ func (s *Store) keepPartitions(ctx context.Context, before time.Time) (partition
 		return parts, nil
 	}
 	s.partitionsKept.Store(new(time.Now()))
-	if err = s.addPartitions(ctx, parts, now); err == nil {
-		err = s.dropPartitions(ctx, parts, before)
-	}
-	switch {
-	case stateOf(err) == stateLockTimeout:
-		s.log.Debug("partitions of ended_runs are in use, trying again in a minute")
-	case err != nil && ctx.Err() == nil:
-		s.log.Warn("partitions of ended_runs were not added or dropped, trying again in a minute", "err", err)
+	for _, err := range []error{s.addPartitions(ctx, parts, now), s.dropPartitions(ctx, parts, before)} {
+		switch {
+		case stateOf(err) == stateLockTimeout:
+			s.log.Info("partitions of ended_runs are in use, trying again in a minute", "err", err)
+		case err != nil && ctx.Err() == nil:
+			s.log.Warn("partitions of ended_runs were not added or dropped, trying again in a minute", "err", err)
+		}
 	}
 	parts, _, err = s.readPartitions(ctx)
 	return parts, err
@@ -75,6 +74,29 @@ func (s *Store) readPartitions(ctx context.Context) (parts partitions, now time.
 	return parts, now, nil
 }
 
+// History is the state of the partitions of ended_runs.
+type History struct {
+	Until time.Time // runs before it have a partition of their day
+	Ahead int       // rows after it, all in one partition; counting stops at HistoryAheadLimit
+}
+
+// HistoryAheadLimit is the number of rows after History.Until that is too many: each new
+// partition has to move its rows.
+const HistoryAheadLimit = 10_000
+
+// History reads the state of the partitions.
+func (s *Store) History(ctx context.Context) (h History, err error) {
+	parts, _, err := s.readPartitions(ctx)
+	if err != nil {
+		return h, err
+	}
+	h.Until = parts.end().Time.UTC()
+	if err = s.pool.QueryRow(ctx, sqlHistoryAhead, h.Until, HistoryAheadLimit).Scan(&h.Ahead); err != nil {
+		return h, fmt.Errorf("count runs after the last partition: %w", err)
+	}
+	return h, nil
+}
+
 // addPartitions gives each day up to two days ahead a partition. After a pause the
 // first one has all days up to today.
 func (s *Store) addPartitions(ctx context.Context, parts partitions, now time.Time) error {
@@ -92,7 +114,7 @@ func (s *Store) addPartitions(ctx context.Context, parts partitions, now time.Ti
 	return nil
 }
 
-// dropPartitions drops those that ended before an instant, as did all of their runs.
+// dropPartitions drops partitions that ended before an instant, if all of their runs did.
 func (s *Store) dropPartitions(ctx context.Context, parts partitions, before time.Time) error {
 	for i, p := range parts[1 : len(parts)-1] {
 		if p.to.Time.After(before) {

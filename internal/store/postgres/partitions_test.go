@@ -201,3 +201,25 @@ func TestPruneGoesOnWhileThePartitionsAreLocked(t *testing.T) {
 		t.Errorf("%d partitions, want the 40 of before: %v", len(got), got)
 	}
 }
+
+func TestAFailedAddOfAPartitionDoesNotStopDrops(t *testing.T) {
+	h := newHistory(t)
+	h.ended(h.days(-40).Add(time.Hour), h.days(-40).Add(time.Hour))
+	h.exec(`CREATE TABLE ` + h.named(0) + ` ()`) // the name of the partition to add
+	h.prune(h.days(-35))
+	if found := h.partitions(); slices.Contains(found, h.named(-40)) {
+		t.Errorf("partitions %v: want %s dropped", found, h.named(-40))
+	}
+}
+
+func TestHistoryCountsTheRunsThatHaveNoPartitionOfTheirDay(t *testing.T) {
+	h := newHistory(t)
+	h.prune(h.days(-40))
+	h.ended(h.days(2).Add(time.Hour), h.today)
+	h.ended(h.days(5), h.today)
+	h.ended(h.days(6), h.today)
+	got, err := h.store.History(t.Context())
+	if want := (postgres.History{Until: h.days(3), Ahead: 2}); err != nil || got != want {
+		t.Errorf("History: %+v, %v; want %+v", got, err, want)
+	}
+}

@@ -16,6 +16,9 @@ const sqlDropPartition = `SELECT carillon_drop_partition($1, $2)`
 const sqlNewestOfPartition = `
 SELECT max(recorded_at) FROM ended_runs WHERE run_at >= $1 AND run_at < $2`
 
+const sqlHistoryAhead = `
+SELECT count(*) FROM (SELECT FROM ended_runs WHERE run_at >= $1 LIMIT $2) r`
+
 // sqlLastRunsOfPartition is sqlPruneLastRuns for a partition. It looks for the newest
 // run of each schedule: a partition can have thousands of runs of each.
 const sqlLastRunsOfPartition = `
