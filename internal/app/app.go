@@ -67,6 +67,7 @@ type App struct {
 	executor *executorRole    // nil without the launcher role
 	launch   *launcher.Launcher
 	presence *presence.Presence    // nil without the launcher role
+	health   *health.Server        // grpc.health.v1
 	worker   *worker.Worker        // nil without the worker role
 	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
 	client   closer                // of LAUNCHER_ADDR
@@ -234,6 +235,9 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 			checks = append(checks, check{name: "launcher", run: a.worker.Fit, open: true})
 		}
 	}
+	if a.launch != nil && !a.cfg.Has("registrar") && a.worker == nil {
+		checks = append(checks, check{name: "launcher", run: a.mayLaunch, open: true})
+	}
 	a.http = newHTTPServer(guard(a.newMux(gateway, checks), &a.cfg, a.refused))
 	a.http.TLSConfig = a.tls.Clone() // net/http modifies its config while gRPC uses the other
 	a.http.ErrorLog = log.New(connectionErrors{a.log.With("component", "http"), a.strangers.connections}, "", 0)
@@ -243,11 +247,11 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 // serveHealth registers grpc.health.v1 for the server and for the launcher service, which workers
 // check.
 func (a *App) serveHealth() {
-	serving := health.NewServer()
+	a.health = health.NewServer()
 	if a.launch != nil {
-		serving.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+		a.health.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 	}
-	healthv1.RegisterHealthServer(a.grpc, serving)
+	healthv1.RegisterHealthServer(a.grpc, a.health)
 }
 
 // Run serves until ctx ends. It stops the worker before the listeners, so that executors can still
@@ -260,6 +264,9 @@ func (a *App) Run(ctx context.Context) error {
 	servers, serveCtx := errgroup.WithContext(serveCtx)
 	servers.Go(func() error { return a.serveHTTP(serveCtx) })
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
+	if a.launch != nil {
+		servers.Go(func() error { a.showLauncherHealth(serveCtx); return nil })
+	}
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.database.run(serveCtx); return nil })
 	servers.Go(func() error { a.noteProcess(serveCtx); return nil })

@@ -99,9 +99,11 @@ func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T) {
-	folder := t.TempDir()
-	var blocked []string // lock files that cannot be opened: each attempt has another number
+// blockPresence lets no process take its presence lock until unblock: the lock files cannot
+// be opened. Each attempt has another number.
+func blockPresence(t *testing.T, folder string) (unblock func()) {
+	t.Helper()
+	var blocked []string
 	for no := range 200 {
 		path := filepath.Join(folder, fmt.Sprintf("carillon.db.instance-%d", no+1))
 		if err := os.Mkdir(path, 0o700); err != nil {
@@ -109,6 +111,39 @@ func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T)
 		}
 		blocked = append(blocked, path)
 	}
+	return func() {
+		for _, path := range blocked {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestALauncherThatCannotTakeItsPresenceLockTellsItsWorkers(t *testing.T) {
+	folder := t.TempDir()
+	unblock := blockPresence(t, folder)
+	launcher := begin(t, map[string]any{"data_dir": folder, "roles": "launcher"})
+	worker := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": launcher.GRPCAddr()})
+	eventually(t, "the launcher is not ready, and says why", func() bool {
+		_, answer := ask(t, launcher, "/readyz")
+		return strings.HasPrefix(answer["launcher"], "failed: cannot take the presence lock: ")
+	})
+	eventually(t, "its worker is unhealthy", func() bool {
+		_, answer := ask(t, worker, "/readyz")
+		return strings.HasSuffix(answer["launcher"], " answers NOT_SERVING; its log says why")
+	})
+	unblock()
+	eventually(t, "both are ready once it has the lock", func() bool {
+		of, _ := ask(t, launcher, "/readyz")
+		ofWorker, _ := ask(t, worker, "/readyz")
+		return of == http.StatusOK && ofWorker == http.StatusOK
+	})
+}
+
+func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T) {
+	folder := t.TempDir()
+	unblock := blockPresence(t, folder)
 	a := begin(t, map[string]any{"data_dir": folder, "roles": "worker,launcher"})
 	var answer map[string]string
 	eventually(t, "not ready, and says why", func() bool {
@@ -121,11 +156,7 @@ func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T)
 			t.Errorf("the metrics have no sample %s", sample)
 		}
 	}
-	for _, path := range blocked {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
+	unblock()
 	eventually(t, "healthy once it has the lock", func() bool {
 		metrics := metricsOf(t, a)
 		return strings.Contains(metrics, "\ncarillon_presence_held 1\n") && strings.Contains(metrics, "\ncarillon_worker_fit 1\n")

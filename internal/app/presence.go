@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"time"
+
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher/presence"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // buildPresence builds the presence lock of a process that launches.
@@ -33,11 +37,37 @@ func (a *App) holdPresence() (stop func()) {
 	return func() { cancel(); <-over }
 }
 
-// mayLaunch reports why launches of the worker in this process would fail. While the
+// mayLaunch reports why launches of this process would fail. While the
 // database is away they fail everywhere, and no other worker would do better.
 func (a *App) mayLaunch(ctx context.Context) error {
 	if a.database.unavailable() {
 		return nil
 	}
 	return a.cfg.Scrub(a.presence.Reach(ctx))
+}
+
+// showLauncherHealth keeps the health of the launcher service for workers elsewhere: NOT_SERVING after
+// three seconds without the presence lock, like a worker in this process.
+func (a *App) showLauncherHealth(ctx context.Context) {
+	const every, threshold = time.Second, 3
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for failed := 0; ctx.Err() == nil; {
+		look, cancel := context.WithTimeout(ctx, every)
+		err := a.mayLaunch(look)
+		cancel()
+		if failed++; err == nil {
+			failed = 0
+		}
+		switch failed {
+		case 0:
+			a.health.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+		case threshold:
+			a.health.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_NOT_SERVING)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
 }

@@ -81,7 +81,7 @@ func (c *Client) Reach(ctx context.Context) error {
 		return fmt.Errorf("cannot reach the launcher at %s: %s", c.addr, status.Convert(err).Message())
 	}
 	if s := resp.GetStatus(); s != healthv1.HealthCheckResponse_SERVING {
-		return fmt.Errorf("the launcher at %s answers %s", c.addr, s)
+		return fmt.Errorf("the launcher at %s answers %s; its log says why", c.addr, s)
 	}
 	switch err := c.startNothing(ctx); status.Code(err) {
 	case codes.OK, codes.Unimplemented: // a launcher older than batches
