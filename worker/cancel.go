@@ -77,8 +77,8 @@ func (c *cancelLog) forget(cancelling func(schedule.Key) bool) {
 	maps.DeleteFunc(c.known, func(key schedule.Key, _ cancelEntry) bool { return !cancelling(key) })
 }
 
-// sendCancels sends the cancels that are due to the launcher. A run whose cancel is
-// not confirmed within CancelWait is ended by the sweep.
+// sendCancels sends the cancels that are due to the launcher. The sweep ends a run if its
+// cancel is not confirmed within CancelWait.
 func (t *term) sendCancels(ctx context.Context) {
 	state, now := t.memory.state, t.now()
 	if state == nil {

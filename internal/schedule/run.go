@@ -57,8 +57,8 @@ type Run struct {
 	UpdatedAt time.Time
 }
 
-// Late is how long after its due instant now is. A slot whose run_at lies
-// ahead is never late, even if jitter put its fire_at before.
+// Late returns how long the run has been due at now. A slot with run_at ahead is never
+// late, even if jitter put its fire_at before.
 func (r *Run) Late(now time.Time) time.Duration {
 	due := r.FireAt
 	if r.RunAt.After(due) {
@@ -67,9 +67,9 @@ func (r *Run) Late(now time.Time) time.Duration {
 	return now.Sub(due)
 }
 
-// NotLaunchedBefore is the last instant of which the ledger knows that it was
-// before the call of a claimed run: its claim, or, where it was armed ahead,
-// its fire_at, for the launcher holds it until then.
+// NotLaunchedBefore returns an instant that was certainly before the call of a claimed
+// run: its claim, or its fire_at if it was claimed early, because the launcher waits
+// until then.
 func (r *Run) NotLaunchedBefore() time.Time {
 	if r.FireAt.After(r.ClaimedAt) {
 		return r.FireAt
@@ -130,23 +130,22 @@ func AnyEnded(settlements []Settlement, moved []bool) bool {
 	return false
 }
 
-// Skip is a run that a plan or a claim has ended before its launch, and whose
-// slot it was.
+// Skip is a run that a plan or a claim has ended before its launch, with its slot.
 type Skip struct {
 	Settlement
 	ScheduleID string
 	RunAt      time.Time
 }
 
-// ExecutionRequest is one row of execution_requests: what the launcher
-// remembers of a key, so that a repeat answers as the first did.
+// ExecutionRequest is one row of execution_requests: the launcher's record of a key, from
+// which it answers repeats.
 type ExecutionRequest struct {
 	Key         Key
 	RequestHash [32]byte
 	Done        bool      // IN_PROGRESS or DONE
 	Sent        bool      // a request may have reached the executor
 	Calls       int32     // that may have reached it, the open one included; 0 unless Sent
-	LeaseUntil  time.Time // IN_PROGRESS: nobody else may call the executor before, unless Holder is gone
+	LeaseUntil  time.Time // IN_PROGRESS: no other call before, unless Holder is gone
 	Holder      int32     // IN_PROGRESS: instance_no that may call the executor; 0: unknown
 	Outcome     Outcome
 	CreatedAt   time.Time
@@ -162,15 +161,14 @@ type Outcome struct {
 	ErrorMessage string
 }
 
-// Supersedes reports whether o replaces what was recorded for its key before. The
-// first definite outcome stands, with one exception: two calls of a key can be
-// open at once when a lease was lost, and then one may be answered "accepted"
-// and the other with the end. The end is what happened, whichever comes first,
-// and it may be the only word of it.
+// Supersedes reports whether o replaces the recorded outcome of its key. The first
+// definite outcome stays, with one exception: after a lost lease two calls of a key can
+// be open, one answered "accepted" and the other with the end. The end counts in any
+// order, because no other report of it may come.
 func (o Outcome) Supersedes(recorded Outcome) bool {
 	ended := o.Status == StatusSuccess && o.Reason != ReasonAccepted || o.Status == StatusFailed && o.Reason == ReasonWorkflowFailed
 	return ended && recorded.Status == StatusEnqueued
 }
 
-// OK reports whether the executor took the run and nothing went wrong yet.
+// OK reports whether the executor accepted the run and no failure is known.
 func (o Outcome) OK() bool { return o.Status == StatusEnqueued || o.Status == StatusSuccess }

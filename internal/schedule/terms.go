@@ -20,7 +20,7 @@ const (
 	EndShardsChanged EndReason = "shards_changed"       // another number of shards was recorded
 	EndExpired       EndReason = "expired"              // no renewal before its TTL was over
 	EndLockFreed     EndReason = "lock_freed"           // its lock came free: it died, or lost its connection
-	EndUnknown       EndReason = "unknown"              // nobody recorded it, e.g. an older version led
+	EndUnknown       EndReason = "unknown"              // not recorded, e.g. by an older version
 )
 
 // EndReasons is the closed set.
@@ -103,7 +103,7 @@ type LeaderTerm struct {
 	StartedAt time.Time
 	EndedAt   time.Time // last proof of life; zero: it has not ended
 	RenewedAt time.Time // of a term that has not ended: its last renewal
-	Expired   bool      // of a term that has not ended: it ran out, and nobody took over yet
+	Expired   bool      // of a term that has not ended: it has expired without a successor
 	End       TermEnd
 }
 

@@ -36,9 +36,9 @@ const unansweredFor = 10 * time.Minute
 // recoveredEvery is the shortest interval between two scans of Recovered.
 const recoveredEvery = 250 * time.Millisecond
 
-// Settlement is for a run whose launch failed again: it stays LAUNCHING, with the
-// time of the next attempt. If no attempt was made (another call of the key is open,
-// a check failed), it keeps the error of the last attempt.
+// Settlement returns the settlement of a failed launch attempt: the run stays LAUNCHING,
+// with the time of the next attempt. If no attempt was made (another call of the key is
+// open, a check failed), it keeps the error of the last attempt.
 func (u *Unanswered) Settlement(req *StartRequest, cause error, now time.Time) Settlement {
 	failed, waiting := u.again(req.Key, cause, now)
 	pause := backoff(failed, waiting, cause)

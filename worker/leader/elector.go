@@ -310,7 +310,7 @@ func (e *Elector) noticeOtherLock(ctx context.Context) {
 	}
 }
 
-// findUnheard looks for a term of this process whose takeover was not answered.
+// findUnheard looks for a term of this process with an unanswered takeover.
 func (e *Elector) findUnheard(ctx context.Context) error {
 	if !e.unanswered {
 		return nil

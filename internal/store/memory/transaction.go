@@ -96,7 +96,7 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	}
 }
 
-// insert puts down a PLANNED row, unless its key is there.
+// insert inserts a PLANNED row unless its key exists.
 func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 	if t.runs[r.Key] != nil {
 		return false

@@ -8,9 +8,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// What is kept: about so many bytes, which is a herd of a hundred thousand short
-// definitions, for so long. Age matters because an id that was pruned, by this
-// process or by another, may begin again at revision 1.
+// The size of the cache in bytes: enough for a burst of a hundred thousand short
+// definitions, for so long. Age matters because an id that was pruned, by this process or
+// by another, may begin again at revision 1.
 const (
 	cacheBytes = 64 << 20
 	cacheAge   = time.Hour

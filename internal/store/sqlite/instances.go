@@ -151,8 +151,8 @@ func (s *Store) look(h *ledger.Holder) {
 	h.ServerGeneration, h.LockFree = Generation, s.lockFree(h.No)
 }
 
-// lockFree reports whether nobody holds the presence file. A file that is missing
-// proves nothing: somebody may have deleted it while its instance lives.
+// lockFree reports whether the presence file is unlocked. A missing file proves nothing:
+// it may have been deleted while its instance lives.
 func (s *Store) lockFree(no int32) bool {
 	file, err := os.Open(s.PresenceFile(no))
 	if errors.Is(err, fs.ErrNotExist) {

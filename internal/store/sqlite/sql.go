@@ -13,7 +13,7 @@ const (
 	sqlRollback = `ROLLBACK`
 
 	sqlBeginReading = `BEGIN` // by the log, one state throughout
-	// PASSIVE waits for nobody.
+	// PASSIVE does not wait.
 	sqlCheckpoint = `PRAGMA wal_checkpoint(PASSIVE)`
 
 	sqlWaitShort = `PRAGMA busy_timeout = 50`

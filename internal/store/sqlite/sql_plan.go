@@ -78,7 +78,7 @@ const (
  WHERE state IN (1, 2) AND (fire_at > ?1 AND trigger <> 1 OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
 	sqlRewindLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2, updated_at = ?1
  WHERE state = 'IN_PROGRESS' AND lease_until > ?1 AND NOT updated_at BETWEEN ?1 AND ?3`
-	// Repeated it makes a portion due sooner, which harms nobody.
+	// A repetition makes a portion due sooner, which is harmless.
 	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`
 
 	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)

@@ -2,11 +2,10 @@
 // machine: SQLite in pure Go. It says the same as its twin on Postgres, file by
 // file; package storetest has the contract of both.
 //
-// One connection writes, and whoever wants to write waits for its turn, so a
-// transaction never sees another's half: what Postgres needs row locks for is
-// here so by construction. Readers have a pool of their own and, by the
-// write-ahead log, neither wait nor are waited for. A commit is on the disk
-// before it returns (synchronous=FULL).
+// One connection writes, and other writers wait for it, so a transaction never sees
+// another's half: what Postgres needs row locks for is here so by construction. Readers
+// have a pool of their own and, by the write-ahead log, neither wait nor are waited for.
+// A commit is on the disk before it returns (synchronous=FULL).
 package sqlite
 
 import (
