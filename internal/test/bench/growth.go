@@ -11,10 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
-// growth has a herd of -herd slots fall due, at each of -seconds, beside N
-// schedules that sleep and a ledger of -ledger rows. Where -expired of those are
-// older than retention, it does so twice on the same database: while they are
-// kept, and while retention deletes them.
+// growth measures bursts of -herd slots, at each of -seconds, with N idle schedules and
+// -ledger rows of history. If -expired of those are older than retention, it measures
+// twice on one database: while they are kept, and while retention deletes them.
 func growth(ctx context.Context, o options, w *report.Writer) error {
 	for _, n := range o.ns {
 		for run := range o.runs {
@@ -26,7 +25,7 @@ func growth(ctx context.Context, o options, w *report.Writer) error {
 	return nil
 }
 
-// phase is one herd beside what has grown.
+// phase is one measurement of growth.
 type phase struct {
 	name    string
 	workers map[string]string // settings of the workers
@@ -103,7 +102,7 @@ func besideGrown(ctx context.Context, o options, s *site.Site, p phase, label st
 		line.Figures["expired_deleted"], line.Figures["expired_left"] = float64(before-after), float64(after)
 	}
 	addSteps(line.Figures, m.steps)
-	// The next phase must not meet what is left of this one's tail.
+	// The next phase must begin after the slots of this one's tail.
 	return line, sleepUntil(ctx, work.End().Add(tailEnds))
 }
 

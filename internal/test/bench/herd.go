@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
-// eachRun calls run for every n, round and system: the systems take turns, so
-// that a bad minute of the machine is nobody's.
+// eachRun calls run for each n, round and system. The systems alternate, so that a slow
+// minute of the machine does not hit one only.
 func eachRun(o options, workload string, w *report.Writer, run func(name string, n, run int) (report.Line, error)) error {
 	for _, n := range o.ns {
 		for i := range o.runs {

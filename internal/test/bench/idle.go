@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
-// idle has N schedules of which none is due, and looks what it costs to wait.
+// idle measures the cost of N schedules without due slots.
 func idle(ctx context.Context, o options, w *report.Writer) error {
 	return eachRun(o, "idle", w, func(name string, n, run int) (line report.Line, err error) {
 		s, err := start(ctx, o, name)

@@ -1,5 +1,5 @@
-// Command bench measures Carillon, and other schedulers beside it, on the same
-// work, in turn: docs/benchmarks.md.
+// Command bench measures Carillon and other schedulers with the same work:
+// docs/benchmarks.md.
 //
 //	bench herd -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
 //	bench table -columns p50_ms,p99_ms lines.jsonl
@@ -126,8 +126,7 @@ func tables(what string, args []string) error {
 	return w.Table()
 }
 
-// merge makes of the CPU profiles that -profile has written the one that the
-// compiler goes by.
+// merge combines the CPU profiles of -profile into the compiler's profile.
 func merge(args []string) error {
 	f := flag.NewFlagSet("bench merge", flag.ContinueOnError)
 	out := f.String("out", "default.pgo", "where the merged profile goes")

@@ -158,8 +158,8 @@ func (m *meter) awaitAll(ctx context.Context) error {
 	}
 }
 
-// othersOf is what this machine has done beside a run: where it is not little,
-// the run's figures are not worth much.
+// othersOf returns the CPU of other processes during a run. If it is not small, the run's
+// figures mean little.
 func othersOf(scheduler, sql proc.Usage) (float64, error) {
 	busy, err := proc.Busy()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
-// neighbours has N slots fall due at every second, alone and beside a caller
-// that keeps -open expensive calls open. All roles are in one process: the calls
-// and the launches share its processors.
+// neighbours measures N slots a second, alone and while a caller keeps -open expensive
+// calls open. All roles are in one process, so the calls and the launches share its
+// processors.
 func neighbours(ctx context.Context, o options, w *report.Writer) error {
 	o.together = true
 	for _, n := range o.ns {

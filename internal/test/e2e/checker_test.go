@@ -133,7 +133,7 @@ func (c *checker) covering(id string, slot time.Time) []event {
 	return found
 }
 
-// lateEnough: what is recorded as missed was later than the grace.
+// lateEnough: slots recorded as missed were later than the grace.
 func (c *checker) lateEnough(id string) {
 	for _, e := range c.events[id] {
 		if late := e.Time.Sub(e.To); (e.Kind == "missed" || e.Kind == "coalesced") && late <= c.grace {

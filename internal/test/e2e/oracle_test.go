@@ -98,8 +98,8 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.wrongs = append(o.wrongs, fmt.Sprintf(format, args...))
 }
 
-// run is one call. The answer to a key that is known says how it stands; a new
-// one begins its effect, after it was put off as often as its behaviour wants.
+// run is one call. For a known key it answers the current state; a new key begins its
+// effect, after the number of refusals that its behaviour has.
 func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	text, err := io.ReadAll(r.Body)
@@ -160,7 +160,7 @@ func (o *oracle) behaviourOf(key string) behaviour {
 	return newBehaviour(h.Sum64(), o.tame)
 }
 
-// answer says how a key stands.
+// answer returns the current state of a key.
 func (o *oracle) answer(w http.ResponseWriter, e *effect) {
 	o.mu.Lock()
 	status, refused, cancelled := e.status, e.refused, e.cancelled

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// backfillers ask for backfills and pause, resume and cancel them at random
-// moments. When all faults have ended, they resume what is paused.
+// backfillers request backfills and pause, resume and cancel them at random moments. When
+// all faults have ended, they resume the paused ones.
 func (w *world) backfillers() {
 	busy := w.dice.of(forBackfills)
 	time.Sleep(busy.span(2*time.Second, 5*time.Second))
@@ -107,8 +107,8 @@ func (l *ledgerWatch) cancelling(id string) {
 	l.backfills[id].cancelling = true
 }
 
-// backfill sees every write of a backfill's row: it goes forward, and what has
-// ended stays so.
+// backfill checks each write of a backfill's row: it moves forward, and an ended backfill
+// does not change.
 func (l *ledgerWatch) backfill(term *schedule.Term, before, after *schedule.Backfill, slots []schedule.BackfillSlot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *ledgerWatch) takenBack(r *schedule.Run) bool {
 	return false
 }
 
-// putDown holds a new row of a backfill to what was asked for.
+// putDown checks a new row of a backfill against the request.
 func (l *ledgerWatch) putDown(r *schedule.Run) {
 	f := l.feeds[r.Key]
 	if f == nil {

@@ -15,8 +15,7 @@ var (
 	errDown    = errors.New("sim: service down")
 )
 
-// caller is one start of a process, or the clients of the API: whoever makes
-// calls.
+// caller is one start of a process, or the clients of the API.
 type caller struct {
 	*world
 	name   string
@@ -41,7 +40,7 @@ func (c *caller) crash() {
 	}
 }
 
-// service says whether what stands behind a call is away.
+// service reports whether the callee is away.
 type service func(at time.Duration) bool
 
 // call is the gate of every call. It waits for an instant of its own, then
@@ -122,8 +121,7 @@ func (c *caller) draw(s site, d dice) kind {
 	return -1
 }
 
-// wait sleeps, not past the end of the caller's patience, and through whatever
-// freeze its process is in.
+// wait sleeps, at most until the caller's timeout, and through a freeze of its process.
 func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)+d.of(4).span(1, time.Microsecond))

@@ -7,8 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// dice are draws by hash: what is drawn depends on what it is drawn for, never
-// on who drew before.
+// dice draw by hash: a draw depends on its purpose, never on earlier draws.
 type dice uint64
 
 // of narrows the draws to a purpose.
@@ -28,7 +27,7 @@ func (d dice) below(n int) int { return int(uint64(d) % uint64(n)) }
 // within is a number from low to high, both included.
 func (d dice) within(low, high int) int { return low + d.below(high-low+1) }
 
-// perMille is true so many times in a thousand.
+// perMille is true in the given number of cases out of a thousand.
 func (d dice) perMille(n int) bool { return d.below(1000) < n }
 
 // span is a duration from low up to high, to the nanosecond.

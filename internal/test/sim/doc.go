@@ -29,8 +29,8 @@
 //
 // # What is held
 //
-// The checker knows what users asked for and has seen every write of the
-// ledger and every call of the executor. It enumerates slots and jitter by code
-// of its own. The promises stand in ledger.go (what each write must obey),
-// executor.go (each call) and checker.go (the world as a whole).
+// The checker knows what users asked for and has seen every write of the ledger and every
+// call of the executor. It enumerates slots and jitter by code of its own. The checked
+// rules are in ledger.go (each write), executor.go (each call) and checker.go (the world
+// as a whole).
 package sim

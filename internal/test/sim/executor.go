@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// executor honours keys: whatever comes how often, each key takes effect once
-// and is answered the same. Everything else about it can go wrong.
+// executor honours keys: each key takes effect once and gets the same answer, for any
+// number of calls. Everything else about it can fail.
 type executor struct {
 	incident atomic.Int64 // strike; 0 = none
 

@@ -16,8 +16,7 @@ import (
 // along more.
 const grantsOfOwner = 3
 
-// grantLife is one grant as it stands, and since when its owner may rely on its
-// revocation.
+// grantLife is the state of one grant, and when its revocation became binding.
 type grantLife struct {
 	row   schedule.Grant
 	quiet time.Duration // 0 = no revocation was answered

@@ -123,7 +123,7 @@ func (l *lock) Keep(ctx context.Context) error {
 	})
 }
 
-// Break ends the session of whoever holds it.
+// Break ends the session of the lock's holder.
 func (l *lock) Break(ctx context.Context) error {
 	return l.call(ctx, siteBreak, uint64(l.shard), l.lockAway, func() error {
 		l.service.mu.Lock()
@@ -178,7 +178,7 @@ func (s *lockService) drop(l *lock) {
 	}
 }
 
-// terminate takes the lock from whoever holds it, without a word.
+// terminate takes the lock from its holder without notice.
 func (s *lockService) terminate(shard int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

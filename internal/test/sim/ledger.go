@@ -252,7 +252,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	}
 }
 
-// newer: a newer slot stands in for this one.
+// newer: a newer slot replaces this one.
 func (l *ledgerWatch) newer(r *schedule.Run) bool {
 	return slices.ContainsFunc(l.order, func(h *history) bool {
 		kin := h.row.OverlapKey == r.OverlapKey || h.row.ScheduleID == r.ScheduleID

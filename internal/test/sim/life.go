@@ -63,7 +63,7 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	f.changed(before, after)
 }
 
-// cursor: a plan only moves forward while nobody changes the schedule.
+// cursor: without an edit, a plan only moves the cursor forward.
 func (l *ledgerWatch) cursor(before, after *schedule.Schedule) {
 	if after.UpdatedAt.Equal(before.UpdatedAt) && !after.NextRunAt.IsZero() && after.NextRunAt.Before(before.NextRunAt) {
 		l.violation("the cursor of %s went back from %s to %s", after.ScheduleID, l.at(before.NextRunAt), l.at(after.NextRunAt))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// record is what happened in a world: always as a hash, to compare two runs of
-// a seed, and, where it is to be read, line by line.
+// record is the log of a world: always as a hash, to compare two runs of a seed, and on
+// request line by line.
 type record struct {
 	mu    sync.Mutex
 	hash  dice

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon/carillon/worker/leader"
 )
 
-// What every process of every world counts into, and nobody reads: making
-// them anew would take longer than the world.
+// Metrics of all processes of all worlds, which nothing reads: creating them for each
+// world would take longer than the world.
 var (
 	workerMetrics   = worker.NewMetrics(nil)
 	launcherMetrics = launcher.NewMetrics(nil, "sim")

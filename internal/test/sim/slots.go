@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The checker's own idea of slots, keys and jitter: nothing here may use
-// package plan, or what it is to be compared with.
+// The checker's own computation of slots, keys and jitter: nothing here may use package
+// plan or other code that it checks.
 
 // rule is when a definition has slots: every step, counted from anchor.
 type rule struct {

@@ -187,8 +187,8 @@ func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.R
 	return closed, recorded, err
 }
 
-// LoadDAG goes by the same rule as workflow.Owned, which remembers for a moment
-// and so would make which call comes first a matter of chance.
+// LoadDAG follows the rule of workflow.Owned without its cache, which would make results
+// depend on the order of calls.
 func (s store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) (dag []byte, err error) {
 	id := binary.LittleEndian.Uint64(append([]byte(workflowID), 0, 0, 0, 0, 0, 0, 0, 0))
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}

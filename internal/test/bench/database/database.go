@@ -1,5 +1,5 @@
-// Package database gives each run a Postgres database of its own on the server
-// that the harness was started beside, and says what the server cost.
+// Package database gives each run a Postgres database of its own on the harness's server,
+// and measures the server's CPU.
 package database
 
 import (
@@ -69,8 +69,8 @@ func withName(serverURL, name string) (string, error) {
 	return u.String(), nil
 }
 
-// postmaster is the server's process, where it runs beside us; else 0, and its
-// cost is not known.
+// postmaster is the server's process on this machine; 0: it runs elsewhere, and its CPU
+// is unknown.
 func postmaster(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	var backend int
 	if err := pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
@@ -132,7 +132,7 @@ func (d *Database) Size(ctx context.Context) (mb float64, err error) {
 // closing bounds the end of a database.
 const closing = 30 * time.Second
 
-// Close drops the database, whoever is still connected.
+// Close drops the database, also with open connections.
 func (d *Database) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()

@@ -26,7 +26,7 @@ func (d *Database) Watch(ctx context.Context) error {
 	return nil
 }
 
-// Recount begins the counts anew.
+// Recount resets the counts.
 func (d *Database) Recount(ctx context.Context) error {
 	_, err := d.Pool.Exec(ctx, "SELECT pg_stat_statements_reset()")
 	return err

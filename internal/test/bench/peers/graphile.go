@@ -42,7 +42,7 @@ type GraphilePreset struct {
 	FailJobBatchDelay     *int        `json:"failJobBatchDelay,omitempty"`
 }
 
-// LocalQueue fetches so many at once.
+// LocalQueue is the number of jobs fetched at once.
 type LocalQueue struct {
 	Size int `json:"size"`
 }
@@ -56,8 +56,8 @@ type GraphileOptions struct {
 // GraphileDefault is what its documentation shows.
 func GraphileDefault() GraphilePreset { return GraphilePreset{} }
 
-// GraphileTuned is what was found fastest on such a machine: 500 fetched at
-// once, 24 worked at once, completions in batches, looking every 10 ms.
+// GraphileTuned are the fastest settings found on such a machine: 500 jobs fetched at
+// once, 24 concurrent, completions in batches, poll every 10 ms.
 func GraphileTuned() GraphilePreset {
 	atOnce := 0
 	return GraphilePreset{

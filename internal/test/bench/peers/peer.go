@@ -117,7 +117,7 @@ func (p *Peer) Calls() ([]record.Call, error) {
 	return record.Decode(packed)
 }
 
-// Planned is what is durable ahead of its instant; nothing is asked of peers.
+// Planned returns the slots that are durable ahead of their instant; peers return none.
 func (p *Peer) Planned(context.Context, record.Work) (int, error) { return 0, nil }
 
 const (

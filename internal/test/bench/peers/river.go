@@ -38,7 +38,7 @@ func RiverDefault() RiverOptions {
 	return RiverOptions{Cooldown: river.FetchCooldownDefault, Poll: river.FetchPollIntervalDefault, Workers: 100, Conns: 4}
 }
 
-// RiverTuned is what was found fastest for a herd on such a machine.
+// RiverTuned are the fastest settings found for a burst on such a machine.
 func RiverTuned() RiverOptions {
 	return RiverOptions{Cooldown: time.Millisecond, Poll: 10 * time.Millisecond, Workers: 5000, Conns: 20}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/carillon/carillon/internal/tools/servers"
 )
 
-// kindVariable names what a child is to be; it is set in no other process.
+// kindVariable names the kind of a child process; other processes do not have it.
 const kindVariable = "BENCH_CHILD"
 
-// Kind is what this process is to be; "": the harness itself.
+// Kind returns the kind of this process; empty: the harness itself.
 func Kind() string { return os.Getenv(kindVariable) }
 
 // Child is a process of the harness' own program in another part.

@@ -11,7 +11,7 @@ import (
 // profiler is the part of a child that profiles it.
 type profiler struct{ file *os.File }
 
-// None stands for no arguments and for no answer.
+// None is the type of missing arguments and answers.
 type None struct{}
 
 // Start begins a CPU profile in a file.
@@ -22,7 +22,7 @@ func (p *profiler) Start(path string, _ *None) (err error) {
 	return pprof.StartCPUProfile(p.file)
 }
 
-// Stop ends it and writes the heap beside it.
+// Stop ends the profile and writes the heap profile next to it.
 func (p *profiler) Stop(None, *None) error {
 	if p.file == nil {
 		return nil

@@ -57,7 +57,7 @@ func (l *Log) Calls() []Call {
 	return slices.Concat(l.chunks...)
 }
 
-// Forget begins the record anew.
+// Forget clears the record.
 func (l *Log) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

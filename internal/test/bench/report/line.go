@@ -1,5 +1,5 @@
-// Package report writes what was measured: one JSON line a run, and tables of
-// medians at the end.
+// Package report writes the figures: one JSON line for each run, and tables of medians at
+// the end.
 package report
 
 import (

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Markdown prints what stands in a document: a table for each kind of workload,
-// with those of the figures that it has, and the revision that was measured.
+// Markdown prints tables for a document: one for each kind of workload, with its figures
+// and the measured revision.
 func (w *Writer) Markdown(columns []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

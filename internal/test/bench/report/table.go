@@ -90,7 +90,7 @@ func baselineOf(systems []string) string {
 	return systems[0]
 }
 
-// rank is the order of columns; what is not named comes after, by name.
+// rank is the order of columns; others follow by name.
 var rank = []string{"p50_ms", "p99_ms", "max_ms", "settled_ms", "settled_seen_ms"}
 
 func byRank(a, b string) int {

@@ -29,9 +29,9 @@ func (s *Site) RegisterAhead(ctx context.Context) error {
 	return s.Register(ctx, "ahead-", aheadSchedules, define)
 }
 
-// LookAhead keeps so many expensive calls open until ctx ends: simulations of a
-// thousand waiting runs, forecasts of a day, dry runs of a set. A call that is
-// refused is made again when the refusal says.
+// LookAhead keeps a number of expensive calls open until ctx ends: simulations of a
+// thousand waiting runs, forecasts of a day, dry runs of a set. It repeats a refused call
+// after the time that the refusal names.
 func (s *Site) LookAhead(ctx context.Context, open int) (out Ahead, err error) {
 	conn, err := s.connect(ctx)
 	if err != nil {

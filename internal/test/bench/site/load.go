@@ -26,8 +26,8 @@ const setSize = 5000
 // it did when it was warmed up, for the harness to plan the instant by.
 func (s *Site) LoadRate() int { return max(500, s.rate/2) }
 
-// Warm has n slots run, so that connections are open, statements prepared and
-// statistics those of a ledger in use; then the record begins anew.
+// Warm runs n slots, so that connections are open, statements prepared and statistics
+// realistic; then it clears the record.
 func (s *Site) Warm(ctx context.Context, n int) error {
 	ahead := 3*time.Second + time.Duration(n)*time.Second/time.Duration(s.LoadRate())
 	work := record.Work{N: n, Rounds: 1, First: time.Now().Add(ahead).Truncate(time.Second)}

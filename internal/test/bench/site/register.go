@@ -22,8 +22,8 @@ func (s *Site) Daily() func() *carillonv1.UpsertScheduleRequest {
 	}
 }
 
-// Upsert registers n schedules one by one, on so many connections, and says how
-// long the calls took.
+// Upsert registers n schedules one by one on a number of connections, and returns the
+// durations of the calls.
 func (s *Site) Upsert(ctx context.Context, n, connections int) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var took []time.Duration

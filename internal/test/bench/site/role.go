@@ -78,7 +78,7 @@ func (r *Role) Calls(_ proc.None, out *[]byte) error {
 	return nil
 }
 
-// Forget begins the record anew.
+// Forget clears the record.
 func (r *Role) Forget(proc.None, *proc.None) error {
 	r.log.Forget()
 	return nil

@@ -123,8 +123,7 @@ func (s *Site) StopWorkers() error {
 	return errors.Join(errs...)
 }
 
-// StartWorkers starts them, at first or again, with settings beside the usual
-// ones.
+// StartWorkers starts the workers, with additional settings.
 func (s *Site) StartWorkers(more map[string]string) error {
 	for i := range s.o.Workers {
 		settings := map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]}
@@ -179,7 +178,7 @@ func (s *Site) Called() (int, error) {
 	return total, nil
 }
 
-// Forget begins the executors' record anew.
+// Forget clears the executors' records.
 func (s *Site) Forget() error {
 	var errs []error
 	for _, l := range s.launchers {

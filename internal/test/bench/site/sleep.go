@@ -128,7 +128,7 @@ func (s *Site) Expired(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// clone copies rows of a table, as they are but for what is set.
+// clone copies rows of a table with some columns set.
 type clone struct {
 	table, where string
 	copies       int
@@ -139,7 +139,7 @@ type clone struct {
 const columnsOf = `SELECT column_name, data_type FROM information_schema.columns
 	WHERE table_schema = 'public' AND table_name = $1 AND is_identity = 'NO' ORDER BY ordinal_position`
 
-// statement works from the columns that the table has, whatever they are.
+// statement uses the table's actual columns.
 func (c clone) statement(ctx context.Context, s *Site) (string, error) {
 	rows, err := s.db.Pool.Query(ctx, columnsOf, c.table)
 	if err != nil {

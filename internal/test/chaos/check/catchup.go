@@ -12,8 +12,8 @@ import (
 // worked off.
 const onTimeBound = time.Second
 
-// catchup is I11: what was missed is made up for in portions, and nothing else
-// waits for it.
+// catchup is I11: missed slots are caught up in portions, and on-time slots do not wait
+// for them.
 func (c *checker) catchup() {
 	var backlogs []window
 	for _, rows := range c.rows {
@@ -38,8 +38,8 @@ func (c *checker) catchup() {
 	c.beside(joined(backlogs))
 }
 
-// portions: at most so many fire in a tick. The next portion may be taken half
-// a tick early, and a new leader has a tick of its own.
+// portions: a limited number fires in a tick. The next portion may come half a tick
+// early, and a new leader has its own ticks.
 func (c *checker) portions(fires []record.Run) {
 	most, tick := c.Settings.MaxCatchup, c.Settings.Tick
 	c.atMost(fires, tick/2-tolerance, most)
@@ -88,8 +88,8 @@ func joined(times []window) []window {
 	return all
 }
 
-// beside: what falls due on time while a backlog is worked off is sent on time,
-// but for what a fault, or the machine, held up.
+// beside: on-time slots are sent on time during a catch-up, except for delays by a fault
+// or the machine.
 func (c *checker) beside(backlogs []window) {
 	bound := onTimeBound + c.rose + c.stall
 	for _, r := range c.Runs {

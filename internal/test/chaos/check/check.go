@@ -262,7 +262,7 @@ func (c *checker) covering(id string, slot time.Time) []record.Event {
 	return found
 }
 
-// lateEnough: what is recorded as missed was later than the grace.
+// lateEnough: slots recorded as missed were later than the grace.
 func (c *checker) lateEnough() {
 	for id, ranges := range c.ranges {
 		for _, e := range ranges {

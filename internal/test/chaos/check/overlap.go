@@ -14,9 +14,8 @@ type stretch struct {
 	from, until time.Time
 }
 
-// overlap is I5 and I6: under one overlap key no two runs are in flight
-// together, what waits goes in order, and what was skipped for an overlap had
-// one.
+// overlap is I5 and I6: no two runs of one overlap key are in flight together, waiting
+// runs start in order, and each slot skipped for an overlap had one.
 func (c *checker) overlap() {
 	groups := make(map[string][]record.Run)
 	for _, r := range c.Runs {
@@ -97,8 +96,8 @@ func (c *checker) trueSkips(rows []record.Run) {
 // believed when it began to write, and that may take its time.
 func (c *checker) ended(r record.Run) time.Time { return later(r.CompletedAt, c.endings[r.Key]) }
 
-// inOrder: what one schedule queues starts in the order in which it was due. What
-// an edit puts down comes after what was armed before it.
+// inOrder: the queued runs of one schedule start in order of fire_at. Slots planned by an
+// edit come after runs that were claimed before it.
 func (c *checker) inOrder(rows []record.Run) {
 	var started []stretch
 	for _, r := range rows {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/test/chaos/record"
 )
 
-// repeats is I13: what is said twice is done once, whether people say it again
-// or their call did, because an answer was lost.
+// repeats is I13: a repeated request takes effect once, whether a person or a client
+// repeats it after a lost answer.
 func (c *checker) repeats() {
 	for _, act := range c.Acts {
 		if act.Same {
@@ -28,8 +28,8 @@ func at(act record.Act) record.Run {
 	return record.Run{RunAt: act.Asked, ScheduleID: act.ScheduleID, Key: act.Key}
 }
 
-// repeated: a repetition is answered 200, leaves the schedule as it was, and
-// neither removes nor moves what is planned.
+// repeated: a repetition is answered 200, does not change the schedule, and neither
+// removes nor moves planned slots.
 func (c *checker) repeated(act record.Act) {
 	c.report.Counts.Repeats++
 	if act.Refused != "" {
@@ -83,7 +83,7 @@ func (c *checker) requests() {
 	}
 }
 
-// manualKey is the documented key of a run by hand.
+// manualKey returns the documented key of a manual run.
 func manualKey(scheduleID, requestID string) string {
 	sum := sha256.Sum256([]byte(scheduleID + "/m/" + requestID))
 	return hex.EncodeToString(sum[:])

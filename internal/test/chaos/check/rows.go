@@ -35,8 +35,8 @@ func (c *checker) row(r record.Run) {
 	c.words(r, e)
 }
 
-// placed is I4's second half: fire_at is the jittered instant that the
-// documents promise, the same whoever planned it.
+// placed is I4's second half: fire_at is the documented jittered instant, the same for
+// each planner.
 func (c *checker) placed(r record.Run) {
 	l := c.lives[r.ScheduleID]
 	if l == nil {
@@ -98,8 +98,8 @@ func (c *checker) givenUp(r record.Run) {
 	}
 }
 
-// executor is I2, I3, I4 and I8: a row stands behind every call, it does not
-// come early, late after a stop, twice in effect, or changed.
+// executor is I2, I3, I4 and I8: each call has a row, and does not come early, late after
+// a stop, twice in effect, or changed.
 func (c *checker) executor() {
 	for key, e := range c.effects {
 		c.report.Counts.Redelivered += len(e.calls) - 1

@@ -9,9 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/test/chaos/record"
 )
 
-// writes is I7, I8 and I9, by what a trigger of the database saw: status only
-// moves forward, what is sent is LAUNCHING before, and no worker writes a run
-// after another has begun a newer epoch of its shard.
+// writes is I7, I8 and I9, from the witness triggers of the database: status only moves
+// forward, a sent run is LAUNCHING before, and no worker writes a run after a newer epoch
+// of its shard has begun.
 func (c *checker) writes() {
 	launching := make(map[string]time.Time)
 	epochs := make(map[string]int64)
@@ -105,8 +105,8 @@ func (c *checker) terms() {
 // that hangs in it; a takeover waits for that.
 const stuckTransaction = 10 * time.Second
 
-// liveness is I12: whatever is broken, the executor soon hears of something
-// new. Where nothing can be launched the clock stands until it can.
+// liveness is I12: during any fault the executor soon gets new calls. The time during
+// which nothing can be launched does not count.
 func (c *checker) liveness() {
 	bound := max(c.Settings.LeaderTTL, stuckTransaction) + 3*time.Second + c.rose + c.stall
 	newest := make(map[int]time.Time) // by shard
@@ -126,8 +126,7 @@ func (c *checker) liveness() {
 	}
 }
 
-// away is how long, within a time, something was broken that nobody can work
-// around: from its beginning to its end.
+// away returns how long, within a period, a fault lasted that no process can work around.
 func (c *checker) away(from, until time.Time) time.Duration {
 	total := time.Duration(0)
 	for _, f := range c.Faults {

@@ -11,8 +11,8 @@ type mutant struct {
 	changes []change
 }
 
-// mutants are what the checker must find. Where one guard stands behind another
-// both are taken away: a bug that cannot be seen from outside proves nothing.
+// mutants are bugs that the checker must find. If one guard backs up another, both are
+// removed: a bug without a visible effect proves nothing.
 var mutants = []mutant{
 	{"the fence is dropped, and a lost term goes on", "mutant-stops", 4, []change{
 		{"internal/store/postgres/sql.go", "SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`", "SELECT 1 WHERE $1::int IS NOT NULL AND $2::text IS NOT NULL AND $3::bigint IS NOT NULL`"},

@@ -105,7 +105,7 @@ func dropConnection(w http.ResponseWriter) {
 	}
 }
 
-// perform is the effect of a key: it happens once, whoever asks how often.
+// perform is the effect of a key: it happens once, for any number of calls.
 func (o *oracle) perform(w http.ResponseWriter, r *http.Request, e *effect, body runBody) {
 	end := "SUCCESS"
 	switch e.plan.mode {

@@ -123,8 +123,8 @@ func (o *oracle) seen(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(now) // the rig asks again
 }
 
-// run is one call. The answer to a key that is known says how it stands; a new
-// one begins its effect, after it was put off as often as its behaviour wants.
+// run is one call. For a known key it answers the current state; a new key begins its
+// effect, after the number of refusals that its behaviour has.
 func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	text, err := io.ReadAll(r.Body)
@@ -180,7 +180,7 @@ const (
 	begin
 )
 
-// enter makes a call durable and says what is to be done about it.
+// enter makes a call durable and returns what to do with it.
 func (o *oracle) enter(line record.Executor) (*effect, int, entry) {
 	o.mu.Lock()
 	e := o.effectOf(line.Key)
@@ -203,7 +203,7 @@ func (o *oracle) enter(line record.Executor) (*effect, int, entry) {
 	return e, line.Number, next
 }
 
-// answer says how a key stands.
+// answer returns the current state of a key.
 func (o *oracle) answer(w http.ResponseWriter, e *effect) {
 	o.mu.Lock()
 	status, refused, cancelled := e.status, e.refused, e.cancelled

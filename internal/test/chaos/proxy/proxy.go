@@ -65,7 +65,7 @@ func (l *Link) Set(mode Mode) {
 	l.changed.Broadcast()
 }
 
-// Delay holds every piece back for so long.
+// Delay delays each piece.
 func (l *Link) Delay(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

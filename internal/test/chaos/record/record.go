@@ -76,7 +76,7 @@ const (
 	Wrong  = "wrong"  // the executor saw something that breaks the contract
 )
 
-// Executor is a line of the executor's log. Calls carry what was asked.
+// Executor is a line of the executor's log. Calls carry the request.
 type Executor struct {
 	At           time.Time `json:"at"`
 	Kind         string    `json:"kind"`
@@ -147,7 +147,7 @@ type Standing struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Kinds of lines in the fault timeline, beside the names of faults.
+// Kinds of lines in the fault timeline, in addition to the names of faults.
 const (
 	Clock   = "clock"   // how far the wall clock was set against the monotonic one
 	Stopped = "stopped" // the workload ended: nothing new is due from here on

@@ -13,8 +13,8 @@ type Writer struct {
 	mu   sync.Mutex
 	file *os.File
 
-	// With sync, whoever wants to know that its line is durable waits for the
-	// sync that covers it; one sync serves all who wait.
+	// With sync, a writer waits for the sync that covers its line; one sync serves all
+	// waiting writers.
 	synced  uint64
 	written uint64
 	syncing bool

@@ -14,11 +14,11 @@ import (
 	"github.com/carillon/carillon/internal/test/chaos/record"
 )
 
-// The witnesses: triggers that write down each write of a run, who made it, and
-// who had begun the newest epoch of the row's shard as that transaction saw it.
-// SHARDS stands for their number; shard s has the buckets from ceil(1024 s/SHARDS). They see what no
-// later dump can show. The end of a run is a deletion from open_runs and an insertion into ended_runs
-// by one transaction: both become one write.
+// The witnesses: triggers that record each write of a run, its writer, and the newest
+// epoch of the row's shard that the transaction saw. SHARDS is replaced by the number of
+// shards; shard s has the buckets from ceil(1024 s/SHARDS). A later dump cannot show
+// this. The end of a run is a deletion from open_runs and an insertion into ended_runs by
+// one transaction: both become one write.
 const witnessPostgres = `
 CREATE TABLE chaos_terms (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(),
     shard integer NOT NULL, holder text NOT NULL, epoch bigint NOT NULL, before bigint NOT NULL, writer text NOT NULL);

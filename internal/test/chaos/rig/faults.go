@@ -136,8 +136,8 @@ const pointBound = 3 * time.Second
 // armTime is how long a process may take to read what its failpoints should do.
 const armTime = 60 * time.Millisecond
 
-// atPoint waits until the victim has killed itself at a failpoint. For those of
-// a takeover the leader is killed, and whoever takes over dies of it.
+// atPoint waits until the victim has killed itself at a failpoint. For those of a
+// takeover it kills the leader, and the next leader kills itself.
 func (s *site) atPoint(ctx context.Context, st step, victim *child, f *record.Fault) (reached bool, err error) {
 	takeover := slices.Contains(takeoverPoints, st.point)
 	armed := []*child{victim}

@@ -62,7 +62,7 @@ func command(ctx context.Context, o Options, sum string) error {
 	return nil
 }
 
-// binaries is the folder of what was built for one run.
+// binaries is the folder of the binaries of one run.
 const binaries = "bin"
 
 // build builds the product with its failpoints, and the executor, into a folder.

@@ -23,7 +23,7 @@ type answers struct {
 	} `json:"run"`
 }
 
-// look is how a schedule stands.
+// look is the state of a schedule.
 func (p *people) look(ctx context.Context, id string) (found answers, standing *record.Standing, err error) {
 	_, _, err = p.call(ctx, http.MethodGet, "/v1/schedules/"+id, nil, &found)
 	return found, &record.Standing{Revision: found.Schedule.Revision, UpdatedAt: found.Schedule.UpdatedAt}, err
@@ -54,7 +54,7 @@ type requested struct {
 	RequestID  string `json:"request_id"`
 }
 
-// upsert registers or edits a schedule; same repeats what is in force.
+// upsert registers or edits a schedule; same repeats the current definition.
 func (p *people) upsert(ctx context.Context, d record.Definition, same bool) error {
 	act := record.Act{Verb: record.Upsert, ScheduleID: d.ScheduleID, Definition: &d, Same: same}
 	k := p.known[d.ScheduleID]
@@ -133,7 +133,7 @@ func (p *people) act(ctx context.Context, verb, id string, until time.Time) erro
 	return errors.Join(err, p.journal.Write(again))
 }
 
-// trigger asks for a run by hand, some of the time twice.
+// trigger requests a manual run, sometimes twice.
 func (p *people) trigger(ctx context.Context, id, requestID string) error {
 	for turn := range 1 + p.random.IntN(2) {
 		act := record.Act{Verb: record.Trigger, ScheduleID: id, RequestID: requestID, Same: turn > 0}

@@ -26,7 +26,7 @@ type result struct {
 	Lateness   map[string]distribution `json:"lateness_ms"`
 }
 
-// distribution stands for what is too much to keep.
+// distribution summarizes figures that are too many to keep.
 type distribution struct {
 	N    int           `json:"n"`
 	Text string        `json:"text"`
