@@ -75,10 +75,10 @@ var shardMutants = []struct {
 		"internal/ledger/state.go", `nextSend: v.now + lease.Microseconds(), `, `nextSend: math.MaxInt64, `,
 	}}},
 	{"owners do not alternate when launches are sent again", []edit{{
-		"internal/ledger/resend.go", `return cmp.Compare(a.turn, b.turn) })`, `return 0 })`,
+		"internal/ledger/resend.go", `return cmp.Compare(a.round, b.round) })`, `return 0 })`,
 	}}},
 	{"an owner's room is ignored when launches are sent again", []edit{{
-		"internal/ledger/resend.go", `room == nil || turns[o] <= room(o.id)`, `true`,
+		"internal/ledger/resend.go", `room == nil || rounds[o] <= room(o.id)`, `true`,
 	}}},
 	{"a launch that was sent again is due at once", []edit{{
 		"internal/ledger/resend.go", "	s.Apply(read)\n", "",
