@@ -27,10 +27,10 @@ func (granting) Begin(_ context.Context, reqs []schedule.BeginRequest, now time.
 	return out, nil
 }
 
-func (granting) Finish(_ context.Context, done []schedule.FinishRequest, _ time.Time) ([]schedule.Outcome, error) {
-	out := make([]schedule.Outcome, len(done))
+func (granting) Finish(_ context.Context, done []schedule.FinishRequest, _ time.Time) ([]schedule.Finished, error) {
+	out := make([]schedule.Finished, len(done))
 	for i := range done {
-		out[i] = done[i].Outcome
+		out[i].Outcome = done[i].Outcome
 	}
 	return out, nil
 }

@@ -73,7 +73,7 @@ type Launcher struct {
 	tracer    *tracing.Tracer
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
-	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
+	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Finished]
 	renewer   *leaseRenewer
 	loads     *deadlines // for loading a DAG
 	deadlines *deadlines // for executor calls
@@ -153,7 +153,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	return out, nil
 }
 
-func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
+func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Finished, error) {
 	l.timers.waitForCalls()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -44,7 +44,7 @@ func (l *line) Extend(ctx context.Context, leases []schedule.LeaseExtension, now
 	return held, err
 }
 
-func (l *line) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
+func (l *line) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
 	if l.cut.Load() {
 		return nil, errAway
 	}

@@ -341,8 +341,8 @@ type outcomeUnknown struct{ error }
 
 func (e outcomeUnknown) Unwrap() []error { return []error{ErrOutcomeUnknown, e.error} }
 
-// finish records a definite outcome and returns the recorded one, which can be an
-// earlier outcome of the key. Every repeat gets the same answer.
+// finish records a definite outcome, settles the run, and returns the recorded outcome,
+// which can be an earlier one of the key. Every repeat gets the same outcome.
 func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
 	switch {
 	case outcome.Status == schedule.StatusEnqueued && !s.cfg.Feedback:
@@ -355,18 +355,19 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 		s.renewer.end(s.lease)
 	}
 	sent := !s.called.at.IsZero() && !s.called.unsent
-	standing, err := s.finishes.Do(ctx, schedule.FinishRequest{
-		Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt, Unsent: s.lease != nil && !sent,
+	deliveries := s.before
+	if sent {
+		deliveries++
+	}
+	finished, err := s.finishes.Do(ctx, schedule.FinishRequest{
+		Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt, Deliveries: deliveries, RunTimeout: s.req.RunTimeout,
+		Unsent: s.lease != nil && !sent, WakeLeader: s.req.WakeLeader,
 	})
 	if err != nil {
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
 	failpoint.Hit(failpoint.OutcomeRecorded)
-	reply := schedule.StartReply{Outcome: standing, LaunchedAt: launchedAt, Deliveries: s.before}
-	if sent {
-		reply.Deliveries++
-	}
-	return reply, nil
+	return schedule.StartReply{Outcome: finished.Outcome, LaunchedAt: launchedAt, Deliveries: deliveries, Settled: finished.Settled}, nil
 }
 
 // releaseKey ends the lease early if this process still holds the key. calls is

@@ -17,11 +17,11 @@ type Store interface {
 	// in the ledger is only checked against its schedule, if it has one, and its
 	// grant. A granted key has its lease in Request.LeaseUntil.
 	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
-	// Finish records definite outcomes, IN_PROGRESS → DONE, and returns the recorded
-	// ones. A key that is DONE already keeps its first outcome, unless the later one
-	// supersedes it (Outcome.Supersedes). Then the key's run is settled in the same
-	// transaction, because the first outcome may have settled it.
-	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error)
+	// Finish records definite outcomes, IN_PROGRESS → DONE, and settles the runs of
+	// their keys in the same transaction, each if the ledger has it and its status
+	// allows. A key that is DONE already keeps its first outcome, and its run does not
+	// change, unless the later outcome supersedes it (Outcome.Supersedes).
+	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error)
 	// Release ends the lease of a call with an unknown outcome, so that the key can be
 	// sent again. calls is how many calls of the key may have reached the executor; 0: no
 	// attempt has written a request to a connection. lease is the LeaseUntil that the

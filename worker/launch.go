@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -59,11 +58,30 @@ func (t *term) launch(l *schedule.Launch) {
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
 	}
-	cancelled := cmp.Or(t.cancels.reason(l.Run.Key), l.Run.CancelReason) // the log begins with the term
-	t.settle(l, ledger.SettlementOf(l, reply, cancelled, t.now()))
+	t.answered(l, &reply)
 	if !reply.LaunchedAt.IsZero() {
 		t.recovered()
 	}
+}
+
+// answered settles a run by its answer, unless the launcher has done so: then the leader's
+// memory reads the end as a change.
+func (t *term) answered(l *schedule.Launch, reply *schedule.StartReply) {
+	run := l.Run
+	if reason := t.cancels.reason(run.Key); reason != "" { // sent in this term, after run was read
+		run.CancelRequestedAt, run.CancelReason = t.now(), reason
+	}
+	s := ledger.SettlementOf(&run, &schedule.FinishRequest{
+		Key: run.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries,
+		RunTimeout: l.Definition.RunTimeout(),
+	}, t.now())
+	if !reply.Settled {
+		t.settle(l, s)
+		return
+	}
+	failpoint.Hit(failpoint.Settled)
+	t.settled(l, &s)
+	t.heard([]schedule.Settlement{s}, []bool{true})
 }
 
 // recovered runs after an executor has accepted a run: waiting retries are due now. The
@@ -111,10 +129,15 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 	if !moved || s.To == schedule.StatusLaunching {
 		return moved // a report was faster, or the run will be sent again
 	}
+	t.settled(l, &s)
+	return moved
+}
+
+// settled counts and logs a run that its answer has settled.
+func (t *term) settled(l *schedule.Launch, s *schedule.Settlement) {
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
 	t.log.Log(t.calls, logthrottle.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "error_message", s.ErrorMessage, "run_id", s.RunID)
-	return moved
 }
 
 // settleAll writes a batch of settlements in one fenced transaction. After the term it
@@ -126,11 +149,16 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 	moved, err := t.settleInTerm(ctx, settlements)
 	failpoint.Hit(failpoint.Settled)
 	t.Metrics.step("settle", began, err)
+	t.heard(settlements, moved)
+	return moved, err
+}
+
+// heard tells the fire loop of settlements that are written.
+func (t *term) heard(settlements []schedule.Settlement, moved []bool) {
 	t.accepted.note(settlements, moved)
 	if schedule.AnyEnded(settlements, moved) {
 		t.wakeUp() // an overlap key is free, a backfill may go on
 	}
-	return moved, err
 }
 
 // acceptedLog collects launches that the executor has accepted, for the fire loop:

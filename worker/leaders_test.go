@@ -105,7 +105,7 @@ func TestANewLeaderTakesUpWhatAnOlderOneLeftLaunching(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatWasRecordedButNotSettledIsNotAskedForAgain(t *testing.T) {
+func TestAnAnswerAfterTheLeaderHasGoneSettlesItsRun(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.DrainTimeout = time.Millisecond
 		r.every("s", time.Second, byHand)
@@ -118,9 +118,8 @@ func TestAnAnswerThatWasRecordedButNotSettledIsNotAskedForAgain(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		stop()
 		time.Sleep(30 * time.Minute) // longer than LAUNCH_RETRY_FOR
-		r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
-		r.work(time.Second)
 		after := r.run(run.Key)
+		r.work(time.Second)
 		r.is(after, schedule.StatusSuccess, schedule.ReasonNone)
 		if after.LaunchedAt.IsZero() {
 			r.Error("a run that took effect has no launched_at")

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	rules "github.com/carillon/carillon/internal/ledger" // ledger is the store of the rig
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/worker"
@@ -42,15 +41,8 @@ func (q *queue) Start(ctx context.Context, req schedule.StartRequest) (schedule.
 
 // take is what a launcher does that takes the run out.
 func (q *queue) take(ctx context.Context, req schedule.StartRequest) {
-	reply, err := q.Launcher.Start(ctx, req)
-	if err != nil {
-		q.Errorf("start: %v", err)
-		return
-	}
-	l := &schedule.Launch{Run: schedule.Run{Key: req.Key, FireAt: req.FireAt}, Definition: &schedule.Definition{RunTimeoutMS: 60_000}}
-	s := rules.SettlementOf(l, reply, "", q.store.Now())
-	if moved, err := q.store.SettleLaunched(ctx, q.store.Now(), []schedule.Settlement{s}); err != nil || !moved[0] {
-		q.Errorf("settle: %v, %v", moved, err)
+	if reply, err := q.Launcher.Start(ctx, req); err != nil || !reply.Settled {
+		q.Errorf("start: %+v, %v", reply, err)
 	}
 }
 

@@ -8,25 +8,24 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// SettlementOf converts a definite answer to the settlement of its run. cancel is
-// the reason of the run's cancel; empty: none is requested.
-func SettlementOf(l *schedule.Launch, reply schedule.StartReply, cancel schedule.Reason, now time.Time) schedule.Settlement {
-	o := reply.Outcome
+// SettlementOf converts a definite answer to the settlement of its run.
+func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) schedule.Settlement {
+	o := &f.Outcome
 	s := schedule.Settlement{
-		Key: l.Run.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: reply.LaunchedAt,
-		Deliveries: reply.Deliveries,
+		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt,
+		Deliveries: f.Deliveries,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
 		// The answer belongs to an earlier call, and the time of that call is lost.
-		s.LaunchedAt = l.Run.NotLaunchedBefore()
+		s.LaunchedAt = r.NotLaunchedBefore()
 	}
 	if !o.Status.Terminal() {
-		s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
+		s.TimeoutAt = now.Add(f.RunTimeout) // counts from acceptance
 		return s
 	}
 	s.CompletedAt = now
-	afterCancel(&s, cancel, "answered ")
+	afterCancel(&s, r, "answered ")
 	return s
 }
 
@@ -53,18 +52,17 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 			s.Reason = schedule.ReasonLost
 		}
 	}
-	if !r.CancelRequestedAt.IsZero() {
-		afterCancel(&s, cancelled(r.CancelReason), "reported ")
-	}
+	afterCancel(&s, r, "reported ")
 	return s
 }
 
-// afterCancel applies a requested cancel to the end of a run. With reason `replaced`
+// afterCancel applies the requested cancel of a run to its end. With reason `replaced`
 // a success and a failure become CANCELLED(replaced); with any other reason only a
 // failure becomes CANCELLED.
-func afterCancel(s *schedule.Settlement, cancel schedule.Reason, verb string) {
+func afterCancel(s *schedule.Settlement, r *schedule.Run, verb string) {
+	cancel := cancelled(r.CancelReason)
 	failed, ok := s.To == schedule.StatusFailed, s.To == schedule.StatusSuccess
-	if cancel == "" || !failed && (!ok || cancel != schedule.ReasonReplaced) {
+	if r.CancelRequestedAt.IsZero() || !failed && (!ok || cancel != schedule.ReasonReplaced) {
 		return
 	}
 	if s.ErrorMessage == "" {
@@ -83,16 +81,6 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 		return report.Status == schedule.StatusFailed && reported && report.ErrorCode == r.ErrorCode
 	}
 	return false
-}
-
-// SettlementOfOutcome converts an outcome that supersedes the recorded one to the
-// settlement of its run.
-func SettlementOfOutcome(f *schedule.FinishRequest, now time.Time) schedule.Settlement {
-	o := f.Outcome
-	return schedule.Settlement{
-		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt, CompletedAt: now,
-	}
 }
 
 // RequestCancel decides what a cancel does to a run. A planned run ends at once; for a

@@ -85,9 +85,12 @@ func TestWhatAnAnswerMakesOfARun(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := schedule.Launch{Run: schedule.Run{Key: schedule.Key{1}, FireAt: fireAt, ClaimedAt: fireAt.Add(-time.Second)}, Definition: &schedule.Definition{RunTimeoutMS: 3_600_000}}
-			c.want.Key, c.want.Deliveries = l.Run.Key, 2
-			got := ledger.SettlementOf(&l, schedule.StartReply{Outcome: c.outcome, LaunchedAt: c.called, Deliveries: 2}, c.cancel, now)
+			run := schedule.Run{Key: schedule.Key{1}, FireAt: fireAt, ClaimedAt: fireAt.Add(-time.Second), CancelReason: c.cancel}
+			if c.cancel != "" {
+				run.CancelRequestedAt = now
+			}
+			c.want.Key, c.want.Deliveries = run.Key, 2
+			got := ledger.SettlementOf(&run, &schedule.FinishRequest{Key: run.Key, Outcome: c.outcome, LaunchedAt: c.called, Deliveries: 2, RunTimeout: time.Hour}, now)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("settlement (-want +got):\n%s", diff)
 			}

@@ -64,10 +64,19 @@ type KeyMove struct {
 	From, To int32
 }
 
-// FinishRequest records one definite outcome.
+// FinishRequest records one definite outcome and settles the run of its key.
 type FinishRequest struct {
 	Key        Key
 	Outcome    Outcome
-	LaunchedAt time.Time // when the call was made that it answers; may be zero
-	Unsent     bool      // the call that Begin counted was not made
+	LaunchedAt time.Time     // when the call was made that it answers; may be zero
+	Deliveries int32         // Run.Deliveries after it; 0: unchanged
+	RunTimeout time.Duration // ENQUEUED: the run times out so long after now
+	Unsent     bool          // the call that Begin counted was not made
+	WakeLeader bool          // wake the leader if the run ends: it does not wait for the answer
+}
+
+// Finished is the result of a FinishRequest.
+type Finished struct {
+	Outcome Outcome // the recorded one, which can be an earlier one of the key
+	Settled bool    // the request has settled the run in the ledger
 }

@@ -23,6 +23,7 @@ type StartRequest struct {
 	RunTimeout       time.Duration
 	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
 	SendUntil        time.Time // nothing is sent after it; what may have been sent is asked for by key once more; zero = no end
+	WakeLeader       bool      // see FinishRequest; for senders in this process only
 }
 
 // StartRequest is the launch as the launcher is asked for it.
@@ -46,6 +47,7 @@ type StartReply struct {
 	Outcome    Outcome
 	LaunchedAt time.Time // when the executor was called; zero if it was not, or refused
 	Deliveries int32     // Run.Deliveries after it; 0: unchanged
+	Settled    bool      // the launcher has settled the run in the ledger; else the sender does
 	// Queued: the run was handed over to a queue, and there is no outcome yet.
 	// Whoever takes it from there settles it.
 	Queued bool

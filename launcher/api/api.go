@@ -97,7 +97,7 @@ func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse 
 	o := reply.Outcome
 	resp := &carillonv1.RunLauncherStartResponse{
 		Ok: o.OK(), RunId: o.RunID, Status: string(o.Status), Reason: string(o.Reason), TraceId: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, Settled: reply.Settled,
 	}
 	if !reply.LaunchedAt.IsZero() {
 		resp.LaunchedAt = timestamppb.New(reply.LaunchedAt)

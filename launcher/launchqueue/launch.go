@@ -29,6 +29,7 @@ func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 		return true
 	}
 	defer c.keys.end(req.Key)
+	req.WakeLeader = true
 	reply, err := c.Launcher.Start(ctx, req)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -76,11 +77,19 @@ func (c *Consumer) drop(m redis.XMessage, err error) (done bool) {
 
 func (c *Consumer) now() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }
 
-// settleReply settles a definite answer by the same rule as the worker.
+// settleReply settles a definite answer by the same rule as the worker, unless the
+// launcher has done so.
 func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, reply schedule.StartReply) {
 	run := &schedule.Run{Key: req.Key, ScheduleID: req.ScheduleID, RunAt: req.ScheduledFor, FireAt: req.FireAt}
 	if !reply.LaunchedAt.IsZero() && c.Observer != nil {
 		c.Observer.RunLaunched(run, reply.LaunchedAt)
+	}
+	done := schedule.FinishRequest{
+		Key: req.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries, RunTimeout: req.RunTimeout,
+	}
+	if reply.Settled {
+		c.settled(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(run, &done, c.now()))
+		return
 	}
 	if reply.LaunchedAt.IsZero() || reply.Outcome.Status.Terminal() {
 		// The claim time and a requested cancel are in the ledger only.
@@ -91,8 +100,7 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 		}
 		run = row
 	}
-	l := &schedule.Launch{Run: *run, Definition: &schedule.Definition{RunTimeoutMS: uint32(req.RunTimeout.Milliseconds())}}
-	c.settle(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(l, reply, run.CancelReason, c.now()))
+	c.settle(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(run, &done, c.now()))
 }
 
 // recovered is called after the executor accepted a run. It makes the waiting keys
@@ -133,6 +141,12 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 	if !moved || s.To == schedule.StatusLaunching {
 		return moved // a report was faster, or the key is sent again
 	}
+	c.settled(ctx, scheduleID, runAt, s)
+	return moved
+}
+
+// settled counts and logs a run that has ended or was accepted.
+func (c *Consumer) settled(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) {
 	if c.Observer != nil {
 		c.Observer.RunEnded(s.To, s.Reason, s.LaunchedAt.IsZero())
 	}
@@ -141,7 +155,6 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 		fields = append(fields, "run_at", runAt)
 	}
 	c.log.Log(ctx, logthrottle.RunLevel(s.To), "run settled", fields...)
-	return moved
 }
 
 // notSettled logs an outcome that was not written. Nothing is lost: the run is

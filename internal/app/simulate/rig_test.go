@@ -157,8 +157,8 @@ func (p *process) Begin(ctx context.Context, reqs []schedule.BeginRequest, now t
 	return alive(p, func() ([]schedule.BeginResult, error) { return p.Store.Begin(ctx, reqs, now) })
 }
 
-func (p *process) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
-	return alive(p, func() ([]schedule.Outcome, error) { return p.Store.Finish(ctx, done, now) })
+func (p *process) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
+	return alive(p, func() ([]schedule.Finished, error) { return p.Store.Finish(ctx, done, now) })
 }
 
 func (p *process) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {

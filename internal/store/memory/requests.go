@@ -61,38 +61,40 @@ func (t *tx) record(result *schedule.BeginResult, now time.Time) {
 	}
 }
 
-// Finish records definite outcomes and returns the valid ones.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
-	standing := make([]schedule.Outcome, len(done))
+// Finish records definite outcomes and settles the runs of their keys.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
+	finished := make([]schedule.Finished, len(done))
 	err := s.write(ctx, func(t *tx) error {
 		for i := range done {
-			standing[i] = t.finish(&done[i], now)
+			finished[i] = t.finish(&done[i], now)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("finish calls: %w", err)
 	}
-	return standing, nil
+	return finished, nil
 }
 
-func (t *tx) finish(f *schedule.FinishRequest, now time.Time) (standing schedule.Outcome) {
-	there := t.requests[f.Key]
-	switch {
-	case there == nil:
-		return f.Outcome
-	case there.Done && !f.Outcome.Supersedes(there.Outcome):
-		return there.Outcome
-	case there.Done:
-		t.settleAll([]schedule.Settlement{ledger.SettlementOfOutcome(f, now)}, now)
+func (t *tx) finish(f *schedule.FinishRequest, now time.Time) schedule.Finished {
+	if there := t.requests[f.Key]; there != nil {
+		if there.Done && !f.Outcome.Supersedes(there.Outcome) {
+			return schedule.Finished{Outcome: there.Outcome}
+		}
+		row := there.ExecutionRequest
+		row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
+		if f.Unsent {
+			row.Calls--
+		}
+		t.request(row)
 	}
-	row := there.ExecutionRequest
-	row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
-	if f.Unsent {
-		row.Calls--
+	done := schedule.Finished{Outcome: f.Outcome}
+	if r := t.runs[f.Key]; r != nil {
+		s := ledger.SettlementOf(r, f, now)
+		done.Settled = t.settle(&s, now)
+		t.wake = t.wake || f.WakeLeader && done.Settled && s.To.Terminal()
 	}
-	t.request(row)
-	return f.Outcome
+	return done
 }
 
 // Extend renews the leases of open calls that are still held.

@@ -13,25 +13,24 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Finish records definite outcomes and returns the valid ones; see launcher.Store.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
+// Finish records definite outcomes and settles the runs of their keys; see launcher.Store.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
 	if len(done) == 0 {
 		return nil, nil
 	}
-	var standing map[schedule.Key]schedule.Outcome
+	var f finishing
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		f := finishing{now: now, standing: make(map[schedule.Key]schedule.Outcome, len(done))}
-		standing = f.standing
+		f = finishing{now: now, finished: make(map[schedule.Key]schedule.Finished, len(done))}
 		return f.record(ctx, tx, oncePerKey(done))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	outcomes := make([]schedule.Outcome, len(done))
+	finished := make([]schedule.Finished, len(done))
 	for i := range done {
-		outcomes[i] = standing[done[i].Key]
+		finished[i] = f.finished[done[i].Key]
 	}
-	return outcomes, nil
+	return finished, nil
 }
 
 // oncePerKey returns the valid outcome of each key, in order of keys.
@@ -55,7 +54,7 @@ func oncePerKey(done []schedule.FinishRequest) []schedule.FinishRequest {
 // finishing is one open Finish.
 type finishing struct {
 	now      time.Time
-	standing map[schedule.Key]schedule.Outcome
+	finished map[schedule.Key]schedule.Finished
 }
 
 func (f *finishing) record(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) error {
@@ -63,53 +62,74 @@ func (f *finishing) record(ctx context.Context, tx pgx.Tx, done []schedule.Finis
 	if err != nil {
 		return err
 	}
-	var late []schedule.FinishRequest
+	var first, late []schedule.FinishRequest
 	for i := range done {
-		if !recorded[done[i].Key] {
+		if recorded[done[i].Key] {
+			first = append(first, done[i])
+		} else {
 			late = append(late, done[i])
 		}
-		f.standing[done[i].Key] = done[i].Outcome
+		f.finished[done[i].Key] = schedule.Finished{Outcome: done[i].Outcome}
 	}
-	if len(late) == 0 {
-		return nil
+	superseding, err := f.supersede(ctx, tx, late)
+	if err != nil {
+		return err
 	}
-	return f.supersede(ctx, tx, late)
+	return f.settle(ctx, tx, append(first, superseding...))
 }
 
 // supersede handles keys that are DONE already: their first outcome stays, or is replaced
-// together with the end of the run.
-func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.FinishRequest) error {
+// by the returned ones.
+func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.FinishRequest) (superseding []schedule.FinishRequest, err error) {
+	if len(late) == 0 {
+		return nil, nil
+	}
 	var row requestRow
 	there := make(map[schedule.Key]schedule.Outcome, len(late))
 	key := func(f *schedule.FinishRequest) []byte { return f.Key[:] }
-	err := each(ctx, tx, row.targets(), func() error {
+	err = each(ctx, tx, row.targets(), func() error {
 		known, err := row.request()
 		there[known.Key] = known.Outcome
 		return err
 	}, sqlFinishThere, column(late, key))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var ends []schedule.FinishRequest
-	var settlements []schedule.Settlement
 	for i := range late {
 		first, known := there[late[i].Key]
 		switch {
-		case !known:
-		case late[i].Outcome.Supersedes(first):
-			ends, settlements = append(ends, late[i]), append(settlements, ledger.SettlementOfOutcome(&late[i], f.now))
+		case !known, late[i].Outcome.Supersedes(first):
+			superseding = append(superseding, late[i])
 		default:
-			f.standing[late[i].Key] = first
+			f.finished[late[i].Key] = schedule.Finished{Outcome: first}
 		}
 	}
-	if len(ends) == 0 {
-		return nil
+	_, err = tx.Exec(ctx, sqlFinishSuperseded, f.args(superseding)...)
+	return superseding, err
+}
+
+// settle settles the runs of keys whose outcome was recorded just now.
+func (f *finishing) settle(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) error {
+	settlements := make([]settling, len(done))
+	wake := make(map[schedule.Key]bool)
+	for i := range done {
+		d := &done[i]
+		settlements[i] = settling{
+			key: d.Key, of: func(r *schedule.Run) schedule.Settlement { return ledger.SettlementOf(r, d, f.now) },
+			whole: needsWhole(d.Deliveries, d.Outcome.Status),
+		}
+		wake[d.Key] = d.WakeLeader
 	}
-	if _, err := tx.Exec(ctx, sqlFinishSuperseded, f.args(ends)...); err != nil {
+	moved, ended, err := settleAll(ctx, tx, f.now, settlements)
+	if err != nil {
 		return err
 	}
-	_, err = settleAndWake(ctx, tx, f.now, settlements)
-	return err
+	for i := range done {
+		finished := f.finished[done[i].Key]
+		finished.Settled = moved[i]
+		f.finished[done[i].Key] = finished
+	}
+	return wakeLeaders(ctx, tx, slices.DeleteFunc(ended, func(r *openRow) bool { return !wake[r.Key] }))
 }
 
 func (f *finishing) args(done []schedule.FinishRequest) []any {

@@ -84,7 +84,7 @@ func lockAnswered(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[sche
 	err := each(ctx, tx, []any{
 		&row.key, &row.overlapKey, &row.status, &row.waitingSince, &row.claimedUntil, &row.cancelRequestedAt, &row.cancelReason,
 		&row.runID, &row.traceID, &row.errorCode, &row.errorMessage, &row.launchedAt, &row.startedAt, &row.timeoutAt,
-		&row.deliveries, &row.failedAttempts, &attemptLog,
+		&row.fireAt, &row.claimedAt, &row.deliveries, &row.failedAttempts, &attemptLog,
 	}, func() error {
 		run, err := row.run()
 		rows[run.Key] = &openRow{Run: run, AttemptLog: attemptLog.String, Unreadable: err}

@@ -18,7 +18,7 @@ import (
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
-		moved, _, err = settleAll(ctx, tx, now, settlements)
+		moved, _, err = settleAll(ctx, tx, now, fixed(settlements))
 		return err
 	})
 	if err != nil {
@@ -31,9 +31,13 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 // decides.
 func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
-	err := s.transact(ctx, func(tx pgx.Tx) (err error) {
-		moved, err = settleAndWake(ctx, tx, now, settlements)
-		return err
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		var ended []*openRow
+		var err error
+		if moved, ended, err = settleAll(ctx, tx, now, fixed(settlements)); err != nil {
+			return err
+		}
+		return wakeLeaders(ctx, tx, ended)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle launched runs: %w", err)
@@ -41,21 +45,46 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	return moved, nil
 }
 
-// settleAndWake is settleAll for callers without a term: it wakes the leaders of ended
-// runs.
-func settleAndWake(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	moved, ended, err := settleAll(ctx, tx, now, settlements)
-	if err != nil || len(ended) == 0 {
-		return moved, err
+// wakeLeaders wakes the leaders of runs that were ended without a term.
+func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+	if len(ended) == 0 {
+		return nil
 	}
 	overlapKeys := make([]string, len(ended))
 	for i, r := range ended {
 		overlapKeys[i] = r.OverlapKey
 	}
-	return moved, wakeListeners(ctx, tx, overlapKeys...)
+	return wakeListeners(ctx, tx, overlapKeys...)
 }
 
-func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []*openRow, err error) {
+// settling is one settlement to write.
+type settling struct {
+	key   schedule.Key
+	of    func(*schedule.Run) schedule.Settlement // from the locked run
+	whole bool                                    // with its record and schedule
+}
+
+// fixed are settlements that do not depend on what the run is now.
+func fixed(settlements []schedule.Settlement) []settling {
+	all := make([]settling, len(settlements))
+	for i := range settlements {
+		s := &settlements[i]
+		all[i] = settling{
+			key: s.Key, of: func(*schedule.Run) schedule.Settlement { return *s },
+			whole: needsWhole(s.Deliveries, s.To),
+		}
+	}
+	return all
+}
+
+// needsWhole reports whether a settlement needs the record of calls, because it does not
+// know their number, or the schedule, for noteFailed.
+func needsWhole(deliveries int32, to schedule.Status) bool {
+	return deliveries == 0 || to == schedule.StatusFailed
+}
+
+// settleAll locks runs and writes their settlements, in order.
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []settling) (moved []bool, ended []*openRow, err error) {
 	moved = make([]bool, len(settlements))
 	if len(settlements) == 0 {
 		return moved, nil, nil
@@ -63,9 +92,9 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 	keys := make([]schedule.Key, len(settlements))
 	lock := lockAnswered
 	for i := range settlements {
-		keys[i] = settlements[i].Key
-		if settlements[i].Deliveries == 0 || settlements[i].To == schedule.StatusFailed {
-			lock = lockKeys // with the record of calls, and the schedule for noteFailed
+		keys[i] = settlements[i].key
+		if settlements[i].whole {
+			lock = lockKeys
 		}
 	}
 	open, err := lock(ctx, tx, keys)
@@ -74,12 +103,13 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 	}
 	rows := make([]*openRow, 0, len(open))
 	for i := range settlements {
-		r := open[settlements[i].Key]
+		r := open[settlements[i].key]
 		if r == nil {
 			continue
 		}
 		first := !r.moved
-		if moved[i] = r.settle(&settlements[i], now); moved[i] && first {
+		s := settlements[i].of(&r.Run)
+		if moved[i] = r.settle(&s, now); moved[i] && first {
 			rows = append(rows, r)
 		}
 	}

@@ -22,7 +22,7 @@ ORDER BY o.idempotency_key FOR UPDATE OF o`
 	sqlLockAnswered = `
 SELECT o.idempotency_key, o.overlap_key, o.status, o.waiting_since, o.send_after, o.cancel_requested_at, o.cancel_reason,
 	o.run_id, o.trace_id, o.error_code, o.error_message, o.launched_at, o.started_at, o.timeout_at,
-	o.deliveries, o.failed_attempts, o.attempt_log::text` + fromOpen + `
+	o.fire_at, o.claimed_at, o.deliveries, o.failed_attempts, o.attempt_log::text` + fromOpen + `
 WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
 
 	// sqlLockPlannedOf are the planned runs of schedules.

@@ -9,30 +9,43 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Finish records definite outcomes and returns the valid ones.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error) {
-	ended := false
-	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
-		standing, ended = make([]schedule.Outcome, len(done)), false
+// Finish records definite outcomes and settles the runs of their keys.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (finished []schedule.Finished, err error) {
+	wake := false
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		finished, wake = make([]schedule.Finished, len(done)), false
+		var settlements []settling
+		var places []int // in done
 		for i := range done {
-			var superseded bool
-			if standing[i], superseded, err = finish(ctx, t, &done[i], now); err != nil {
-				return fmt.Errorf("key %s: %w", done[i].Key, err)
+			d := &done[i]
+			outcome, recorded, err := finish(ctx, t, d, now)
+			if err != nil {
+				return fmt.Errorf("key %s: %w", d.Key, err)
 			}
-			ended = ended || superseded
+			if finished[i].Outcome = outcome; recorded {
+				settlements = append(settlements, settling{d.Key, func(r *schedule.Run) schedule.Settlement { return ledger.SettlementOf(r, d, now) }})
+				places = append(places, i)
+			}
 		}
-		return nil
+		moved, err := settle(ctx, t, settlements, now)
+		for i := range moved {
+			d := places[i]
+			finished[d].Settled = moved[i]
+			wake = wake || moved[i] && done[d].WakeLeader && done[d].Outcome.Status.Terminal()
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("finish calls: %w", err)
 	}
-	if ended {
+	if wake {
 		s.wakes.call()
 	}
-	return standing, nil
+	return finished, nil
 }
 
-func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time) (standing schedule.Outcome, superseded bool, err error) {
+// finish records one outcome. recorded = false: an earlier one stays.
+func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time) (_ schedule.Outcome, recorded bool, err error) {
 	o := &f.Outcome
 	record := func(statement string) (bool, error) {
 		n, err := t.exec(ctx, statement, o.OK(), word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID),
@@ -40,22 +53,18 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 		return n > 0, err
 	}
 	if recorded, err := record(sqlFinish); err != nil || recorded {
-		return *o, false, err
+		return *o, true, err
 	}
 	requests, err := readRequests(ctx, t, []schedule.Key{f.Key})
 	there, known := requests[f.Key]
 	switch {
 	case err != nil, !known:
-		return *o, false, err
+		return *o, true, err
 	case !o.Supersedes(there.Outcome):
 		return there.Outcome, false, nil
 	}
-	if _, err := record(sqlFinishSuperseded); err != nil {
-		return *o, false, err
-	}
-	settlement := ledger.SettlementOfOutcome(f, now)
-	moved, err := settle(ctx, t, []schedule.Settlement{settlement}, now)
-	return *o, err == nil && moved[0], err
+	_, err = record(sqlFinishSuperseded)
+	return *o, true, err
 }
 
 // Release ends the lease of a call with an unknown outcome if it is still the granted

@@ -36,18 +36,34 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 		if err := allowed(ctx, t); err != nil {
 			return err
 		}
-		moved, err = settle(ctx, t, settlements, now)
+		moved, err = settle(ctx, t, fixed(settlements), now)
 		return err
 	})
 	return moved, err
 }
 
+// settling is one settlement to write.
+type settling struct {
+	key schedule.Key
+	of  func(*schedule.Run) schedule.Settlement // from the run as it is now
+}
+
+// fixed are settlements that do not depend on what the run is now.
+func fixed(settlements []schedule.Settlement) []settling {
+	all := make([]settling, len(settlements))
+	for i := range settlements {
+		s := &settlements[i]
+		all[i] = settling{s.Key, func(*schedule.Run) schedule.Settlement { return *s }}
+	}
+	return all
+}
+
 // settle moves open runs, each where its status allows. Several settlements of one
 // run take effect one after the other.
-func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []bool, err error) {
+func settle(ctx context.Context, t tx, settlements []settling, now time.Time) (moved []bool, err error) {
 	keys := make([]schedule.Key, len(settlements))
 	for i := range settlements {
-		keys[i] = settlements[i].Key
+		keys[i] = settlements[i].key
 	}
 	rows, err := openRowsOf(ctx, t, keys)
 	if err != nil {
@@ -57,15 +73,19 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 	var changed, launched []*openRow
 	again := make(map[*openRow]bool, len(rows))
 	for i := range settlements {
-		e, r := &settlements[i], rows[settlements[i].Key]
-		if moved[i] = r != nil && r.settle(e, now); !moved[i] {
+		r := rows[settlements[i].key]
+		if r == nil {
+			continue
+		}
+		e := settlements[i].of(&r.Run)
+		if moved[i] = r.settle(&e, now); !moved[i] {
 			continue
 		}
 		if !again[r] {
 			again[r] = true
 			changed = append(changed, r)
 		}
-		if ledger.IsLaunch(e) {
+		if ledger.IsLaunch(&e) {
 			launched = append(launched, r)
 		}
 	}

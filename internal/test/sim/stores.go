@@ -146,16 +146,16 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 	return out, err
 }
 
-func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error) {
+func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (finished []schedule.Finished, err error) {
 	id := uint64(0)
 	for i := range done {
 		id ^= idOf(done[i].Key)
 	}
 	err = s.tell(ctx, siteFinish, id, func() (err error) {
-		standing, err = s.ledger.Finish(context.WithoutCancel(ctx), done, now)
+		finished, err = s.ledger.Finish(context.WithoutCancel(ctx), done, now)
 		return err
 	})
-	return standing, err
+	return finished, err
 }
 
 func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {

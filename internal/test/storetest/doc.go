@@ -87,7 +87,7 @@
 // rows without a trace; due ones end with a reason.
 //
 // Begin, Finish, Release and CloseKey write the record of a key. A key becomes DONE once,
-// and its answer stays. Begin checks pause, deletion, cancel and the grant in its own
+// and its answer stays. Finish settles the run of the key in the same transaction. Begin checks pause, deletion, cancel and the grant in its own
 // transaction. It records a refusal only if no call has begun, and, except for a cancel,
 // only from fire_at on (grants_begin.go). An open call counts as sent, because its process
 // may be dead; after a release as never sent it counts as not begun. Only the call with the

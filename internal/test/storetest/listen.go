@@ -25,6 +25,12 @@ var listens = []check{
 	{"a run in flight that is reported wakes", func(r *rig) {
 		r.wakesOnceInFlight(func(run schedule.Run) { r.report(schedule.Settlement{Key: run.Key, To: schedule.StatusFailed}) })
 	}},
+	{"a run in flight that ends without a leader wakes", func(r *rig) {
+		r.wakesOnceInFlight(func(run schedule.Run) {
+			end := schedule.FinishRequest{Key: run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess}, LaunchedAt: r.now, WakeLeader: true}
+			r.hold(r.finishRun(run, end).Settled, "the run is settled")
+		})
+	}},
 	{"a cancel that is asked for wakes", func(r *rig) {
 		r.wakesOnceInFlight(func(run schedule.Run) { r.askCancel(run.Key, schedule.ReasonCancelled, r.now) })
 	}},

@@ -126,8 +126,8 @@ func reclaimRecorded(r *rig) {
 	s := r.create("recorded")
 	done := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
 	open := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
-	r.begin(r.beginRequest(done), r.beginRequest(open))
-	r.finish(done.Key, schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-1"})
+	r.begin(r.beginRequest(open))
+	r.closeKey(done.Key)
 	for _, run := range []schedule.Run{done, open} {
 		r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
 	}

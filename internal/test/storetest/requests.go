@@ -80,7 +80,7 @@ func (r *rig) release(key schedule.Key, sent bool) {
 
 func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
 	r.Helper()
-	_, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: key, Outcome: outcome}}, r.now)
+	_, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: key, Outcome: outcome, RunTimeout: time.Minute}}, r.now)
 	r.ok(err, "finish")
 }
 

@@ -45,7 +45,7 @@ func finishMany(r *rig) {
 	r.begin(append(reqs, open)...)
 	refused := schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused}
 	r.finish(reqs[3].Key, refused)
-	standing, err := r.Finish(r.ctx, done, r.now)
+	finished, err := r.Finish(r.ctx, done, r.now)
 	r.ok(err, "finish many, one of them again")
 	for i, req := range reqs {
 		want := done[i].Outcome
@@ -53,7 +53,7 @@ func finishMany(r *rig) {
 			want = refused
 		}
 		equal(r, "outcomes", r.permits(req, schedule.Recorded).Request.Outcome, want)
-		equal(r, "what stands", standing[i], want)
+		equal(r, "what stands", finished[i], schedule.Finished{Outcome: want})
 	}
 	r.permits(open, schedule.Busy)
 }
@@ -68,7 +68,7 @@ func finishTwice(r *rig) {
 	for name, tc := range map[string]struct {
 		answers []schedule.Outcome
 		stands  schedule.Outcome
-		settled schedule.Status // of the run, which the first answer had settled
+		settled schedule.Status // of the run
 	}{
 		"accepted-then-success":   {[]schedule.Outcome{accepted, end}, end, schedule.StatusSuccess},
 		"accepted-then-failure":   {[]schedule.Outcome{accepted, failure}, failure, schedule.StatusFailed},
@@ -81,12 +81,12 @@ func finishTwice(r *rig) {
 		run := r.bring(r.add(r.slot(r.create(name), r.at(-time.Second)))[0], schedule.StatusLaunching)
 		r.begin(schedule.BeginRequest{Key: run.Key, ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, RequestHash: [32]byte{1}, Lease: time.Minute})
 		for i, answer := range tc.answers {
-			standing, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: run.Key, Outcome: answer, LaunchedAt: r.now}}, r.now)
+			finished, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: run.Key, Outcome: answer, LaunchedAt: r.now}}, r.now)
 			r.ok(err, "finish")
-			if i == 0 {
-				r.settle(schedule.Settlement{Key: run.Key, To: standing[0].Status, Reason: standing[0].Reason, RunID: standing[0].RunID})
-			} else if i == len(tc.answers)-1 {
-				equal(r, name+": what stands", standing[0], tc.stands)
+			settles := i == 0 || answer.Supersedes(tc.answers[i-1])
+			r.hold(finished[0].Settled == settles, "%s: answer %d has settled the run: %v, want %v", name, i, finished[0].Settled, settles)
+			if i == len(tc.answers)-1 {
+				equal(r, name+": what stands", finished[0].Outcome, tc.stands)
 			}
 		}
 		got := r.ledger(run.Key)

@@ -24,6 +24,8 @@ var settles = []check{
 	{"settlements of one run in one call apply in their order", settleInOrder},
 	{"many are settled in one call, each with an answer of its own", settleMany},
 	{"last_run_at is the newest slot that was launched", settleLastRunAt},
+	{"an outcome settles the run of its key", finishSettles},
+	{"an outcome settles no run that is not launching", finishSettlesNone},
 	{"runs of one slot that draw the same number in history all end", settleSameNth},
 }
 

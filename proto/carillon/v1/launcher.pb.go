@@ -208,7 +208,9 @@ type RunLauncherStartResponse struct {
 	// When the executor was called.
 	LaunchedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
 	// How many calls of the key have reached the executor. Absent: unknown.
-	Deliveries    *int32 `protobuf:"varint,9,opt,name=deliveries,proto3,oneof" json:"deliveries,omitempty"`
+	Deliveries *int32 `protobuf:"varint,9,opt,name=deliveries,proto3,oneof" json:"deliveries,omitempty"`
+	// Whether the launcher has settled the run in the ledger. If not, the sender does.
+	Settled       bool `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,6 +306,13 @@ func (x *RunLauncherStartResponse) GetDeliveries() int32 {
 		return *x.Deliveries
 	}
 	return 0
+}
+
+func (x *RunLauncherStartResponse) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
 }
 
 // RunLauncherFailure says why a start has no outcome. It is a detail of the
@@ -763,7 +772,7 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
-	"\x0f_run_timeout_ms\"\xef\x04\n" +
+	"\x0f_run_timeout_ms\"\x89\x05\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
@@ -778,7 +787,9 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"launchedAt\x12#\n" +
 	"\n" +
 	"deliveries\x18\t \x01(\x05H\x00R\n" +
-	"deliveries\x88\x01\x01B\r\n" +
+	"deliveries\x88\x01\x01\x12\x18\n" +
+	"\asettled\x18\n" +
+	" \x01(\bR\asettledB\r\n" +
 	"\v_deliveries\"\xbf\x01\n" +
 	"\x12RunLauncherFailure\x12\x1d\n" +
 	"\n" +
