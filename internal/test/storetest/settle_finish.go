@@ -28,23 +28,28 @@ func finishSettles(r *rig) {
 		want   schedule.Run    // of it only what is set
 	}{
 		"accepted": {
-			schedule.FinishRequest{Outcome: accepted, LaunchedAt: r.now, RunTimeout: time.Hour}, "",
+			schedule.FinishRequest{Outcome: accepted, LaunchedAt: r.now, RunTimeout: time.Hour},
+			"",
 			schedule.Run{Status: schedule.StatusEnqueued, RunID: accepted.RunID, LaunchedAt: r.now, TimeoutAt: r.at(time.Hour), Deliveries: 1},
 		},
 		"failed": {
-			schedule.FinishRequest{Outcome: failure, LaunchedAt: r.now, Deliveries: 3}, "",
+			schedule.FinishRequest{Outcome: failure, LaunchedAt: r.now, Deliveries: 3},
+			"",
 			schedule.Run{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "E", LaunchedAt: r.now, CompletedAt: r.now, Deliveries: 3},
 		},
 		"found-by-key": {
-			schedule.FinishRequest{Outcome: schedule.Outcome{Status: schedule.StatusSuccess, TraceID: "t"}}, "",
+			schedule.FinishRequest{Outcome: schedule.Outcome{Status: schedule.StatusSuccess, TraceID: "t"}},
+			"",
 			schedule.Run{Status: schedule.StatusSuccess, TraceID: "t", LaunchedAt: r.at(-time.Second), CompletedAt: r.now, Deliveries: 1},
 		},
 		"failed-after-a-cancel": {
-			schedule.FinishRequest{Outcome: failure, LaunchedAt: r.now}, schedule.ReasonCancelled,
+			schedule.FinishRequest{Outcome: failure, LaunchedAt: r.now},
+			schedule.ReasonCancelled,
 			schedule.Run{Status: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, ErrorCode: "E", LaunchedAt: r.now, CompletedAt: r.now, Deliveries: 1},
 		},
 		"refused": {
-			schedule.FinishRequest{Outcome: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused}, Unsent: true}, "",
+			schedule.FinishRequest{Outcome: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused}, Unsent: true},
+			"",
 			schedule.Run{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, CompletedAt: r.now},
 		},
 	} {
