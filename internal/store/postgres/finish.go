@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,76 +59,90 @@ type finishing struct {
 }
 
 func (f *finishing) record(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) error {
+	settlements := make(map[schedule.Key]settling, len(done))
+	for i := range done {
+		d := &done[i]
+		settlements[d.Key] = settling{
+			key: d.Key, of: func(r *schedule.Run) schedule.Settlement { return ledger.SettlementOf(r, d, f.now) },
+			whole: needsWhole(d.Deliveries, d.Outcome.Status),
+		}
+		f.finished[d.Key] = schedule.Finished{Outcome: d.Outcome}
+	}
+	open, err := lockFor(ctx, tx, slices.Collect(maps.Values(settlements)))
+	if err != nil {
+		return err
+	}
 	recorded, err := keysOf(ctx, tx, sqlFinish, f.args(done)...)
 	if err != nil {
 		return err
 	}
-	var first, late []schedule.FinishRequest
+	var late []schedule.FinishRequest
 	for i := range done {
-		if recorded[done[i].Key] {
-			first = append(first, done[i])
-		} else {
-			late = append(late, done[i])
+		d := &done[i]
+		if !recorded[d.Key] {
+			late = append(late, *d)
+		} else if r := open[d.Key]; d.Unsent && r != nil && r.Record != nil {
+			r.Record.Calls-- // as sqlFinish has done
 		}
-		f.finished[done[i].Key] = schedule.Finished{Outcome: done[i].Outcome}
 	}
-	superseding, err := f.supersede(ctx, tx, late)
-	if err != nil {
+	if err := f.supersede(ctx, tx, late, settlements); err != nil {
 		return err
 	}
-	return f.settle(ctx, tx, append(first, superseding...))
+	return f.settle(ctx, tx, open, done, settlements)
 }
 
-// supersede handles keys that are DONE already: their first outcome stays, or is replaced
-// by the returned ones.
-func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.FinishRequest) (superseding []schedule.FinishRequest, err error) {
+// supersede handles keys that are DONE already: their first outcome stays, and their run
+// does not change, or it is replaced.
+func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.FinishRequest, settlements map[schedule.Key]settling) error {
 	if len(late) == 0 {
-		return nil, nil
+		return nil
 	}
 	var row requestRow
 	there := make(map[schedule.Key]schedule.Outcome, len(late))
 	key := func(f *schedule.FinishRequest) []byte { return f.Key[:] }
-	err = each(ctx, tx, row.targets(), func() error {
+	err := each(ctx, tx, row.targets(), func() error {
 		known, err := row.request()
 		there[known.Key] = known.Outcome
 		return err
 	}, sqlFinishThere, column(late, key))
 	if err != nil {
-		return nil, err
+		return err
 	}
+	var superseding []schedule.FinishRequest
 	for i := range late {
 		first, known := there[late[i].Key]
 		switch {
-		case !known, late[i].Outcome.Supersedes(first):
+		case !known:
+		case late[i].Outcome.Supersedes(first):
 			superseding = append(superseding, late[i])
 		default:
 			f.finished[late[i].Key] = schedule.Finished{Outcome: first}
+			delete(settlements, late[i].Key)
 		}
 	}
+	if len(superseding) == 0 {
+		return nil
+	}
 	_, err = tx.Exec(ctx, sqlFinishSuperseded, f.args(superseding)...)
-	return superseding, err
+	return err
 }
 
 // settle settles the runs of keys whose outcome was recorded just now.
-func (f *finishing) settle(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) error {
-	settlements := make([]settling, len(done))
+func (f *finishing) settle(ctx context.Context, tx pgx.Tx, open map[schedule.Key]*openRow, done []schedule.FinishRequest, settlements map[schedule.Key]settling) error {
+	var ordered []settling
 	wake := make(map[schedule.Key]bool)
 	for i := range done {
-		d := &done[i]
-		settlements[i] = settling{
-			key: d.Key, of: func(r *schedule.Run) schedule.Settlement { return ledger.SettlementOf(r, d, f.now) },
-			whole: needsWhole(d.Deliveries, d.Outcome.Status),
+		if s, settles := settlements[done[i].Key]; settles {
+			ordered = append(ordered, s)
+			wake[s.key] = done[i].WakeLeader
 		}
-		wake[d.Key] = d.WakeLeader
 	}
-	moved, ended, err := settleAll(ctx, tx, f.now, settlements)
+	moved, ended, err := settleLocked(ctx, tx, f.now, open, ordered)
 	if err != nil {
 		return err
 	}
-	for i := range done {
-		finished := f.finished[done[i].Key]
-		finished.Settled = moved[i]
-		f.finished[done[i].Key] = finished
+	for i, s := range ordered {
+		f.finished[s.key] = schedule.Finished{Outcome: f.finished[s.key].Outcome, Settled: moved[i]}
 	}
 	return wakeLeaders(ctx, tx, slices.DeleteFunc(ended, func(r *openRow) bool { return !wake[r.Key] }))
 }

@@ -85,9 +85,16 @@ func needsWhole(deliveries int32, to schedule.Status) bool {
 
 // settleAll locks runs and writes their settlements, in order.
 func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []settling) (moved []bool, ended []*openRow, err error) {
-	moved = make([]bool, len(settlements))
+	open, err := lockFor(ctx, tx, settlements)
+	if err != nil {
+		return nil, nil, err
+	}
+	return settleLocked(ctx, tx, now, open, settlements)
+}
+
+func lockFor(ctx context.Context, tx pgx.Tx, settlements []settling) (map[schedule.Key]*openRow, error) {
 	if len(settlements) == 0 {
-		return moved, nil, nil
+		return nil, nil
 	}
 	keys := make([]schedule.Key, len(settlements))
 	lock := lockAnswered
@@ -97,10 +104,11 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sett
 			lock = lockKeys
 		}
 	}
-	open, err := lock(ctx, tx, keys)
-	if err != nil {
-		return nil, nil, err
-	}
+	return lock(ctx, tx, keys)
+}
+
+func settleLocked(ctx context.Context, tx pgx.Tx, now time.Time, open map[schedule.Key]*openRow, settlements []settling) (moved []bool, ended []*openRow, err error) {
+	moved = make([]bool, len(settlements))
 	rows := make([]*openRow, 0, len(open))
 	for i := range settlements {
 		r := open[settlements[i].key]

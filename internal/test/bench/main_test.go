@@ -72,7 +72,7 @@ func TestSmoke(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 			defer stop()
-			ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+			ctx, cancel := context.WithTimeout(ctx, 8*time.Minute) // on a busy machine too
 			defer cancel()
 			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-patience", "20s", "-warm", "10")
 			if err := harness(ctx, args); err != nil {
