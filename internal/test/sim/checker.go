@@ -144,7 +144,7 @@ func (w *world) conserved(id string, f *life) {
 		for _, at := range p.rule.between(p.from, p.including, p.until) {
 			w.watch.slots++
 			h := w.watch.rows[key(id, at)]
-			row := h != nil && !h.gone && h.row.Trigger.FromSpec() // a backfill's counts for nothing here: it comes after
+			row := h != nil && !h.gone && h.row.Trigger.FromSpec() // a backfill's comes after, and counts for nothing
 			ranges := 0
 			for _, e := range w.watch.ranges[id] {
 				if e.Revision == p.revision && !at.Before(e.From) && !at.After(e.To) {
@@ -153,6 +153,9 @@ func (w *world) conserved(id string, f *life) {
 			}
 			switch {
 			case row && ranges == 0, !row && ranges == 1:
+			case h != nil && !h.gone && h.row.Trigger == schedule.TriggerBackfill && ranges == 0:
+				// No leader planned for longer than the slot is past, and a backfill took
+				// it before the plan did. Its row is the slot's.
 			case row && h.claimed+h.completed > 0 && ranges == 1 && (len(f.parts) > 1 || f.paused):
 				// docs/decisions.md, Known limits: dealt with ahead of its run_at, and then the
 				// schedule was changed. The row counts.
