@@ -96,7 +96,7 @@ stops: tools ## Let N revocations and as many pauses race with fires, on SQLite 
 	$(TOOLS)/withservices -- go test -count=1 -timeout 30m -run TestStopsRacingFires -v ./worker -args -races $(or $(N),10000)
 
 .PHONY: bench
-bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000 RUNS=3; docs/benchmarks.md)
+bench: bench-build ## Measure WORKLOADS ("burst steps") beside PEERS on a durable Postgres (N=1000 RUNS=3; docs/benchmarks.md)
 	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
 		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/test/bench/bench.sh $(TOOLS)/bench
 

@@ -11,7 +11,7 @@ import (
 
 // plain reports that a start surely keeps the rules of its message. It says no
 // to what only might: that is looked at in full, field by field, which takes a
-// quarter of the launcher's time in a herd.
+// quarter of the launcher's time in a burst.
 func plain(req *carillonv1.RunLauncherStartRequest) bool {
 	return plainKey(req.GetIdempotencyKey()) &&
 		plainID(req.GetWorkflowId()) && plainID(req.GetUserId()) &&

@@ -57,7 +57,7 @@ func (c *Cache) Keep(read map[ID]*schedule.Definition) {
 }
 
 // Foresee remembers the definitions under which rows were planned of candidates: a
-// herd is then claimed without reading all of its in the second before its instant.
+// burst is then claimed without reading all of its in the second before its instant.
 // Of schedules that have no slot yet it keeps nothing: they may be a million.
 func (c *Cache) Foresee(candidates []schedule.PlanCandidate, rows []schedule.Run) {
 	planned := make(map[ID]bool)

@@ -38,7 +38,7 @@ func TestOnlyWhatWasPlannedIsForeseen(t *testing.T) {
 	}
 }
 
-func TestTheCacheHoldsAHerdOfAHundredThousandAndNoMoreThanItsBytes(t *testing.T) {
+func TestTheCacheHoldsABurstOfAHundredThousandAndNoMoreThanItsBytes(t *testing.T) {
 	var c Cache
 	for i := range 100_000 {
 		c.Keep(map[ID]*schedule.Definition{{ScheduleID: fmt.Sprint(i), Revision: 1}: {}})

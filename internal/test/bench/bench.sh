@@ -4,7 +4,7 @@
 set -eu
 bench=$1
 
-for workload in ${WORKLOADS:-herd steps}; do
+for workload in ${WORKLOADS:-burst steps}; do
 	if [ "$workload" = steps ]; then
 		# The hot parts alone; the lines are what benchstat reads. Transactions of
 		# 1,000 rows are counted, not timed: what comes between two costs more.
@@ -21,7 +21,7 @@ for workload in ${WORKLOADS:-herd steps}; do
 	[ -z "${N:-}" ] || set -- "$@" -n "$N"
 	[ -z "${RUNS:-}" ] || set -- "$@" -runs "$RUNS"
 	case $workload in
-	herd) peers=carillon-sqlite,river-tuned,river-tuned-grpc,graphile-tuned,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
+	burst) peers=carillon-sqlite,river-tuned,river-tuned-grpc,graphile-tuned,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
 	sustained) peers=carillon-sqlite,river-tuned,river-tuned-periodic,graphile-tuned ;;
 	idle) peers=river-tuned ;;
 	*) peers= ;; # of Carillon alone

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
-// growth measures bursts of -herd slots, at each of -seconds, with N idle schedules and
+// growth measures bursts of -burst slots, at each of -seconds, with N idle schedules and
 // -ledger rows of history. If -expired of those are older than retention, it measures
 // twice on one database: while they are kept, and while retention deletes them.
 func growth(ctx context.Context, o options, w *report.Writer) error {
@@ -58,7 +58,7 @@ func growOnce(ctx context.Context, o options, w *report.Writer, n, run int) (err
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		line.System, line.N, line.Run = fmt.Sprintf("ledger of %d, %s", o.ledger, p.name), n, run
-		line.Workload = fmt.Sprintf("growth, %d slots at each of %d s beside n sleeping", o.herd, o.seconds)
+		line.Workload = fmt.Sprintf("growth, %d slots at each of %d s beside n sleeping", o.burst, o.seconds)
 		line.Figures["load_s"] = loaded.Seconds()
 		if err := errors.Join(w.Add(line), o.accept(line)); err != nil {
 			return err
@@ -70,9 +70,9 @@ func growOnce(ctx context.Context, o options, w *report.Writer, n, run int) (err
 	return nil
 }
 
-// besideGrown starts the workers and has the herd fall due.
+// besideGrown starts the workers and has the burst fall due.
 func besideGrown(ctx context.Context, o options, s *site.Site, p phase, label string) (line report.Line, err error) {
-	work := record.Work{N: o.herd, Rounds: o.seconds}
+	work := record.Work{N: o.burst, Rounds: o.seconds}
 	ahead := o.before + time.Duration(work.N)*time.Second/time.Duration(s.LoadRate())
 	if work.Rounds > 1 {
 		work.Tail = int(s.Tail() / time.Second)

@@ -1,7 +1,7 @@
 // Command bench measures Carillon and other schedulers with the same work:
 // docs/benchmarks.md.
 //
-//	bench herd -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
+//	bench burst -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
 //	bench table -columns p50_ms,p99_ms lines.jsonl
 //	bench steps steps.txt
 //	bench merge -out default.pgo profiles/*.pprof

@@ -48,8 +48,8 @@ func TestSmoke(t *testing.T) {
 		args []string
 	}{
 		{
-			name: "a herd, by Carillon in processes and in one, by River both ways, and by robfig",
-			args: []string{"herd", "-n", "5", "-systems", "carillon,carillon-sqlite,river-tuned,river-tuned-periodic,river-tuned-grpc,robfig"},
+			name: "a burst, by Carillon in processes and in one, by River both ways, and by robfig",
+			args: []string{"burst", "-n", "5", "-systems", "carillon,carillon-sqlite,river-tuned,river-tuned-periodic,river-tuned-grpc,robfig"},
 		},
 		{
 			name: "a stream, Carillon's with a tail",
@@ -59,14 +59,14 @@ func TestSmoke(t *testing.T) {
 		{name: "an idle deployment", args: []string{"idle", "-n", "2000", "-seconds", "1", "-systems", "carillon,river-default"}},
 		{name: "registering", args: []string{"register", "-n", "40", "-systems", "carillon,carillon-sqlite"}},
 		{
-			name: "a herd beside sleepers and a ledger that is being pruned",
-			args: []string{"growth", "-n", "2000", "-herd", "5", "-ledger", "2000", "-expired", "1000"},
+			name: "a burst beside sleepers and a ledger that is being pruned",
+			args: []string{"growth", "-n", "2000", "-burst", "5", "-ledger", "2000", "-expired", "1000"},
 		},
-		{name: "a stream beside sleepers", args: []string{"growth", "-n", "1100", "-herd", "5", "-seconds", "2"}},
+		{name: "a stream beside sleepers", args: []string{"growth", "-n", "1100", "-burst", "5", "-seconds", "2"}},
 		{name: "neighbours that look ahead", args: []string{"neighbours", "-n", "2", "-seconds", "2", "-open", "4", "-systems", "carillon,carillon-sqlite"}},
 		{name: "the console over a small fleet", args: []string{"console", "-n", "200", "-ledger", "1000", "-systems", "carillon,carillon-sqlite"}},
 		{name: "shards and several processes", args: []string{"shards", "-n", "5", "-shapes", "2/2/2"}},
-		{name: "a launch queue between two workers and two launchers", args: []string{"herd", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
+		{name: "a launch queue between two workers and two launchers", args: []string{"burst", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time

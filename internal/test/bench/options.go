@@ -24,7 +24,7 @@ type workload struct {
 }
 
 var workloads = map[string]workload{
-	"herd":       {run: herd, n: "1000,10000", patience: 2 * time.Minute},
+	"burst":      {run: burst, n: "1000,10000", patience: 2 * time.Minute},
 	"sustained":  {run: sustained, n: "2000", seconds: 20, patience: 30 * time.Second},
 	"idle":       {run: idle, n: "1000,1000000", seconds: 60},
 	"register":   {run: register, n: "5000"},
@@ -57,8 +57,8 @@ type options struct {
 
 	peers string
 
-	herd, ledger, expired int
-	shapes                []shape
+	burst, ledger, expired int
+	shapes                 []shape
 
 	serverURL, redisURL string
 
@@ -146,14 +146,14 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.launchers, "launchers", 1, "launcher processes of Carillon")
 	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
 	f.IntVar(&o.open, "open", 30, "neighbours: how many expensive calls one caller keeps open")
-	f.StringVar(&o.spec, "spec", "cron", "what a herd's schedules are: cron (daily at the instant) or once (once_at)")
+	f.StringVar(&o.spec, "spec", "cron", "what a burst's schedules are: cron (daily at the instant) or once (once_at)")
 	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours: how long; growth: how many instants, a second apart")
 	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
 	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
 	f.IntVar(&o.most, "most", 1_000_000, "sustained: where the search ends")
 	f.DurationVar(&o.budget, "budget", 15*time.Minute, "sustained: how long the search of one system may go on")
 	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
-	f.IntVar(&o.herd, "herd", 1000, "growth: slots that fall due at one instant")
+	f.IntVar(&o.burst, "burst", 1000, "growth: slots that fall due at one instant")
 	f.IntVar(&o.ledger, "ledger", 0, "growth, console: rows of history in the ledger, e.g. 10000000; console: 1000000 by default")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")
 }

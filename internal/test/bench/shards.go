@@ -24,7 +24,7 @@ func parseShapes(text string) (all []shape, err error) {
 	return all, nil
 }
 
-// shards has a herd of N fall due with one to eight shards over one to four
+// shards has a burst of N fall due with one to eight shards over one to four
 // workers and launchers.
 func shards(ctx context.Context, o options, w *report.Writer) error {
 	for _, n := range o.ns {

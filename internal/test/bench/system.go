@@ -21,7 +21,7 @@ import (
 
 // system is one scheduler on a fresh database, with nothing to do yet.
 type system interface {
-	LoadRate() int                                     // slots (of a herd) a second that Load takes at the least
+	LoadRate() int                                     // slots (of a burst) a second that Load takes at the least
 	Tail() time.Duration                               // how long a stream must go on after it, for a fair measure of it
 	Warm(ctx context.Context, n int) error             // n slots run and are forgotten
 	Sleep(ctx context.Context, n int) error            // n slots that are not due for hours

@@ -19,7 +19,7 @@ type Call struct {
 }
 
 // chunk is how many calls are allocated at once: growing one slice would copy
-// the whole record in the middle of a herd.
+// the whole record in the middle of a burst.
 const chunk = 1 << 14
 
 // Log is a record under way. The zero value is empty.

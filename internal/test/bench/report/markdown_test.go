@@ -13,10 +13,10 @@ func TestMarkdownHasATableOfEachWorkloadWithTheFiguresItHas(t *testing.T) {
 	var out strings.Builder
 	w := report.New(&out, io.Discard, machine)
 	for _, l := range []report.Line{
-		{Workload: "herd", N: 1000, System: "carillon", Figures: map[string]float64{"p99_ms": 4, "cpu_s": 1}},
-		{Workload: "herd", N: 1000, System: "peer", Figures: map[string]float64{"p99_ms": 8}, Bad: map[string]int{"lost": 2}},
+		{Workload: "burst", N: 1000, System: "carillon", Figures: map[string]float64{"p99_ms": 4, "cpu_s": 1}},
+		{Workload: "burst", N: 1000, System: "peer", Figures: map[string]float64{"p99_ms": 8}, Bad: map[string]int{"lost": 2}},
 		{Workload: "idle", N: 5, System: "carillon", Figures: map[string]float64{"worker_rss_mb": 70}},
-		{Workload: "herd", N: 9, System: "carillon", Figures: map[string]float64{"p99_ms": 3}, Apart: true},
+		{Workload: "burst", N: 9, System: "carillon", Figures: map[string]float64{"p99_ms": 3}, Apart: true},
 	} {
 		if err := w.Add(l); err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestMarkdownHasATableOfEachWorkloadWithTheFiguresItHas(t *testing.T) {
 	want := `
 | workload | system | p99_ms | bad | runs | revision |
 | --- | --- | --- | --- | --- | --- |
-| herd, n = 1000 | carillon | 4.00 | 0 | 1 | abc |
+| burst, n = 1000 | carillon | 4.00 | 0 | 1 | abc |
 |  | peer | 8.00 ×2 | 2 lost | 1 | abc |
 
 | workload | system | worker_rss_mb | bad | runs | revision |

@@ -21,7 +21,7 @@ func TestTableHasMediansAndRatiosToCarillon(t *testing.T) {
 		{System: "carillon", Run: 3, Figures: map[string]float64{"p50_ms": 2, "p99_ms": 8}, Bad: map[string]int{"lost": 2, "early": 0}},
 		{System: "carillon", Run: 4, Figures: map[string]float64{"p50_ms": 99}, Apart: true},
 	} {
-		l.Workload, l.N = "herd", 1000
+		l.Workload, l.N = "burst", 1000
 		if err := w.Add(l); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestTableHasMediansAndRatiosToCarillon(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimLeft(`
-herd, n = 1000: median (min–max) of the runs, ×carillon
+burst, n = 1000: median (min–max) of the runs, ×carillon
 system       runs  p50_ms            p99_ms            settled_ms          bad
 river-tuned  1     300.0 ×150        –                 –                   0
 carillon     3     2.00 (1.00–3.00)  8.00 (7.00–9.00)  20.0 (20.0–20.0)  2 lost

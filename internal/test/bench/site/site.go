@@ -13,7 +13,7 @@ import (
 )
 
 // Options say which deployment it is. What they do not name is the product's
-// default, or what the environment sets (MAX_LAUNCHES=… bench herd).
+// default, or what the environment sets (MAX_LAUNCHES=… bench burst).
 type Options struct {
 	ServerURL string // of Postgres; "": SQLite, all roles in one process
 	Workers   int    // 1

@@ -33,9 +33,9 @@ func eachRun(o options, workload string, w *report.Writer, run func(name string,
 	return nil
 }
 
-// herd has N slots fall due at one instant.
-func herd(ctx context.Context, o options, w *report.Writer) error {
-	return eachRun(o, "herd", w, func(name string, n, run int) (report.Line, error) {
+// burst has N slots fall due at one instant.
+func burst(ctx context.Context, o options, w *report.Writer) error {
+	return eachRun(o, "burst", w, func(name string, n, run int) (report.Line, error) {
 		return once(ctx, o, name, run, record.Work{N: n, Rounds: 1})
 	})
 }
