@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// patience bounds what has to happen on a busy machine.
-const patience = 30 * time.Second
+// timeout bounds what has to happen on a busy machine.
+const timeout = 30 * time.Second
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -151,9 +151,9 @@ func (r *rig) ok(err error) {
 // eventually waits until check holds.
 func (r *rig) eventually(what string, check func() bool) {
 	r.Helper()
-	for end := time.Now().Add(patience); !check(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); !check(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("not within %s: %s", patience, what)
+			r.Fatalf("not within %s: %s", timeout, what)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (r *rig) start(name string, e *executor, s presence.Store) *process {
 // no waits until the process holds a lock with a number above.
 func (p *process) no(above int32) (no int32) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
 	p.eventually(fmt.Sprintf("a number above %d", above), func() bool {
 		var err error
@@ -202,7 +202,7 @@ func (p *process) launch(req schedule.StartRequest) <-chan schedule.StartReply {
 	replies := make(chan schedule.StartReply, 1)
 	go func() {
 		defer close(replies)
-		ctx, cancel := context.WithTimeout(p.Context(), patience)
+		ctx, cancel := context.WithTimeout(p.Context(), timeout)
 		defer cancel()
 		for ctx.Err() == nil {
 			if reply, err := p.launcher.Start(ctx, req); err == nil {

@@ -29,7 +29,7 @@ var away = led(term(7, "05:00:00", "07:29:58", schedule.EndDatabase), term(8, "0
 const awayWords = "No worker led shard 0 from 2026-03-07T07:29:58Z to 2026-03-07T07:30:10Z (database unreachable)."
 
 func TestSlotsWithoutALeaderSaySo(t *testing.T) {
-	steady := led(term(7, "05:00:00", "", ""))
+	stable := led(term(7, "05:00:00", "", ""))
 	for _, tt := range []expectation{
 		{
 			name: "one that was claimed late", facts: asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), claimedLater(10*time.Second)), away),
@@ -107,7 +107,7 @@ func TestSlotsWithoutALeaderSaySo(t *testing.T) {
 		},
 		{
 			name:    "one that was claimed late although a worker led",
-			facts:   asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), claimedLater(10*time.Second)), steady),
+			facts:   asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), claimedLater(10*time.Second)), stable),
 			verdict: explain.VerdictRan, says: []string{"No worker claimed it for 10 seconds: a worker led, but all launch capacity was in use"},
 		},
 	} {

@@ -21,8 +21,8 @@ const (
 	maxRenewal = time.Second
 	// resignLimit bounds the resignation, for which the lock waits.
 	resignLimit = time.Second
-	// steady is how long a term must last so that earlier failures no longer count.
-	steady = 10 * time.Second
+	// stableAfter is how long a term must last so that earlier failures no longer count.
+	stableAfter = 10 * time.Second
 )
 
 // trust is how long a term is trusted after the start of a successful attempt: the TTL less
@@ -78,7 +78,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	done()
 	others.Wait()
 
-	if time.Since(since) > steady {
+	if time.Since(since) > stableAfter {
 		e.failures = 0
 	}
 	lost := context.Cause(trusted)

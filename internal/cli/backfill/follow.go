@@ -58,7 +58,7 @@ func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1
 		switch {
 		case err == nil:
 			b, answered = resp.GetBackfill(), time.Now()
-		case !client.Unanswered(err) || time.Since(answered) > client.MaxSilence:
+		case !client.Unanswered(err) || time.Since(answered) > client.OutageTimeout:
 			return b, err
 		}
 	}

@@ -11,9 +11,9 @@ import (
 const (
 	FirstPause = 100 * time.Millisecond
 	MaxPause   = 2 * time.Second
-	// MaxSilence is how long a command waits for a server that does not answer, such as
+	// OutageTimeout is how long a command waits for a server that does not answer, such as
 	// during a deployment.
-	MaxSilence = time.Minute
+	OutageTimeout = time.Minute
 )
 
 // Unanswered reports whether the server did not answer at all.

@@ -74,7 +74,7 @@ func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsR
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil // the user ended it
-		case err != nil && (!follow || !client.Unanswered(err) || time.Since(answered) > client.MaxSilence):
+		case err != nil && (!follow || !client.Unanswered(err) || time.Since(answered) > client.OutageTimeout):
 			return nil, err
 		case err == nil:
 			answered = time.Now()

@@ -45,7 +45,7 @@ func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carill
 			return nil, stillRunning(r)
 		case err == nil:
 			r, answered = resp.GetRun(), time.Now()
-		case !client.Unanswered(err) || time.Since(answered) > client.MaxSilence:
+		case !client.Unanswered(err) || time.Since(answered) > client.OutageTimeout:
 			return nil, err
 		}
 	}

@@ -74,7 +74,7 @@ func TestSmoke(t *testing.T) {
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, 8*time.Minute) // on a busy machine too
 			defer cancel()
-			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-patience", "20s", "-warm", "10")
+			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-timeout", "20s", "-warm", "10")
 			if err := harness(ctx, args); err != nil {
 				t.Fatal(err)
 			}

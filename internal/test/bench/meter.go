@@ -131,7 +131,7 @@ const (
 )
 
 func (m *meter) awaitAll(ctx context.Context) error {
-	end := m.work.Last().Add(m.o.patience)
+	end := m.work.Last().Add(m.o.timeout)
 	pause := m.work.Last().Add(look)
 	for {
 		if err := sleepUntil(ctx, pause); err != nil {

@@ -17,21 +17,21 @@ import (
 
 // workload is one command, with defaults of its own.
 type workload struct {
-	run      func(context.Context, options, *report.Writer) error
-	n        string
-	seconds  int
-	patience time.Duration
+	run     func(context.Context, options, *report.Writer) error
+	n       string
+	seconds int
+	timeout time.Duration
 }
 
 var workloads = map[string]workload{
-	"burst":      {run: burst, n: "1000,10000", patience: 2 * time.Minute},
-	"sustained":  {run: sustained, n: "2000", seconds: 20, patience: 30 * time.Second},
+	"burst":      {run: burst, n: "1000,10000", timeout: 2 * time.Minute},
+	"sustained":  {run: sustained, n: "2000", seconds: 20, timeout: 30 * time.Second},
 	"idle":       {run: idle, n: "1000,1000000", seconds: 60},
 	"register":   {run: register, n: "5000"},
-	"neighbours": {run: neighbours, n: "10", seconds: 30, patience: 30 * time.Second},
-	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, patience: time.Minute},
+	"neighbours": {run: neighbours, n: "10", seconds: 30, timeout: 30 * time.Second},
+	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, timeout: time.Minute},
 	"console":    {run: console, n: "50000"},
-	"shards":     {run: shards, n: "10000", patience: time.Minute},
+	"shards":     {run: shards, n: "10000", timeout: time.Minute},
 }
 
 // options of one workload's command.
@@ -41,7 +41,7 @@ type options struct {
 	runs     int
 	seconds  int
 	systems  []string
-	patience time.Duration
+	timeout  time.Duration
 	before   time.Duration
 	warm     int
 	strict   bool
@@ -135,7 +135,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.runs, "runs", 3, "how often; the systems take turns")
 	f.DurationVar(&o.before, "before", 10*time.Second, "between loading and measuring: leaders are elected, slots are planned")
 	f.IntVar(&o.warm, "warm", 1000, "slots that have run before: connections are open, statements prepared, statistics in place; a ledger is copied from them")
-	f.DurationVar(&o.patience, "patience", d.patience, "how long after the last instant slots may still come")
+	f.DurationVar(&o.timeout, "timeout", d.timeout, "how long after the last instant slots may still come")
 	f.BoolVar(&o.strict, "strict", false, "fail where a slot was lost, doubled, early or not settled")
 	f.StringVar(&o.profile, "profile", "", "folder for CPU profiles of the processes that are measured")
 	f.BoolVar(&o.statements, "statements", false, "print the most expensive statements of each run, by pg_stat_statements")

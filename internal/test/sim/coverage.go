@@ -126,7 +126,7 @@ func (c *Coverage) Missing() (missing []string) {
 	for s := range sites {
 		for k := range allKinds {
 			// An outage or a freeze seldom meets a call that is rare itself, and a
-			// stall mostly outlasts its caller's patience.
+			// stall mostly outlasts its caller's timeout.
 			byChance := k >= stall && rare[s] > 1
 			if c.faults[s][k].Load() == 0 && !cannot(s, k) && !byChance {
 				missing = append(missing, siteNames[s]+": "+kindNames[k])

@@ -69,13 +69,13 @@ type dose struct {
 	mix                []share // each at least once, if there are enough
 	least, most        time.Duration
 	probes             int           // schedules of which something is due all the time
-	patience           time.Duration // run timeout, and how long a launch is tried
+	runTimeout         time.Duration // run timeout, and how long a launch is tried
 	idle               time.Duration // at most, between two changes that people make
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
 var doses = []dose{
-	{name: "short", faults: 17, patience: 50 * time.Second, mix: []share{
+	{name: "short", faults: 17, runTimeout: 50 * time.Second, mix: []share{
 		{killLeader, 2},
 		{killAtPoint, 4},
 		{stopLeader, 1},
@@ -90,10 +90,10 @@ var doses = []dose{
 		{launcherPoint, 1},
 		{registrarPoint, 1},
 	}, probes: 25},
-	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, patience: 50 * time.Second, mix: []share{
+	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, runTimeout: 50 * time.Second, mix: []share{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 1}, {launcherPoint, 1},
 	}, probes: 15},
-	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, patience: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
+	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, runTimeout: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
 	{name: "figures", ttl: 10 * time.Second, faults: 45, mix: []share{
@@ -115,21 +115,21 @@ var doses = []dose{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 2}, {launcherPoint, 3},
 	}, probes: 60},
 	{name: "sqlite", store: "sqlite", lock: "solo", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 50},
-	{name: "executor", faults: 12, patience: 8 * time.Second, mix: []share{
+	{name: "executor", faults: 12, runTimeout: 8 * time.Second, mix: []share{
 		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1}, {killLauncher, 1},
 	}, probes: 20},
-	{name: "executor-sqlite", store: "sqlite", lock: "solo", faults: 12, patience: 8 * time.Second, mix: []share{
+	{name: "executor-sqlite", store: "sqlite", lock: "solo", faults: 12, runTimeout: 8 * time.Second, mix: []share{
 		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1},
 	}, probes: 15},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
 
 	// For bugs that were seeded: short, and each provokes some.
-	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
 // chosen is a dose by its name, complete.
@@ -157,8 +157,8 @@ func chosen(name string) (dose, bool) {
 	if d.least == 0 {
 		d.least, d.most = 500*time.Millisecond, 2500*time.Millisecond
 	}
-	if d.patience == 0 {
-		d.patience = time.Minute // a launch rests up to 30 s after many deliveries
+	if d.runTimeout == 0 {
+		d.runTimeout = time.Minute // a launch rests up to 30 s after many deliveries
 	}
 	if d.idle == 0 {
 		d.idle = 650 * time.Millisecond
@@ -211,7 +211,7 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 			s.length = between(d.ttl+2*time.Second, d.ttl+4*time.Second)
 		}
 	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung: // some outlast the time that launches have
-		s.length = between(d.patience/3, d.patience*3/2)
+		s.length = between(d.runTimeout/3, d.runTimeout*3/2)
 	case killWorkers:
 		s.length = between(d.grace/20, d.grace/10)
 		if d.grace < 10*time.Second {

@@ -137,7 +137,7 @@ func (p *people) begin(ctx context.Context) error {
 	if err := p.deploy(ctx); err != nil {
 		return err
 	}
-	for _, d := range workload(time.Now(), p.site.dose.probes, p.site.dose.patience) {
+	for _, d := range workload(time.Now(), p.site.dose.probes, p.site.dose.runTimeout) {
 		register := func() error { return p.upsert(ctx, d, false) }
 		if d.ScheduleID == "" {
 			register = func() error { return p.request(ctx, d, "registered-by-this") }
@@ -183,7 +183,7 @@ const lastRest = 3 * time.Second
 const afterDrain = 5 * time.Second
 
 func (s *site) drain(ctx context.Context) error {
-	return within(ctx, 3*s.dose.patience, "no run is in flight", func() error {
+	return within(ctx, 3*s.dose.runTimeout, "no run is in flight", func() error {
 		n, err := s.inFlight(ctx)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%d runs have not ended", n)

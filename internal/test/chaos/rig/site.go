@@ -46,7 +46,7 @@ const (
 
 func (d dose) settings(seed uint64) record.Settings {
 	return record.Settings{
-		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: d.patience,
+		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: d.runTimeout,
 		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, Tick: tick, Lookahead: lookahead, Shards: d.shards, CancelWait: cancelWait, CallTimeout: callTimeout,
 	}
 }
@@ -57,7 +57,7 @@ func (s *site) environ() []string {
 		fmt.Sprint("TICK_MS=", tick.Milliseconds()), fmt.Sprint("LOOKAHEAD_MS=", lookahead.Milliseconds()), fmt.Sprint("MAX_CATCHUP_PER_TICK=", maxCatchup), "CLAIM_LEASE_MS=3000",
 		fmt.Sprint("EXECUTOR_TIMEOUT_MS=", callTimeout.Milliseconds()), fmt.Sprint("CANCEL_WAIT_MS=", cancelWait.Milliseconds()),
 		fmt.Sprint("LEADER_TTL_MS=", s.dose.ttl.Milliseconds()), fmt.Sprint("MISFIRE_GRACE_MS=", s.dose.grace.Milliseconds()),
-		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.patience.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
+		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.runTimeout.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
 		"EXECUTOR=http", "EXECUTOR_URL=" + oracle + "/run/{workflow_id}", "EXECUTOR_CANCEL_URL=" + oracle + "/run/{idempotency_key}",
 	}
 	if s.dose.shards > 1 {

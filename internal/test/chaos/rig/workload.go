@@ -11,7 +11,7 @@ import (
 // workload is what every dose registers: the probes, whose jitter spreads them
 // over every second; every policy and kind of spec; and schedules that people
 // change all the time.
-func workload(now time.Time, probes int, patience time.Duration) []record.Definition {
+func workload(now time.Time, probes int, runTimeout time.Duration) []record.Definition {
 	soon := now.UTC().Truncate(time.Second)
 	var all []record.Definition
 	policies := []string{"none", "fire_immediately", "spread", "latest"}
@@ -58,7 +58,7 @@ func workload(now time.Time, probes int, patience time.Duration) []record.Defini
 	all = append(all, record.Definition{CronExpr: "*/3 * * * * *", OverlapPolicy: "allow"}) // without an id: known by its request
 	for i := range all {
 		d := &all[i]
-		d.WorkflowID, d.Version, d.RunTimeoutMS = "oracle", 1, int(patience.Milliseconds())
+		d.WorkflowID, d.Version, d.RunTimeoutMS = "oracle", 1, int(runTimeout.Milliseconds())
 		if d.UserID == "" {
 			d.UserID = "ada"
 		}

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// patience is how long goroutines have to end by themselves after the last test:
+// timeout is how long goroutines have to end by themselves after the last test:
 // long, because a package that leaks is not run again.
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 // Main runs the tests for a TestMain and exits. Goroutines are looked for only
 // after a success: a test that failed rarely cleans up.
-func Main(m *testing.M) { os.Exit(check(m.Run(), patience, os.Stderr)) }
+func Main(m *testing.M) { os.Exit(check(m.Run(), timeout, os.Stderr)) }
 
-func check(code int, patience time.Duration, out io.Writer) int {
+func check(code int, timeout time.Duration, out io.Writer) int {
 	if code != 0 {
 		return code
 	}
 	left := stacks()
-	for until := time.Now().Add(patience); len(left) > 0 && time.Now().Before(until); left = stacks() {
+	for until := time.Now().Add(timeout); len(left) > 0 && time.Now().Before(until); left = stacks() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if len(left) == 0 {

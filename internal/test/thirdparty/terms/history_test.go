@@ -208,7 +208,7 @@ func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 	t.Logf("%d histories of %d calls each, %d calls without an answer", histories, actors*deeds, unknown)
 }
 
-func TestTheHistoryCheckerIsAwake(t *testing.T) {
+func TestTheHistoryCheckerFindsFaults(t *testing.T) {
 	t.Parallel()
 	op := func(client int, call, returned int64, did deed, got result) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Call: call, Return: returned, Input: did, Output: got}
