@@ -124,7 +124,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: over, Lock: solo.New(fmt.Sprint(r.path, ".lock.", shard), quiet), Shard: shard, Shards: r.shards, Holder: holder,
-			Now: store.Now, Logger: quiet, Yield: balancer.Yield(shard),
+			Now: store.Now, Logger: quiet, Defer: balancer.Defer(shard),
 		})
 		all[shard] = electors[shard]
 	}

@@ -27,7 +27,7 @@ func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.E
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: a.store, Terms: a.store, Host: thisHost(), Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
-			Now: a.store.Now, Logger: a.log, Fit: a.checkSkew, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
+			Now: a.store.Now, Logger: a.log, Fit: a.checkSkew, Defer: balancer.Defer(shard), OnChange: metrics.LeadershipChanged,
 		})
 		all[shard] = electors[shard]
 	}

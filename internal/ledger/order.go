@@ -23,8 +23,8 @@ func byFireAt(a, b *run) int {
 // all others, then by priority (higher first), fire_at, run_at and key.
 func byClaim(a, b *run) int {
 	switch {
-	case a.yields != b.yields:
-		return schedule.Last(a.yields, b.yields)
+	case a.afterOthers != b.afterOthers:
+		return schedule.Last(a.afterOthers, b.afterOthers)
 	case a.priority != b.priority:
 		return cmp.Compare(b.priority, a.priority)
 	}
@@ -80,13 +80,13 @@ func merge(a, b []*run, order func(a, b *run) int) []*run {
 }
 
 // leave notes that a run has left, and tidies a lane of which half has.
-func (l *lane) leave(stays func(*run) bool) {
+func (l *lane) leave(keep func(*run) bool) {
 	if l.left++; l.left*2 < len(l.runs) {
 		return
 	}
 	kept, sorted := l.runs[:0], 0
 	for i, r := range l.runs {
-		if !stays(r) {
+		if !keep(r) {
 			continue
 		}
 		kept = append(kept, r)

@@ -68,27 +68,27 @@ func newOverlapModel(g schedule.OverlapGroup) overlapModel {
 func (m overlapModel) waitingBefore(i int) int {
 	n := 0
 	for _, r := range m.Waiting {
-		if m.stays(r) && r.ScheduleID != m.winner {
+		if m.kept(r) && r.ScheduleID != m.winner {
 			n++
 		}
 	}
 	for j, r := range m.Due {
 		first := r.OverlapPolicy == schedule.OverlapReplace // judged before all others
-		if (first || j < i && r.OverlapPolicy == schedule.OverlapQueue) && j != i && m.stays(r) && m.due(j) == "wait" {
+		if (first || j < i && r.OverlapPolicy == schedule.OverlapQueue) && j != i && m.kept(r) && m.due(j) == "wait" {
 			n++
 		}
 	}
 	return n
 }
 
-func (m overlapModel) stays(r schedule.Run) bool {
+func (m overlapModel) kept(r schedule.Run) bool {
 	return r.OverlapPolicy != schedule.OverlapReplace || r.ScheduleID == m.newest
 }
 
 func (m overlapModel) due(i int) string {
 	r := m.Due[i]
 	switch {
-	case !m.stays(r):
+	case !m.kept(r):
 		return "skip coalesced"
 	case r.OverlapPolicy == schedule.OverlapAllow, r.ScheduleID == m.winner:
 		return "claim"
@@ -109,7 +109,7 @@ func (m overlapModel) text() string {
 		out += r.ScheduleID + " " + verdict
 	}
 	for _, r := range m.Waiting {
-		if !m.stays(r) {
+		if !m.kept(r) {
 			add(r, "skip coalesced")
 		} else if r.ScheduleID == m.winner {
 			add(r, "claim")

@@ -50,7 +50,7 @@ type run struct {
 	maxQueued       uint32
 	place           place
 	exclusive       bool
-	yields          bool // to all others in claim order: catch-up and backfill
+	afterOthers     bool // in claim order: catch-up and backfill
 	seen            bool // a leader looked at it in time: it can no longer be missed
 	cancelRequested bool
 }

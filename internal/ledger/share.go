@@ -134,8 +134,8 @@ func (q *ownersQueue) Less(i, j int) bool {
 	switch {
 	case early != 0:
 		return early < 0
-	case a.next.yields != b.next.yields:
-		return b.next.yields
+	case a.next.afterOthers != b.next.afterOthers:
+		return b.next.afterOthers
 	case a.taken != b.taken:
 		return a.taken < b.taken
 	}

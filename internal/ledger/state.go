@@ -160,7 +160,7 @@ func (s *ShardState) Discard() { s.stale = true }
 func (s *ShardState) enter(in *Run) {
 	r := &run{
 		key: in.Key, runAt: micro(in.RunAt), fireAt: micro(in.FireAt), policy: in.Policy, trigger: in.Trigger, revision: in.Revision,
-		priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, yields: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+		priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
 	}
 	r.group, r.schedule = s.groupOf(in.OverlapKey), s.scheduleOf(in.ScheduleID)
 	r.group.runs++

@@ -117,7 +117,7 @@ func (t *town) run(p *process) *process {
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: p, Lock: solo.New(fmt.Sprint(t.path, ".lock.", shard), quiet), Shard: shard, Shards: t.shards, Holder: p.id,
-			Now: t.store.Now, Logger: quiet, Fit: p.fit, Yield: balancer.Yield(shard),
+			Now: t.store.Now, Logger: quiet, Fit: p.fit, Defer: balancer.Defer(shard),
 		})
 		g.Go(func() {
 			_ = electors[shard].Run(ctx, func(ctx, _ context.Context, term schedule.Term) error { return t.lead(ctx, p, term) })

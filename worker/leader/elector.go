@@ -37,9 +37,9 @@ type Options struct {
 	// Fit returns why this process must not lead now, e.g. a wrong clock; nil: it may. It is
 	// called before each takeover and renewal.
 	Fit func() error
-	// Yield reports that the shard is free and another worker should take it first; nil:
-	// never. It is called before each takeover. Balancer.Yield implements it.
-	Yield func(ctx context.Context) bool
+	// Defer reports that the shard is free and another worker should take it first; nil:
+	// never. It is called before each takeover. Balancer.Defer implements it.
+	Defer func(ctx context.Context) bool
 	// OnChange is called when a term begins (leading) and when it ends.
 	OnChange func(term schedule.Term, leading bool)
 	// Jitter spreads the pauses of processes that failed together; by default it returns a
@@ -53,12 +53,12 @@ type Elector struct {
 	holder string
 	quiet  *logthrottle.Logger
 
-	failures   int         // since the last term that lasted
-	yieldingAt time.Time   // since when other workers go first
-	unresigned *unresigned // its term has ended, its row could not be written
-	unanswered bool        // the last takeover failed, and may have been committed
-	refused    bool        // logged that the number of shards differs
-	otherLock  string      // logged: the leader's lock is of this other kind
+	failures       int         // since the last term that lasted
+	deferringSince time.Time   // since when other workers go first
+	unresigned     *unresigned // its term has ended, its row could not be written
+	unanswered     bool        // the last takeover failed, and may have been committed
+	refused        bool        // logged that the number of shards differs
+	otherLock      string      // logged: the leader's lock is of this other kind
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // ends the current term on purpose; nil: there is none
@@ -78,9 +78,9 @@ const (
 	// behind is the pause after giving the lock back: longer than the slowest kind of lock
 	// needs to reach the next process.
 	behind = 500 * time.Millisecond
-	// yieldFor is how long a free shard waits for the worker that should take it: as long as
+	// deferFor is how long a free shard waits for the worker that should take it: as long as
 	// a pause lasts.
-	yieldFor = 250 * time.Millisecond
+	deferFor = 250 * time.Millisecond
 	// refusedPause is the pause after a refusal that only an operator can resolve.
 	refusedPause = 3 * time.Second
 )
@@ -88,8 +88,8 @@ const (
 // ErrTermLost is the cause of a term's context after a failed renewal.
 var ErrTermLost = errors.New("leadership lost")
 
-// errGaveWay ends a campaign that let another worker go first.
-var errGaveWay = errors.New("gave way to another worker")
+// errDeferred ends a campaign that let another worker go first.
+var errDeferred = errors.New("deferred to another worker")
 
 // New returns an Elector with its defaults.
 func New(o Options) *Elector {
@@ -105,8 +105,8 @@ func New(o Options) *Elector {
 	if o.Fit == nil {
 		o.Fit = func() error { return nil }
 	}
-	if o.Yield == nil {
-		o.Yield = func(context.Context) bool { return false }
+	if o.Defer == nil {
+		o.Defer = func(context.Context) bool { return false }
 	}
 	if o.OnChange == nil {
 		o.OnChange = func(schedule.Term, bool) {}
@@ -159,7 +159,7 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 		err = e.contend(ctx, lead)
 	}
 	switch {
-	case err == nil, errors.Is(err, errGaveWay):
+	case err == nil, errors.Is(err, errDeferred):
 		return e.Jitter(behind)
 	case ctx.Err() != nil:
 		return 0
@@ -218,9 +218,9 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		}
 		lockHeld := h.isHeld()
 		poll.Reset(e.Jitter(followerPoll) + followerPoll/4)
-		if e.givesWay(ctx) {
+		if e.shouldDefer(ctx) {
 			if lockHeld {
-				return term, since, errGaveWay
+				return term, since, errDeferred
 			}
 			continue
 		}
@@ -236,22 +236,22 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 			e.quiet.Warn("cannot read the leader", err)
 		case lockHeld: // the leader leads without this lock, and waits for it or uses another kind
 			e.noticeOtherLock(ctx)
-			return term, since, errGaveWay
+			return term, since, errDeferred
 		}
 	}
 }
 
-// givesWay reports whether to leave a free shard to a worker that has fewer. It does for
-// yieldFor only: that worker may be unable to lead.
-func (e *Elector) givesWay(ctx context.Context) bool {
-	if !e.Yield(ctx) {
-		e.yieldingAt = time.Time{}
+// shouldDefer reports whether to leave a free shard to a worker that has fewer. It does for
+// deferFor only: that worker may be unable to lead.
+func (e *Elector) shouldDefer(ctx context.Context) bool {
+	if !e.Defer(ctx) {
+		e.deferringSince = time.Time{}
 		return false
 	}
-	if e.yieldingAt.IsZero() || time.Since(e.yieldingAt) > 20*yieldFor { // another handover than the last
-		e.yieldingAt = time.Now()
+	if e.deferringSince.IsZero() || time.Since(e.deferringSince) > 20*deferFor { // another handover than the last
+		e.deferringSince = time.Now()
 	}
-	return time.Since(e.yieldingAt) < yieldFor
+	return time.Since(e.deferringSince) < deferFor
 }
 
 func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, bool, error) {

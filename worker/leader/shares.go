@@ -159,10 +159,10 @@ func (b *Balancer) why(seen view) schedule.TermEnd {
 	return schedule.TermEnd{Reason: schedule.EndBalanced}
 }
 
-// Yield returns Options.Yield for the elector of a shard: it leaves a free shard to a worker
+// Defer returns Options.Defer for the elector of a shard: it leaves a free shard to a worker
 // that leads fewer, or that is healthy if this one is not. A shard whose leader died goes
 // to the first worker; balance comes later.
-func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
+func (b *Balancer) Defer(shard int) func(ctx context.Context) bool {
 	if !b.canRelease() {
 		return nil
 	}

@@ -77,7 +77,7 @@ func TestWhoLeavesAFreeShardToAnother(t *testing.T) {
 		})
 	}
 	if leader.ShouldDefer("new", of(2, 1)) {
-		t.Error("a worker that is not counted yet leads nothing and yields to nobody")
+		t.Error("a worker that is not counted yet leads nothing and defers to no other")
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *fleet) take(t *rapid.T) {
 		}
 	}
 	if len(able) == 0 {
-		t.Fatalf("everybody yields: %v", f.shares())
+		t.Fatalf("every worker defers: %v", f.shares())
 	}
 	slices.Sort(able)
 	f.led[rapid.SampledFrom(able).Draw(t, "taker")]++

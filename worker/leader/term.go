@@ -87,7 +87,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 		end = t.lostBecause()
 	}
 	t.giveRowBack(ctx, end)
-	e.yieldingAt = time.Time{}
+	e.deferringSince = time.Time{}
 	return errors.Join(lost, err)
 }
 

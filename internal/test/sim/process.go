@@ -138,7 +138,7 @@ func (p *process) electors(s store) (all []worker.Elector, balancer worker.Balan
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: s, Lock: p.sessions[shard], Shard: shard, Shards: p.profile.shards, Holder: p.name, TTL: p.profile.ttl,
-			Now: p.now, Logger: quiet, Yield: b.Yield(shard),
+			Now: p.now, Logger: quiet, Defer: b.Defer(shard),
 			Jitter: func(pause time.Duration) time.Duration {
 				return pause/2 + p.dice.of(forProcess+4).of(uint64(shard)).of(uint64(p.elapsed())).span(0, pause/2)
 			},

@@ -66,7 +66,7 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Setting))) {
 		"a leader that is asked to resign hands over":                         askedHandsOver,
 		"electors that resign all the time lead one at a time":                resignStress,
 		"a term holds at the smallest TTL":                                    smallestTTLHolds,
-		"a worker that has its share leaves a free shard to another":          yields,
+		"a worker that has its share leaves a free shard to another":          defersToOthers,
 		"a renewal that fails ends the term":                                  failedRenewalEndsTerm,
 		"a lock that is not kept ends the term":                               failedKeepEndsTerm,
 		"a term that was replaced ends, and leaves the new one alone":         replacedTermEnds,

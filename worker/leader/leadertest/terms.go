@@ -105,12 +105,12 @@ func smallestTTLHolds(t *testing.T, s Setting) {
 	}
 }
 
-func yields(t *testing.T, s Setting) {
+func defersToOthers(t *testing.T, s Setting) {
 	stage := newStage(t, s)
 	first := stage.enterAndLead(nil)
 	var asked atomic.Int64
 	rich := stage.enter(func(_ *candidate, o *leader.Options) {
-		o.Yield = func(context.Context) bool {
+		o.Defer = func(context.Context) bool {
 			asked.Add(1)
 			return stage.row().Expired
 		}
