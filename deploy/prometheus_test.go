@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
-// mayBeEmpty are queries that a deployment without trouble answers with
+// mayBeEmpty are queries that a deployment in good order answers with
 // nothing, beside those of alerts: "> 0" filters, and what is only there with a
 // fault. All others must bring series; those of a launch queue where there is a
 // Redis for one.

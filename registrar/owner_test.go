@@ -163,7 +163,7 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 		if m.call == "explain_reading" {
 			a, err = s.ExplainReading(ctx, m.target, at.Format(time.DateTime))
 		}
-		for _, e := range []*schedule.Event{a.Range, a.Trouble} {
+		for _, e := range []*schedule.Event{a.Range, a.PlanFailure} {
 			if e != nil {
 				e.ID = 0
 			}

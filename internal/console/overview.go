@@ -151,8 +151,8 @@ type leaderRow struct {
 	Until moment
 }
 
-// Trouble is the problem of the shard's leader; empty: none.
-func (l leaderRow) Trouble() string {
+// Problem is the problem of the shard's leader; empty: none.
+func (l leaderRow) Problem() string {
 	switch {
 	case l.GetWorkerId() == "":
 		return "no leader: nothing in it is planned or launched"

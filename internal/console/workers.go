@@ -94,8 +94,8 @@ func (c *Console) addTerms(v *visit, view *workersView) error {
 // Why is why the term ended, in words.
 func (t termRow) Why() string { return schedule.EndReason(t.GetEndReason()).Words() }
 
-// Trouble counts the shards without a leader.
-func (w workersView) Trouble() (n int) {
+// Leaderless counts the shards without a leader.
+func (w workersView) Leaderless() (n int) {
 	for _, l := range w.Leaders {
 		if l.GetExpired() || l.GetWorkerId() == "" {
 			n++

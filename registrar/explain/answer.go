@@ -109,7 +109,7 @@ type Answer struct {
 	Pause   *Pause          // in force at that time
 	Range   *schedule.Event // the recorded range of slots without rows that contains it
 	Backlog *schedule.Backlog
-	Trouble *schedule.Event // why the planner cannot plan
+	PlanFailure *schedule.Event // why the planner cannot plan
 
 	CreatedAt time.Time // of the schedule at that time; zero: not created yet
 	CreatedBy string

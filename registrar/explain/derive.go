@@ -51,7 +51,7 @@ func Derive(f Facts) Answer {
 		x.noSchedule()
 	case x.rule.problem != "":
 		x.say(VerdictNotASlot, WhyUnreadable)
-		x.out.Detail, x.out.Trouble = x.rule.problem, x.last(schedule.TroubleEvents)
+		x.out.Detail, x.out.PlanFailure = x.rule.problem, x.last(schedule.TroubleEvents)
 	case !x.isSlot():
 		x.notASlot()
 	case x.at.After(f.Now):
@@ -233,7 +233,7 @@ func (x *derivation) permitted(fireAt time.Time) {
 		return
 	}
 	if x.Schedule.PlanFailures > 0 {
-		x.out.Trouble = x.last(schedule.TroubleEvents)
+		x.out.PlanFailure = x.last(schedule.TroubleEvents)
 	}
 	use := x.rule.Definition.GrantUse(x.RequireGrant)
 	if reason, why := grant.Judge(x.Grant, use, fireAt); reason != "" {
@@ -257,19 +257,19 @@ func (x *derivation) passed() {
 	case s.Alive() && s.Revision == x.rule.Revision.Revision && !s.NextRunAt.IsZero() && !x.at.Before(s.NextRunAt),
 		s.Alive() && s.Pause.Paused && !s.Pause.Until.IsZero() && !x.at.Before(s.Pause.Until): // the end of the pause is not processed yet
 		x.say(VerdictDue, WhyUnplanned)
-		x.out.Trouble = x.trouble()
+		x.out.PlanFailure = x.planFailure()
 	case x.at.Before(x.KeptSince):
 		x.say(VerdictExpired, WhyRetention)
 	default:
 		x.say(VerdictUnrecorded, "")
-		x.out.Trouble = x.last([]schedule.EventKind{schedule.EventClockStepped})
+		x.out.PlanFailure = x.last([]schedule.EventKind{schedule.EventClockStepped})
 	}
 	if x.out.Verdict != VerdictDue {
 		x.out.Blocking = nil
 	}
 }
 
-func (x *derivation) trouble() *schedule.Event {
+func (x *derivation) planFailure() *schedule.Event {
 	if x.Schedule.PlanFailures == 0 {
 		return nil
 	}

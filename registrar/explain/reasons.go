@@ -191,8 +191,8 @@ func (t *text) outlook() {
 		}
 		return
 	}
-	if t.Trouble != nil {
-		t.say("Planning this schedule has failed since %s: %s", describe.Instant(t.Trouble.Time), t.Trouble.Note)
+	if t.PlanFailure != nil {
+		t.say("Planning this schedule has failed since %s: %s", describe.Instant(t.PlanFailure.Time), t.PlanFailure.Note)
 	}
 	if len(t.Blocking) == 0 || t.Rule == nil {
 		return

@@ -31,7 +31,7 @@ const (
 type scene struct {
 	*testing.T
 	store *postgres.Store
-	redis *redis.Client // whoever causes trouble
+	redis *redis.Client // the test's own connection, which causes failures
 	terms chan term
 }
 
@@ -149,7 +149,7 @@ func TestARedisThatForgetsHandsOver(t *testing.T) {
 				s.ends(first, renewal, c.name)
 				first = next
 			}
-			s.holds(first, ttl, "after the trouble")
+			s.holds(first, ttl, "after the failure")
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestAStrangersKeyEndsTheTermAndIsOvercome(t *testing.T) {
 			s.ends(first, renewal, c.name)
 			next := s.next(3*time.Second, "the row was given back, so nobody need wait")
 			s.waitForLock(8 * time.Second)
-			s.holds(next, ttl, "after the trouble")
+			s.holds(next, ttl, "after the failure")
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestAPausedRedisIsDoneWithout(t *testing.T) {
 	next := s.next(3*time.Second, "the row was given back, so nobody need wait")
 	s.holds(next, ttl+time.Second, "the new leader does without the lock")
 	s.waitForLock(6*time.Second + ttl)
-	s.holds(next, ttl, "after the trouble")
+	s.holds(next, ttl, "after the failure")
 }
 
 func TestARedisThatIsKilledAndComesBackEmpty(t *testing.T) {
@@ -202,7 +202,7 @@ func TestARedisThatIsKilledAndComesBackEmpty(t *testing.T) {
 	}
 	start()
 	s.waitForLock(ttl + 2*time.Second)
-	s.holds(next, ttl, "after the trouble")
+	s.holds(next, ttl, "after the failure")
 }
 
 // ownRedis starts a Redis for this test alone, for what would disturb others.
