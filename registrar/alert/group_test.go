@@ -29,8 +29,8 @@ var (
 	succeeded   = schedule.Settlement{To: schedule.StatusSuccess}
 )
 
-// company is a site with schedules that fail, and registrars that come and go.
-type company struct {
+// failingSite is a site with schedules that fail, and registrars that come and go.
+type failingSite struct {
 	*site
 	clock  time.Time
 	slot   time.Time
@@ -38,8 +38,8 @@ type company struct {
 	watch  *alert.Watch
 }
 
-func newCompany(t *testing.T, e engine, file string) *company {
-	c := &company{site: newSite(t, e), clock: time.Now().Truncate(time.Second)}
+func newFailingSite(t *testing.T, e engine, file string) *failingSite {
+	c := &failingSite{site: newSite(t, e), clock: time.Now().Truncate(time.Second)}
 	c.slot = c.clock.Add(-24 * time.Hour)
 	c.now = func() time.Time { return c.clock }
 	c.routes = newNotifyFile(t, file).routes()
@@ -48,7 +48,7 @@ func newCompany(t *testing.T, e engine, file string) *company {
 }
 
 // restart replaces the registrar by one that remembers nothing.
-func (c *company) restart() {
+func (c *failingSite) restart() {
 	c.watch = alert.New(alert.Options{
 		Judge: c.store, Outbox: c.store, Routes: c.routes, Now: c.now, Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 		OnFailure: schedule.OnFailureAlert, PublicURL: "https://carillon.example.org",
@@ -56,7 +56,7 @@ func (c *company) restart() {
 }
 
 // schedules makes n schedules of two owners.
-func (c *company) schedules(t *testing.T, n int) (rows []*schedule.Schedule) {
+func (c *failingSite) schedules(t *testing.T, n int) (rows []*schedule.Schedule) {
 	for i := range n {
 		row := hourly(fmt.Sprintf("etl-%04d", i), c.clock.Add(-48*time.Hour))
 		row.Expect, row.Labels = schedule.Expect{}, map[string]string{"mailto": []string{"ada@example.org", "bob@example.org"}[i%2]}
@@ -66,25 +66,25 @@ func (c *company) schedules(t *testing.T, n int) (rows []*schedule.Schedule) {
 	return rows
 }
 
-// onEngines plays a story on each engine, in a company with these targets.
-func onEngines(t *testing.T, targets string, play func(t *testing.T, c *company)) {
+// onEngines plays a story on each engine, on a site with these targets.
+func onEngines(t *testing.T, targets string, play func(t *testing.T, c *failingSite)) {
 	t.Parallel()
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			play(t, newCompany(t, e, targets))
+			play(t, newFailingSite(t, e, targets))
 		})
 	}
 }
 
 // all ends a run of each schedule.
-func (c *company) all(t *testing.T, of []*schedule.Schedule, as schedule.Settlement) {
+func (c *failingSite) all(t *testing.T, of []*schedule.Schedule, as schedule.Settlement) {
 	c.slot = c.slot.Add(time.Minute)
 	c.end(t, c.slot, as, of...)
 }
 
 // pass advances the clock in steps of two seconds, the interval of a registrar.
-func (c *company) pass(t *testing.T, d time.Duration) {
+func (c *failingSite) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := c.clock.Add(d); ; c.clock = c.clock.Add(2 * time.Second) {
 		if err := c.watch.Judge(t.Context()); err != nil {
@@ -100,7 +100,7 @@ func (c *company) pass(t *testing.T, d time.Duration) {
 }
 
 // messages are all that went into the outbox, the oldest first.
-func (c *company) messages(t *testing.T, target string) (found []notify.Message) {
+func (c *failingSite) messages(t *testing.T, target string) (found []notify.Message) {
 	t.Helper()
 	all, err := c.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 10_000})
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *company) messages(t *testing.T, target string) (found []notify.Message)
 }
 
 // said are the sentences of the messages to a target.
-func (c *company) said(t *testing.T, target string) (lines []string) {
+func (c *failingSite) said(t *testing.T, target string) (lines []string) {
 	t.Helper()
 	for _, m := range c.messages(t, target) {
 		lines = append(lines, m.Data.Text)
@@ -132,7 +132,7 @@ func (c *company) said(t *testing.T, target string) (lines []string) {
 }
 
 func TestAnOutageOfAnExecutorIsOneIncidentForEachTarget(t *testing.T) {
-	onEngines(t, people, func(t *testing.T, c *company) {
+	onEngines(t, people, func(t *testing.T, c *failingSite) {
 		rows := c.schedules(t, 1000)
 		c.all(t, rows[:990], unreachable)
 		c.pass(t, 10*time.Second)
@@ -182,7 +182,7 @@ func TestAnOutageOfAnExecutorIsOneIncidentForEachTarget(t *testing.T) {
 }
 
 func TestGroupsSeparateDifferentAlerts(t *testing.T) {
-	onEngines(t, people, func(t *testing.T, c *company) {
+	onEngines(t, people, func(t *testing.T, c *failingSite) {
 		rows := c.schedules(t, 5)
 		failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}
 		c.all(t, rows[:2], unreachable)
@@ -218,7 +218,7 @@ func TestSchedulesThatFlapDoNotFloodPeople(t *testing.T) {
 		for _, n := range []int{1, 50} {
 			t.Run(fmt.Sprintf("%s, %d schedules", e.name, n), func(t *testing.T) {
 				t.Parallel()
-				c := newCompany(t, e, people)
+				c := newFailingSite(t, e, people)
 				rows := c.schedules(t, n)
 				const minutes = 20
 				var told []time.Time
@@ -254,7 +254,7 @@ func TestSchedulesThatFlapDoNotFloodPeople(t *testing.T) {
 }
 
 func TestMessagesToATargetThatIsMissingAreKeptForARegistrarThatHasIt(t *testing.T) {
-	onEngines(t, people, func(t *testing.T, c *company) {
+	onEngines(t, people, func(t *testing.T, c *failingSite) {
 		rows := c.schedules(t, 1)
 		c.all(t, rows, unreachable)
 		c.pass(t, 0)
@@ -275,7 +275,7 @@ func TestMessagesToATargetThatIsMissingAreKeptForARegistrarThatHasIt(t *testing.
 }
 
 func TestAnIncidentKeepsItsRecipientsWhenALabelChanges(t *testing.T) {
-	onEngines(t, people, func(t *testing.T, c *company) {
+	onEngines(t, people, func(t *testing.T, c *failingSite) {
 		rows := c.schedules(t, 4)
 		c.all(t, rows, unreachable)
 		c.pass(t, 10*time.Second)
@@ -302,7 +302,7 @@ func TestAnIncidentKeepsItsRecipientsWhenALabelChanges(t *testing.T) {
 }
 
 func TestAnIncidentThatAlertsKeepJoiningEnds(t *testing.T) {
-	onEngines(t, people, func(t *testing.T, c *company) {
+	onEngines(t, people, func(t *testing.T, c *failingSite) {
 		first := c.clock
 		began := make(map[string]time.Duration)
 		for _, row := range c.schedules(t, 100) {
@@ -331,7 +331,7 @@ func TestAnIncidentThatAlertsKeepJoiningEnds(t *testing.T) {
 }
 
 func TestRemindersDoNotPutOffTheFirstMessage(t *testing.T) {
-	onEngines(t, "group_wait: 10m\n"+people, func(t *testing.T, c *company) {
+	onEngines(t, "group_wait: 10m\n"+people, func(t *testing.T, c *failingSite) {
 		row := hourly("etl", c.clock.Add(-48*time.Hour))
 		row.Expect = schedule.Expect{OnFailure: schedule.OnFailureAlert, RemindEveryMS: 300_000}
 		c.define(t, &row)

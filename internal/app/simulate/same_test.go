@@ -250,27 +250,27 @@ func quiet(t *testing.T, schedules []registrar.ScenarioSchedule, at time.Time) (
 // play is the scenario in real: kills, starts and pauses at their instants, and
 // what has become of every slot when the window is over.
 func (r *real) play(in registrar.Scenario) (slots []registrar.SimulatedSlot) {
-	type deed struct {
+	type event struct {
 		at time.Time
 		do func()
 	}
 	p := r.start()
 	dying := []*process{}
-	var deeds []deed
+	var events []event
 	for _, o := range in.Outages {
-		deeds = append(deeds, deed{o.From, func() { p.die(); dying = append(dying, p) }}, deed{o.Until, func() { p = r.start() }})
+		events = append(events, event{o.From, func() { p.die(); dying = append(dying, p) }}, event{o.Until, func() { p = r.start() }})
 	}
 	for _, s := range in.Schedules {
 		for _, span := range s.Pauses {
-			deeds = append(deeds, deed{span.From, func() {
+			events = append(events, event{span.From, func() {
 				if _, err := r.registrar.Pause(r.t.Context(), registrar.PauseInput{ScheduleID: s.Schedule.ScheduleID, Until: span.Until}); err != nil {
 					r.t.Error(err)
 				}
 			}})
 		}
 	}
-	slices.SortStableFunc(deeds, func(a, b deed) int { return a.at.Compare(b.at) })
-	for _, d := range deeds {
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	for _, d := range events {
 		time.Sleep(time.Until(d.at))
 		d.do()
 	}

@@ -204,13 +204,13 @@ func (l *ledgerWatch) claimed(r *schedule.Run) {
 	if !r.Exclusive {
 		return
 	}
-	if other := l.company(r); other != nil && (other.Exclusive || !other.ClaimedAt.Equal(r.ClaimedAt)) {
+	if other := l.related(r); other != nil && (other.Exclusive || !other.ClaimedAt.Equal(r.ClaimedAt)) {
 		l.violation("%s run_at %s was claimed while %s run_at %s of %s was %s", r.ScheduleID, l.at(r.RunAt), other.ScheduleID, l.at(other.RunAt), r.OverlapKey, other.Status)
 	}
 }
 
-// company is another run in flight under the run's overlap key.
-func (l *ledgerWatch) company(r *schedule.Run) *schedule.Run {
+// related is another run in flight under the run's overlap key.
+func (l *ledgerWatch) related(r *schedule.Run) *schedule.Run {
 	for _, h := range l.order {
 		if o := &h.row; o.OverlapKey == r.OverlapKey && o.Key != r.Key && !h.gone && flying(o.Status) {
 			return o
@@ -226,7 +226,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	so := true
 	switch r.Reason {
 	case schedule.ReasonOverlap:
-		so = before.Status == schedule.StatusPlanned && l.company(r) != nil
+		so = before.Status == schedule.StatusPlanned && l.related(r) != nil
 	case schedule.ReasonPaused:
 		so = r.Trigger.FromSpec() && (life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused) // refused then, settled later
 	case schedule.ReasonDeleted:

@@ -21,7 +21,7 @@ func (c *checker) repeats() {
 	}
 	c.requests()
 	c.revised()
-	c.deeds()
+	c.loggedOnce()
 }
 
 func at(act record.Act) record.Run {
@@ -135,26 +135,26 @@ func (c *checker) revised() {
 	}
 }
 
-// deeds: the schedule's log has each deed once.
-func (c *checker) deeds() {
+// loggedOnce: the log of a schedule has each change once.
+func (c *checker) loggedOnce() {
 	words := map[string]string{
 		record.Pause: "paused", record.Resume: "resumed", record.Delete: "deleted", record.Trigger: "triggered",
 	}
-	type deed struct{ id, kind string }
-	balance := make(map[deed]int)
+	type change struct{ id, kind string }
+	balance := make(map[change]int)
 	for _, act := range c.Acts {
 		if kind := words[act.Verb]; kind != "" && !act.Same {
-			balance[deed{act.ScheduleID, kind}]--
+			balance[change{act.ScheduleID, kind}]--
 		}
 	}
 	for _, e := range c.Events {
 		if slices.Contains([]string{"paused", "resumed", "deleted", "triggered"}, e.Kind) {
-			balance[deed{e.ScheduleID, e.Kind}]++
+			balance[change{e.ScheduleID, e.Kind}]++
 		}
 	}
 	for d, n := range balance {
 		if n > 0 {
-			c.violate("I13", record.Run{RunAt: c.stopped, ScheduleID: d.id}, "its log says %s %d times more than that was asked for", d.kind, n)
+			c.violate("I13", record.Run{RunAt: c.stopped, ScheduleID: d.id}, "its log says %s %d times more often than it was requested", d.kind, n)
 		}
 	}
 }

@@ -16,10 +16,10 @@ const byHand = "d9286fc0fa83a8258a9a497d34fba40cafd4f068df040933bd92309a9c59b6e5
 func said() *check.Evidence {
 	e := sound()
 	e.Settings.MaxCatchup, e.Settings.Tick, e.Settings.Lookahead, e.Settings.Shards = 2, 500*time.Millisecond, 4*time.Second, 1
-	standing := record.Standing{Revision: 1, UpdatedAt: at(0.45)}
+	shown := record.ShownState{Revision: 1, UpdatedAt: at(0.45)}
 	upsert, remove := e.Acts[0], e.Acts[1]
 	again := upsert
-	again.Same, again.Asked, again.Answered, again.Was, again.Is = true, at(2.5), at(2.7), &standing, &standing
+	again.Same, again.Asked, again.Answered, again.Was, again.Is = true, at(2.5), at(2.7), &shown, &shown
 	trigger := record.Act{Verb: record.Trigger, ScheduleID: "s", RequestID: "r-1", Asked: at(1.25), Answered: at(1.26), Key: byHand}
 	twice := trigger
 	twice.Same, twice.Asked, twice.Answered = true, at(1.27), at(1.28)
@@ -67,7 +67,7 @@ func TestWhatIsDoneTwiceIsFound(t *testing.T) {
 		how    func(e *check.Evidence)
 	}{
 		{"a repeated upsert changes updated_at", "I13", func(e *check.Evidence) {
-			e.Acts[3].Is = &record.Standing{Revision: 1, UpdatedAt: at(2.6)}
+			e.Acts[3].Is = &record.ShownState{Revision: 1, UpdatedAt: at(2.6)}
 		}},
 		{"a repeated upsert makes a revision", "I13", func(e *check.Evidence) {
 			e.Acts[3].Revision = 2

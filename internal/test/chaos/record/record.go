@@ -136,13 +136,13 @@ type Act struct {
 	Until      time.Time   `json:"until,omitzero"`       // of a pause that ends by itself
 	Key        string      `json:"key,omitempty"`        // of the run of a trigger
 	RequestID  string      `json:"request_id,omitempty"` // where one was sent
-	Was        *Standing   `json:"was,omitempty"`        // just before a repetition
-	Is         *Standing   `json:"is,omitempty"`         // and just after it
+	Was        *ShownState `json:"was,omitempty"`        // just before a repetition
+	Is         *ShownState `json:"is,omitempty"`         // and just after it
 	Refused    string      `json:"refused,omitempty"`    // the answer to a repetition, if it was not 200
 }
 
-// Standing is how a schedule stood, as the API showed it.
-type Standing struct {
+// ShownState is a schedule as the API showed it.
+type ShownState struct {
 	Revision  int       `json:"revision"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

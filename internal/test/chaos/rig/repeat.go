@@ -24,9 +24,9 @@ type answers struct {
 }
 
 // look is the state of a schedule.
-func (p *people) look(ctx context.Context, id string) (found answers, standing *record.Standing, err error) {
+func (p *people) look(ctx context.Context, id string) (found answers, shown *record.ShownState, err error) {
 	_, _, err = p.call(ctx, http.MethodGet, "/v1/schedules/"+id, nil, &found)
-	return found, &record.Standing{Revision: found.Schedule.Revision, UpdatedAt: found.Schedule.UpdatedAt}, err
+	return found, &record.ShownState{Revision: found.Schedule.Revision, UpdatedAt: found.Schedule.UpdatedAt}, err
 }
 
 // say makes a call and completes its act. That a repetition is refused is for
@@ -93,7 +93,7 @@ func (p *people) request(ctx context.Context, d record.Definition, requestID str
 		return err
 	}
 	d.ScheduleID = answer.ScheduleID
-	found, standing, err := p.look(ctx, d.ScheduleID)
+	found, shown, err := p.look(ctx, d.ScheduleID)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (p *people) request(ctx context.Context, d record.Definition, requestID str
 	p.order = append(p.order, d.ScheduleID)
 	return p.journal.Write(record.Act{
 		Verb: record.Upsert, ScheduleID: d.ScheduleID, RequestID: requestID, Asked: asked, Answered: answered, Definition: &d,
-		Revision: standing.Revision, CreatedAt: found.Schedule.CreatedAt,
+		Revision: shown.Revision, CreatedAt: found.Schedule.CreatedAt,
 	})
 }
 

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// deed is one call of a history of terms, and what came of it.
-type deed struct {
+// operation is one call of a history of terms, and what came of it.
+type operation struct {
 	what     string // takeover, renew, resign, write
 	shard    int
 	holder   string
@@ -52,7 +52,7 @@ type register struct {
 // step says whether a call may have come to what it came to, and how the
 // register stands then.
 func step(state, input, output any) (bool, any) {
-	r, did, got := state.(register), input.(deed), output.(result)
+	r, did, got := state.(register), input.(operation), output.(result)
 	row := &r.rows[did.shard]
 	own := row.holder == did.holder && row.epoch == did.epoch && did.epoch > 0
 	should := result{done: own && row.runs}
@@ -100,7 +100,7 @@ type actor struct {
 
 func (a *actor) act(ctx context.Context) error {
 	shard := a.random.IntN(historyShards)
-	did := deed{
+	did := operation{
 		what: []string{"takeover", "takeover", "renew", "resign", "write", "write"}[a.random.IntN(6)], shard: shard,
 		holder: a.name, lockHeld: a.random.IntN(3) > 0,
 	}
@@ -151,7 +151,7 @@ func (a *actor) act(ctx context.Context) error {
 // one, nothing is renewed or written in an old one.
 func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 	t.Parallel()
-	histories, actors, deeds := 200, 4, 10
+	histories, actors, calls := 200, 4, 10
 	if testing.Short() {
 		histories = 30
 	}
@@ -182,7 +182,7 @@ func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 		for id := range actors {
 			g.Go(func() {
 				a := &actor{store: store, random: rand.New(rand.NewPCG(uint64(seed), uint64(id))), id: id, name: fmt.Sprintf("h%d-%d", seed, id), began: began}
-				for range deeds {
+				for range calls {
 					if err := a.act(t.Context()); err != nil {
 						t.Errorf("history %d: %v", seed, err)
 					}
@@ -205,22 +205,22 @@ func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 			t.Fatalf("history %d is not that of one register", seed)
 		}
 	}
-	t.Logf("%d histories of %d calls each, %d calls without an answer", histories, actors*deeds, unknown)
+	t.Logf("%d histories of %d calls each, %d calls without an answer", histories, actors*calls, unknown)
 }
 
 func TestTheHistoryCheckerFindsFaults(t *testing.T) {
 	t.Parallel()
-	op := func(client int, call, returned int64, did deed, got result) porcupine.Operation {
+	op := func(client int, call, returned int64, did operation, got result) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Call: call, Return: returned, Input: did, Output: got}
 	}
-	won := op(0, 0, 1, deed{what: "takeover", holder: "a", lockHeld: true}, result{done: true, epoch: 1})
+	won := op(0, 0, 1, operation{what: "takeover", holder: "a", lockHeld: true}, result{done: true, epoch: 1})
 	for name, wrong := range map[string]porcupine.Operation{
-		"an epoch is given twice":               op(1, 2, 3, deed{what: "takeover", holder: "b", lockHeld: true}, result{done: true, epoch: 1}),
-		"an epoch is given to another shard":    op(1, 2, 3, deed{what: "takeover", shard: 1, holder: "b"}, result{done: true, epoch: 1}),
-		"a term is taken that runs":             op(1, 2, 3, deed{what: "takeover", holder: "b"}, result{done: true, epoch: 2}),
-		"another's epoch is renewed":            op(1, 2, 3, deed{what: "renew", holder: "b", epoch: 1}, result{done: true}),
-		"something is written in an old epoch":  op(1, 2, 3, deed{what: "write", holder: "a", epoch: 0}, result{done: true}),
-		"what was won is gone without a reason": op(0, 2, 3, deed{what: "renew", holder: "a", epoch: 1}, result{}),
+		"an epoch is given twice":               op(1, 2, 3, operation{what: "takeover", holder: "b", lockHeld: true}, result{done: true, epoch: 1}),
+		"an epoch is given to another shard":    op(1, 2, 3, operation{what: "takeover", shard: 1, holder: "b"}, result{done: true, epoch: 1}),
+		"a term is taken that runs":             op(1, 2, 3, operation{what: "takeover", holder: "b"}, result{done: true, epoch: 2}),
+		"another's epoch is renewed":            op(1, 2, 3, operation{what: "renew", holder: "b", epoch: 1}, result{done: true}),
+		"something is written in an old epoch":  op(1, 2, 3, operation{what: "write", holder: "a", epoch: 0}, result{done: true}),
+		"what was won is gone without a reason": op(0, 2, 3, operation{what: "renew", holder: "a", epoch: 1}, result{}),
 	} {
 		if porcupine.CheckOperations(model, []porcupine.Operation{won, wrong}) {
 			t.Errorf("%s, and nothing is said", name)
