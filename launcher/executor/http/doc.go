@@ -20,7 +20,7 @@
 // It includes a 200 that does not say how the run ended.
 //
 // An error wraps launcher.ErrNotSent only if nothing of the request was
-// written to a connection, and nothing can be any more (sending.go). From its
+// written to a connection, and nothing can be any more (send.go). From its
 // first byte on the outcome counts as unknown. Nothing is written after the
 // call's SendBy, however long dialling or a handshake takes.
 package httpexecutor

@@ -14,13 +14,13 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-var update = flag.Bool("update", false, "write testdata/retrying.golden")
+var update = flag.Bool("update", false, "write testdata/sentences.golden")
 
 // Every sentence about a run that cannot be launched, as the operator reads it.
 func TestTheSentencesOfRetryingRuns(t *testing.T) {
 	const (
 		slot     = "2026-03-08T12:00:00Z"
-		page     = "testdata/retrying.golden"
+		page     = "testdata/sentences.golden"
 		database = `HTTP 500 {"error":"database is full"}`
 	)
 	fired := at(slot)
