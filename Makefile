@@ -116,7 +116,7 @@ pgo: bench-build ## Profile streams on both stores and registering, and make of 
 	@$(TOOLS)/bench merge -out $(PGO) .build/pgo/*.pprof
 
 .PHONY: chaos
-chaos: ## Break a whole deployment and judge what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
+chaos: ## Break a whole deployment and check what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
 	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/test/chaos/rig
 	@$(TOOLS)/rig -dose $(or $(DOSE),short) -faults $(or $(FAULTS),$(KILLS),0) -seed $(or $(SEED),0) -results .build/chaos.jsonl
 

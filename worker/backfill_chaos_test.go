@@ -131,7 +131,7 @@ func (s *stormy) live(policy schedule.OverlapPolicy) {
 	}
 	stop()
 	s.executor.reports.Wait()
-	s.judge(policy, change.BackfillID, int(in.Concurrency))
+	s.check(policy, change.BackfillID, int(in.Concurrency))
 }
 
 // must accepts an error, which comes without a backfill, once the backfill has ended.
@@ -142,8 +142,8 @@ func (s *stormy) must(_ *schedule.Backfill, err error) {
 	}
 }
 
-// judge holds what the executor saw to what was asked for: 15 slots, each once.
-func (s *stormy) judge(policy schedule.OverlapPolicy, id string, concurrency int) {
+// check compares what the executor saw to what was asked for: 15 slots, each once.
+func (s *stormy) check(policy schedule.OverlapPolicy, id string, concurrency int) {
 	b := s.backfilled(id)
 	if b.State != schedule.BackfillFinished || b.Succeeded != 15 || b.PutDown != 15 || b.PassedOver != 0 {
 		s.Errorf("under %s the backfill is %s: %+v", policy, b.State, b.BackfillCounts)

@@ -82,7 +82,7 @@ func (c *chaos) live(turns int) {
 	time.Sleep(12 * time.Second) // longer than any bound
 	stop()
 	c.executor.reports.Wait()
-	c.judge(end)
+	c.check(end)
 }
 
 func (c *chaos) pauseForAWhile() {
@@ -172,8 +172,8 @@ func (c *chaos) accept(ctx context.Context, call launcher.Call) (schedule.Outcom
 	return accept(ctx, call)
 }
 
-// judge looks at what is left.
-func (c *chaos) judge(end time.Time) {
+// check looks at what is left.
+func (c *chaos) check(end time.Time) {
 	rows, armed := make(map[int64]int), make(map[int64]int)
 	for _, run := range c.runs("s") {
 		if run.Trigger.FromSpec() {

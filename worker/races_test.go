@@ -51,7 +51,7 @@ const (
 )
 
 // TestStopsRacingFires is the promise of revocation and pause on the real
-// stores, whose only judge is what the executor has seen: each slot is called
+// stores, checked by what the executor has seen: each slot is called
 // once or skipped with the reason, never both and never neither, and no call
 // begins more than a second after its stop was answered.
 func TestStopsRacingFires(t *testing.T) {
@@ -157,7 +157,7 @@ func (r *track) callsOf(x raced) []time.Time {
 // with nothing definite.
 func stumbles(key string) bool { return key[0] < '3' }
 
-// race holds n races of each kind, in heats, and judges them once nothing can come any more.
+// race holds n races of each kind, in heats, and checks them at the end.
 func (r *track) race(n int) {
 	heats := make([][]raced, (2*n+racesInHeat-1)/racesInHeat)
 	var running sync.WaitGroup
@@ -178,7 +178,7 @@ func (r *track) race(n int) {
 	<-time.After(stopped + delivery)
 	var sum tally
 	for _, heat := range heats {
-		r.judge(heat, &sum)
+		r.check(heat, &sum)
 	}
 	for kind, s := range sum {
 		r.Logf("%d %s raced a fire within %.0f s: %d slots were called, of which %d not again for want of an answer, and %d after the stop was answered, by %s at most",
@@ -303,8 +303,8 @@ type tally [2]struct {
 	latest          time.Duration
 }
 
-// judge holds each race to what the executor has seen.
-func (r *track) judge(heat []raced, sum *tally) {
+// check compares each race with what the executor has seen.
+func (r *track) check(heat []raced, sum *tally) {
 	if len(heat) == 0 || r.Failed() {
 		return
 	}

@@ -98,7 +98,7 @@ func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 	store := memory.New(memory.Options{})
 	client := policy.NewClient(safehttp.Options{})
 	w := alert.New(alert.Options{
-		Judge: store, Outbox: store, Routes: func() *notify.Routes { return routes }, Client: client, Now: time.Now,
+		Expectations: store, Outbox: store, Routes: func() *notify.Routes { return routes }, Client: client, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	ctx, end := context.WithCancel(t.Context())

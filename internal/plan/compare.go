@@ -85,7 +85,7 @@ func (d *Difference) walk(before, after *Timetable, c Comparison) {
 			return
 		}
 		inOld, inNew := hasOld && old.Equal(at), hasNew && next.Equal(at)
-		d.judge(before, after, at, inOld, inNew, c)
+		d.compareAt(before, after, at, inOld, inNew, c)
 		if inOld {
 			old, hasOld = before.Next(at)
 		}
@@ -95,7 +95,7 @@ func (d *Difference) walk(before, after *Timetable, c Comparison) {
 	}
 }
 
-func (d *Difference) judge(before, after *Timetable, at time.Time, inOld, inNew bool, c Comparison) {
+func (d *Difference) compareAt(before, after *Timetable, at time.Time, inOld, inNew bool, c Comparison) {
 	var was, will time.Time
 	if inOld {
 		if was = before.fires(at); !was.After(c.Now) {

@@ -149,8 +149,8 @@ func looksNumeric(label string) bool {
 // DNS cannot change in between.
 func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
 	trusting := net.Dialer{Timeout: connectTimeout, Resolver: resolver}
-	judging := trusting
-	judging.Control = func(_, address string, _ syscall.RawConn) error {
+	checking := trusting
+	checking.Control = func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return refuse("resolves to no address")
@@ -162,7 +162,7 @@ func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network
 		if err != nil {
 			return nil, refuse("names no host")
 		}
-		dial := judging.DialContext
+		dial := checking.DialContext
 		if port, err := strconv.ParseUint(text, 10, 16); err == nil && p.trusts(name, uint16(port)) {
 			dial = trusting.DialContext
 		}

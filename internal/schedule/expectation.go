@@ -91,9 +91,9 @@ func (e Expect) Kinds() []ExpectationKind {
 	return kinds
 }
 
-// judges reports whether a change of the schedule may change the verdict of a kind. Without an
+// affects reports whether a change of the schedule may change the verdict of a kind. Without an
 // explicit OnFailure only a success can.
-func (e Expect) judges(kind ExpectationKind) bool {
+func (e Expect) affects(kind ExpectationKind) bool {
 	return e.Limit(kind) > 0 || kind == ExpectNoFailure && e.OnFailure != ""
 }
 
@@ -350,7 +350,7 @@ func Decide(inputs []ChangeInput, decide func([]ChangeInput) ([]Change, error)) 
 		old := was[row.ScheduleID]
 		for _, kind := range ExpectationKinds {
 			id := ExpectationID{row.ScheduleID, kind}
-			if (old.judges(kind) || row.Expect.judges(kind)) && !seen[id] {
+			if (old.affects(kind) || row.Expect.affects(kind)) && !seen[id] {
 				seen[id] = true
 				touched = append(touched, id)
 			}

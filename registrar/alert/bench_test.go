@@ -10,27 +10,27 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 )
 
-// BenchmarkJudge is one pass over schedules that meet their expectation, with one slot and run
+// BenchmarkEvaluate is one pass over schedules that meet their expectation, with one slot and run
 // each. "nothing due" is the pass of every two seconds; "all due" is the pass after an instant at
 // which all of them have a slot.
-func BenchmarkJudge(b *testing.B) {
+func BenchmarkEvaluate(b *testing.B) {
 	for _, engine := range engines {
 		for _, n := range []int{10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", engine.name, n), func(b *testing.B) {
 				h := newBurst(b, engine, n)
 				b.Run("all due", func(b *testing.B) {
 					for b.Loop() {
-						h.judge(b)
+						h.evaluate(b)
 						b.StopTimer()
 						h.rewind(b)
 						b.StartTimer()
 					}
 					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/schedule")
 				})
-				h.judge(b)
+				h.evaluate(b)
 				b.Run("nothing due", func(b *testing.B) {
 					for b.Loop() {
-						h.judge(b)
+						h.evaluate(b)
 					}
 				})
 			})
@@ -89,9 +89,9 @@ func (h *burst) add(b *testing.B, first, n int) {
 	}
 }
 
-func (h *burst) judge(b *testing.B) {
+func (h *burst) evaluate(b *testing.B) {
 	b.Helper()
-	if err := h.watch.Judge(b.Context()); err != nil {
+	if err := h.watch.Evaluate(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	if unmet, err := h.store.UnmetExpectations(context.Background()); err != nil || len(unmet) > 0 {

@@ -66,7 +66,7 @@ func TestAnAlertNamesWhyTheBlockingRunWasInFlight(t *testing.T) {
 			s.now = func() time.Time { return noon.Add(6 * time.Minute) }
 			s.explainer = registrar.New(registrar.Options{Schedules: s.store, Runs: s.store, Grants: s.store, Terms: s.store, Now: s.now})
 			w := s.newWatch(t, nil, "http://127.0.0.1/hook")
-			if err := w.Judge(t.Context()); err != nil {
+			if err := w.Evaluate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			open, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Limit: 10})

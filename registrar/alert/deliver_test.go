@@ -83,7 +83,7 @@ func start(t *testing.T, store *memory.Store, r *receiver) *alert.Desk {
 	}
 	routes := routesTo(t, r.URL+"/hook?token=hidden")
 	w := alert.New(alert.Options{
-		Judge: store, Outbox: store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: store.Now,
+		Expectations: store, Outbox: store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: store.Now,
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	ctx, end := context.WithCancel(t.Context())

@@ -23,7 +23,7 @@ type Desk struct {
 
 // NewDesk makes a Desk for a Watch.
 func NewDesk(ledger Ledger, watch *Watch) *Desk {
-	return &Desk{ledger: ledger, states: watch.judge, outbox: watch.outbox, watch: watch, now: watch.now}
+	return &Desk{ledger: ledger, states: watch.expectations, outbox: watch.outbox, watch: watch, now: watch.now}
 }
 
 // Expectations are the states of one schedule, which the caller may see.

@@ -83,13 +83,13 @@ func toldOnce(t *testing.T, s *site, failed schedule.Settlement, detail, sentenc
 	quiet.Expect = schedule.Expect{OnFailure: schedule.OnFailureIgnore, AlertAfter: 1}
 	s.define(t, &row, &quiet)
 	w := alert.New(alert.Options{
-		Judge: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
+		Expectations: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
 		Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
 	})
-	judge := func() {
+	evaluate := func() {
 		t.Helper()
 		now = now.Add(2 * time.Second)
-		if err := w.Judge(t.Context()); err != nil {
+		if err := w.Evaluate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,8 +97,8 @@ func toldOnce(t *testing.T, s *site, failed schedule.Settlement, detail, sentenc
 	for i, to := range []schedule.Settlement{failed, failed, {To: schedule.StatusSuccess}} {
 		slot := first.Add(time.Duration(i) * time.Hour)
 		s.end(t, slot, to, &row, &quiet)
-		judge()
-		judge()
+		evaluate()
+		evaluate()
 	}
 	open := true
 	if still, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Open: &open, Limit: 10}); err != nil || len(still) > 0 {

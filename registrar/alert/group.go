@@ -30,7 +30,7 @@ func (w *Watch) Group(ctx context.Context) error {
 	for {
 		routes, now, told := w.routes(), w.now(), false
 		pauses := routes.Grouping()
-		grouping, cancel := context.WithTimeout(ctx, judgeTimeout)
+		grouping, cancel := context.WithTimeout(ctx, evaluateTimeout)
 		more, err := w.outbox.GroupAlerts(grouping, schedule.AlertGrouping{
 			Now: now, JoinedSince: now.Add(-pauses.Longest()), StartedSince: now.Add(-max(longestIncident, pauses.Longest())),
 			Interval: pauses.Interval, Limit: groupAtOnce,

@@ -50,7 +50,7 @@ func newFailingSite(t *testing.T, e engine, file string) *failingSite {
 // restart replaces the registrar by one that remembers nothing.
 func (c *failingSite) restart() {
 	c.watch = alert.New(alert.Options{
-		Judge: c.store, Outbox: c.store, Routes: c.routes, Now: c.now, Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Expectations: c.store, Outbox: c.store, Routes: c.routes, Now: c.now, Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 		OnFailure: schedule.OnFailureAlert, PublicURL: "https://carillon.example.org",
 	})
 }
@@ -87,7 +87,7 @@ func (c *failingSite) all(t *testing.T, of []*schedule.Schedule, as schedule.Set
 func (c *failingSite) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := c.clock.Add(d); ; c.clock = c.clock.Add(2 * time.Second) {
-		if err := c.watch.Judge(t.Context()); err != nil {
+		if err := c.watch.Evaluate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.watch.Group(t.Context()); err != nil {

@@ -16,10 +16,10 @@ func TestAMessageExplainsTheAlertInOneSentence(t *testing.T) {
 	s.oneSchedule(t)
 	s.exec(t, `UPDATE schedules SET expect = '{"start_within_ms":300000,"alert_after":1,"remind_every_ms":300000}'`)
 	w := s.newWatch(t, nil, "http://127.0.0.1/hook")
-	judge := func(at time.Duration) notify.Message {
+	evaluate := func(at time.Duration) notify.Message {
 		t.Helper()
 		s.now = func() time.Time { return noon.Add(at) }
-		if err := w.Judge(t.Context()); err != nil {
+		if err := w.Evaluate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		found, err := s.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 1})
@@ -43,7 +43,7 @@ func TestAMessageExplainsTheAlertInOneSentence(t *testing.T) {
 		{"the next is late as well, when it is reminded of", 66 * time.Minute, "alert.reminder", "Schedule s is still late: it has not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if m := judge(tt.at); string(m.Type) != tt.kind || m.Data.Text != tt.text || m.Data.ScheduleID != "s" || m.Data.UserID != "ada" || m.Data.LimitMS != 300_000 {
+			if m := evaluate(tt.at); string(m.Type) != tt.kind || m.Data.Text != tt.text || m.Data.ScheduleID != "s" || m.Data.UserID != "ada" || m.Data.LimitMS != 300_000 {
 				t.Errorf("told %s %+v, want %s %q", m.Type, m.Data, tt.kind, tt.text)
 			} else if id := m.Data.AlertID; m.Data.URL != "https://carillon.example.org/ui/alerts/"+id || m.Data.APIURL != "https://carillon.example.org/v1/alerts/"+id {
 				t.Errorf("it links to %q and %q", m.Data.URL, m.Data.APIURL)
@@ -51,7 +51,7 @@ func TestAMessageExplainsTheAlertInOneSentence(t *testing.T) {
 		})
 	}
 	s.exec(t, `UPDATE schedules SET deleted_at = 1`)
-	if m := judge(2 * time.Hour); m.Data.Text != "Schedule s was deleted; it had not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row." {
+	if m := evaluate(2 * time.Hour); m.Data.Text != "Schedule s was deleted; it had not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row." {
 		t.Errorf("told %q", m.Data.Text)
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 type metrics struct {
-	unmet      *prometheus.GaugeVec
-	failing    *prometheus.GaugeVec
-	alerts     *prometheus.CounterVec
-	deliveries *prometheus.CounterVec
-	judgedAt   prometheus.Gauge
+	unmet       *prometheus.GaugeVec
+	failing     *prometheus.GaugeVec
+	alerts      *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
+	evaluatedAt prometheus.Gauge
 }
 
 // The outcomes of an attempt to deliver.
@@ -42,8 +42,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		deliveries: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alert_deliveries_total", Help: "Attempts to send a message about an alert, by kind of target.",
 		}, []string{"target_kind", "outcome"}),
-		judgedAt: with.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
+		evaluatedAt: with.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_expectation_evaluated_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
 		}),
 	}
 	for _, reason := range failureReasons() {
@@ -67,11 +67,11 @@ func (m *metrics) alert(kind schedule.ExpectationKind, state string) {
 	m.alerts.WithLabelValues(string(kind), state).Inc()
 }
 
-func (m *metrics) judged(unmet map[schedule.ExpectationKind]int, now time.Time) {
+func (m *metrics) evaluated(unmet map[schedule.ExpectationKind]int, now time.Time) {
 	for _, kind := range schedule.ExpectationKinds {
 		m.unmet.WithLabelValues(string(kind)).Set(float64(unmet[kind]))
 	}
-	m.judgedAt.Set(float64(now.UnixMicro()) / 1e6)
+	m.evaluatedAt.Set(float64(now.UnixMicro()) / 1e6)
 }
 
 // failureReasons are the values of the label reason.

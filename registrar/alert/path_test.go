@@ -58,15 +58,15 @@ func TestACheckDoesNotBlockTheLeader(t *testing.T) {
 		}
 		return nil
 	}
-	judged, err := s.store.JudgeExpectations(t.Context(), schedule.JudgeRequest{Now: now, Limit: 10, MaxRuns: 10, MaxHistory: 10},
+	evaluated, err := s.store.JudgeExpectations(t.Context(), schedule.JudgeRequest{Now: now, Limit: 10, MaxRuns: 10, MaxHistory: 10},
 		func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 			if err := lead(); err != nil {
-				t.Errorf("while a judge holds its rows: %v", err)
+				t.Errorf("while an evaluation holds its rows: %v", err)
 			}
 			return []schedule.ExpectationVerdict{{State: cases[0].State}}
 		})
-	if err != nil || judged != 1 {
-		t.Fatal(judged, err)
+	if err != nil || evaluated != 1 {
+		t.Fatal(evaluated, err)
 	}
 }
 
@@ -81,8 +81,8 @@ func TestALateSlotIsSentWithoutAnyLeader(t *testing.T) {
 			s.now = func() time.Time { return noon.Add(6 * time.Minute) }
 			one, two := s.newWatch(t, nil, "http://127.0.0.1/hook"), s.newWatch(t, nil, "http://127.0.0.1/hook")
 			for range 2 {
-				for _, w := range []interface{ Judge(context.Context) error }{one, two} {
-					if err := w.Judge(t.Context()); err != nil {
+				for _, w := range []interface{ Evaluate(context.Context) error }{one, two} {
+					if err := w.Evaluate(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -94,14 +94,14 @@ func TestNotifiedTargetsGetTheEndOfAnAlertAfterARouteChange(t *testing.T) {
 			s.exec(t, `UPDATE schedules SET labels = '{"team":"data","severity":"critical"}', expect = '{"start_within_ms":300000,"alert_after":1,"remind_every_ms":300000}'`)
 			f := newNotifyFile(t, fmt.Sprintf(twoTargets, "old"))
 			w := alert.New(alert.Options{
-				Judge: s.store, Outbox: s.store, Routes: f.routes(), Now: func() time.Time { return s.now() },
+				Expectations: s.store, Outbox: s.store, Routes: f.routes(), Now: func() time.Time { return s.now() },
 				Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 			})
 			want := []string(nil)
-			judge := func(at time.Duration, more ...string) {
+			evaluate := func(at time.Duration, more ...string) {
 				t.Helper()
 				s.now = func() time.Time { return noon.Add(at) }
-				if err := w.Judge(t.Context()); err != nil {
+				if err := w.Evaluate(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				s.now = func() time.Time { return noon.Add(at + 5*time.Second) } // group_wait
@@ -114,14 +114,14 @@ func TestNotifiedTargetsGetTheEndOfAnAlertAfterARouteChange(t *testing.T) {
 					t.Errorf("after %s told %v, want %v", at, told, want)
 				}
 			}
-			judge(6*time.Minute, "alert.opened old ntfy")
+			evaluate(6*time.Minute, "alert.opened old ntfy")
 			f.write(fmt.Sprintf(twoTargets, "new"))
-			judge(12*time.Minute, "alert.reminder new ntfy")
+			evaluate(12*time.Minute, "alert.reminder new ntfy")
 			f.write("targets: [") // an operator at work: the last good file counts
-			judge(18*time.Minute, "alert.reminder new ntfy")
+			evaluate(18*time.Minute, "alert.reminder new ntfy")
 			f.write(fmt.Sprintf(twoTargets, "boss"))
 			s.exec(t, `UPDATE schedules SET deleted_at = created_at`)
-			judge(time.Hour, "alert.recovered old ntfy", "alert.recovered new ntfy")
+			evaluate(time.Hour, "alert.recovered old ntfy", "alert.recovered new ntfy")
 		})
 	}
 }
@@ -139,7 +139,7 @@ func TestATargetThatIsAddedWhileTheProcessRunsIsServedAndCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	client := policy.NewClient(safehttp.Options{})
 	w := alert.New(alert.Options{
-		Judge: s.store, Outbox: s.store, Routes: f.routes(), Client: client, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registry: registry,
+		Expectations: s.store, Outbox: s.store, Routes: f.routes(), Client: client, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registry: registry,
 	})
 	desk := alert.NewDesk(s.store, w)
 	if _, err := desk.Test(t.Context(), ""); err == nil {

@@ -119,7 +119,7 @@ func routesTo(t testing.TB, urls ...string) func() *notify.Routes {
 func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *alert.Watch {
 	t.Helper()
 	return alert.New(alert.Options{
-		Judge: s.store, Explainer: s.explainer, Outbox: s.store, Routes: routesTo(t, urls...), Client: client, Now: func() time.Time { return s.now() },
+		Expectations: s.store, Explainer: s.explainer, Outbox: s.store, Routes: routesTo(t, urls...), Client: client, Now: func() time.Time { return s.now() },
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), PublicURL: "https://carillon.example.org/",
 	})
 }

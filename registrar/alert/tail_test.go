@@ -36,7 +36,7 @@ func TestAFailuresMessageHasTheLastLinesOfItsRun(t *testing.T) {
 				logAppender
 			})
 			w := alert.New(alert.Options{
-				Judge: s.store, Outbox: s.store, Output: output, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now,
+				Expectations: s.store, Outbox: s.store, Output: output, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now,
 				Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
 			})
 			slot := now.Add(-24 * time.Hour)
@@ -50,7 +50,7 @@ func TestAFailuresMessageHasTheLastLinesOfItsRun(t *testing.T) {
 			}
 			s.end(t, slot, schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit"}, &row)
 			now = now.Add(2 * time.Second)
-			if err := w.Judge(t.Context()); err != nil {
+			if err := w.Evaluate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			sent, err := s.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 10})

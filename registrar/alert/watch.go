@@ -17,7 +17,7 @@ import (
 
 // Options are a Watch's parts.
 type Options struct {
-	Judge JudgeStore
+	Expectations JudgeStore
 	// Explainer finds root causes; nil: causes stay as they are.
 	Explainer Explainer
 	Outbox    Outbox
@@ -38,47 +38,47 @@ type Options struct {
 
 // Watch checks expectations and sends messages.
 type Watch struct {
-	judge       JudgeStore
-	explainer   Explainer
-	outbox      Outbox
-	output      OutputStore
-	routes      func() *notify.Routes
-	client      *http.Client
-	now         func() time.Time
-	log         *slog.Logger
-	metrics     *metrics
-	publicURL   string
-	environment string
-	onFailure   schedule.OnFailure
-	counted     time.Time     // when failing schedules were counted; only Judge uses it
-	wake        chan struct{} // there is something to send
+	expectations JudgeStore
+	explainer    Explainer
+	outbox       Outbox
+	output       OutputStore
+	routes       func() *notify.Routes
+	client       *http.Client
+	now          func() time.Time
+	log          *slog.Logger
+	metrics      *metrics
+	publicURL    string
+	environment  string
+	onFailure    schedule.OnFailure
+	counted      time.Time     // when failing schedules were counted; only Evaluate uses it
+	wake         chan struct{} // there is something to send
 }
 
 // New makes a Watch of its parts.
 func New(o Options) *Watch {
 	return &Watch{
-		judge: o.Judge, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		expectations: o.Expectations, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
 		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, onFailure: o.OnFailure, wake: make(chan struct{}, 1),
 	}
 }
 
 const (
-	judgeEvery   = 2 * time.Second // how soon a deadline that has passed is noticed
-	judgeTimeout = 30 * time.Second
-	countEvery   = 10 * time.Second // of failing schedules
-	atOnce       = 200              // expectations of one transaction
-	maxRuns      = 2000
-	maxHistory   = 100
+	evaluateEvery   = 2 * time.Second // how soon a deadline that has passed is noticed
+	evaluateTimeout = 30 * time.Second
+	countEvery      = 10 * time.Second // of failing schedules
+	atOnce          = 200              // expectations of one transaction
+	maxRuns         = 2000
+	maxHistory      = 100
 )
 
 // Run checks and sends until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		w.repeat(ctx, "cannot evaluate expectations", "expectations are evaluated again", w.Judge)
+		w.repeat(ctx, "cannot evaluate expectations", "expectations are evaluated again", w.Evaluate)
 		return nil
 	})
-	// Not after Judge, which takes minutes after 100,000 schedules have failed.
+	// Not after Evaluate, which takes minutes after 100,000 schedules have failed.
 	g.Go(func() error {
 		w.repeat(ctx, "cannot group notifications", "notifications are grouped again", w.Group)
 		return nil
@@ -87,10 +87,10 @@ func (w *Watch) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// repeat calls work every judgeEvery until ctx ends. It logs the first error of a series and the
+// repeat calls work every evaluateEvery until ctx ends. It logs the first error of a series and the
 // end of the series.
 func (w *Watch) repeat(ctx context.Context, failed, again string, work func(context.Context) error) {
-	ticker := time.NewTicker(judgeEvery)
+	ticker := time.NewTicker(evaluateEvery)
 	defer ticker.Stop()
 	failing := false
 	for {
@@ -112,26 +112,26 @@ func (w *Watch) repeat(ctx context.Context, failed, again string, work func(cont
 	}
 }
 
-// Judge checks all due expectations.
-func (w *Watch) Judge(ctx context.Context) error {
+// Evaluate checks all due expectations.
+func (w *Watch) Evaluate(ctx context.Context) error {
 	for {
 		now := w.now()
 		var notices []expect.Notice // of the last try
-		judging, cancel := context.WithTimeout(ctx, judgeTimeout)
-		err := w.judge.WakeFailures(judging, now, atOnce)
+		evaluating, cancel := context.WithTimeout(ctx, evaluateTimeout)
+		err := w.expectations.WakeFailures(evaluating, now, atOnce)
 		if err != nil {
 			cancel()
 			return err
 		}
-		n, err := w.judge.JudgeExpectations(judging, schedule.JudgeRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
+		n, err := w.expectations.JudgeExpectations(evaluating, schedule.JudgeRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
 			func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 				notices = nil
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))
 				for i := range cases {
 					cases[i].OnFailure = w.onFailure
 					out := expect.Evaluate(&cases[i], now)
-					w.explain(judging, &cases[i], &out)
-					deliveries := w.tell(judging, &out, cases[i].Schedule, now)
+					w.explain(evaluating, &cases[i], &out)
+					deliveries := w.tell(evaluating, &out, cases[i].Schedule, now)
 					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts, Deliveries: deliveries}
 					notices = append(notices, out.Notices...)
 				}
@@ -180,18 +180,18 @@ func (w *Watch) Wake() {
 }
 
 func (w *Watch) count(ctx context.Context, now time.Time) error {
-	unmet, err := w.judge.UnmetExpectations(ctx)
+	unmet, err := w.expectations.UnmetExpectations(ctx)
 	if err != nil {
 		return err
 	}
 	if now.Sub(w.counted).Abs() >= countEvery { // it reads one row for each failing schedule
-		groups, err := w.judge.FailureGroups(ctx, "")
+		groups, err := w.expectations.FailureGroups(ctx, "")
 		if err != nil {
 			return err
 		}
 		w.counted = now
 		w.metrics.failingNow(groups)
 	}
-	w.metrics.judged(unmet, now)
+	w.metrics.evaluated(unmet, now)
 	return nil
 }

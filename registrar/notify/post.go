@@ -51,7 +51,7 @@ func post(ctx context.Context, client *http.Client, c call) Result {
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // cut off or not, the status counts
-	r := judgeAnswer(resp)
+	r := classify(resp)
 	if r.Problem != "" && c.hide != nil {
 		if text := oneLine(redact(string(said), c.hide), maxSaid); text != "" {
 			r.Problem += ": " + text
@@ -76,7 +76,7 @@ func postJSON(ctx context.Context, client *http.Client, c call, document any) Re
 	return r
 }
 
-func judgeAnswer(resp *http.Response) Result {
+func classify(resp *http.Response) Result {
 	r := Result{Status: resp.StatusCode}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:

@@ -43,7 +43,7 @@ func burst(ctx context.Context, o options, w *report.Writer) error {
 // errLate says that loading took longer than there was time for.
 var errLate = errors.New("too little for a fair start")
 
-// once gives the work to a fresh system and judges it. Where loading is slower
+// once gives the work to a fresh system and measures it. Where loading is slower
 // than was thought, it begins again with more time for it.
 func once(ctx context.Context, o options, name string, run int, work record.Work) (report.Line, error) {
 	for stretch := 1; ; stretch *= 3 {

@@ -80,7 +80,7 @@ func (m *meter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.verdict = record.Judge(calls, m.work)
+	m.verdict = record.Evaluate(calls, m.work)
 	if m.settled < m.work.Slots() {
 		m.ends, err = m.s.Ends(ctx, m.work)
 	}

@@ -14,8 +14,8 @@ import (
 //go:embed testdata/axe.min.js
 var axe string
 
-// judged are the rules of WCAG 2.2 AA, and what axe counts as good practice.
-const judged = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"]})
+// wcagRules runs the rules of WCAG 2.2 AA, and what axe counts as good practice.
+const wcagRules = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"]})
 	.then((r) => JSON.stringify(r.violations.map((v) => ({rule: v.id, help: v.help, where: v.nodes.slice(0, 4).map((n) => n.target.join(" ") + ": " + n.failureSummary)}))))`
 
 func TestEveryPageIsAccessibleFitsAPhoneAndIsQuietInTheConsole(t *testing.T) {
@@ -57,7 +57,7 @@ func (v *visitor) fits() {
 func (v *visitor) isAccessible() {
 	v.t.Helper()
 	v.do(chromedp.Evaluate[chromedp.Void](axe))
-	text, err := chromedp.Run(v.tab, chromedp.Evaluate[string](judged, chromedp.EvalAwaitPromise))
+	text, err := chromedp.Run(v.tab, chromedp.Evaluate[string](wcagRules, chromedp.EvalAwaitPromise))
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 		result = e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error())
 	} else {
 		s.base = e.baseEnv(&s)
-		result = e.judge(ctx, r, e.steps(ctx, &s))
+		result = e.outcome(ctx, r, e.steps(ctx, &s))
 	}
 	result.StartedAt = began
 	return result
@@ -68,9 +68,9 @@ func (s *scene) prepare(work string, as *account) error {
 	return nil
 }
 
-// judge makes the run's result of its steps': a stop from outside, else the
+// outcome makes the run's result of its steps': a stop from outside, else the
 // first step that failed (and was not allowed to), else success.
-func (e *Executor) judge(ctx context.Context, r *activeRun, steps []StepResult) *Result {
+func (e *Executor) outcome(ctx context.Context, r *activeRun, steps []StepResult) *Result {
 	result := e.ended(r.key, r.call, schedule.StatusSuccess, "", "")
 	if failed := firstFailure(r.dag, steps); failed != nil {
 		result = e.ended(r.key, r.call, schedule.StatusFailed, "step_failed", fmt.Sprintf("step %q %s", failed.ID, failed.Message))

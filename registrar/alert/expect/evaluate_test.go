@@ -113,7 +113,7 @@ func TestASlotIsJudgedByWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// step judges c once more at a time and goes on from there.
+// step evaluates c once more at a time and goes on from there.
 func step(c *schedule.ExpectationCase, clock string) []expect.Notice {
 	out := expect.Evaluate(c, at(clock))
 	c.State, c.Alert = out.State, nil

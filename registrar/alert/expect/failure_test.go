@@ -81,7 +81,7 @@ func TestWhoIsToldOfFailures(t *testing.T) {
 				t.Errorf("told %+v", told)
 			}
 			if x.State.Late != c.failures || !x.State.LateSince.Equal(at("12:00:00")) {
-				t.Errorf("what is judged is noted, so that it is not judged again: %+v", x.State)
+				t.Errorf("an evaluation is noted, so that it is not repeated: %+v", x.State)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ type world struct {
 	paused []bool        // by minute
 	began  map[int][]int // by slot: when its runs were accepted
 	done   map[int][]int // by slot: when they ended well
-	looked []int         // minutes at which the judge looked
+	looked []int         // minutes of the evaluations
 	kind   schedule.ExpectationKind
 }
 
@@ -90,7 +90,7 @@ func (w *world) oracle(now int) (late int64) {
 		case inTime:
 			late = 0
 		case !begun && stopped:
-		case now > m+w.limit: // a minute behind it is more than the judge's slack
+		case now > m+w.limit: // a minute behind it is more than the slack of an evaluation
 			late++
 		default:
 			return late // it may yet come about, and what follows it waits

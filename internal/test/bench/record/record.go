@@ -1,5 +1,5 @@
 // Package record is the executor's own account of a run: when each slot's call
-// arrived. It is what every system is judged by, so that none is believed.
+// arrived. It is the same measure for every system.
 package record
 
 import (
@@ -99,7 +99,7 @@ func Decode(packed []byte) ([]Call, error) {
 type Work struct {
 	N, Rounds int
 	First     time.Time // a whole second
-	Tail      int       // so many seconds more the slots go on, which nobody judges: planning must not end before the last round
+	Tail      int       // so many seconds more the slots go on, which are not evaluated: planning must not end before the last round
 }
 
 // Last is the last instant.
@@ -124,8 +124,8 @@ type Verdict struct {
 	Strange int     `json:"strange"` // calls of slots that were not asked for
 }
 
-// Judge compares the calls with the slots that were to come.
-func Judge(calls []Call, work Work) Verdict {
+// Evaluate compares the calls with the slots that were to come.
+func Evaluate(calls []Call, work Work) Verdict {
 	var v Verdict
 	first, last, end := work.First.UnixNano(), work.Last().UnixNano(), work.End().UnixNano()
 	slices.SortFunc(calls, func(a, b Call) int {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/test/bench/record"
 )
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	due := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	after := func(slot uint64, late time.Duration) record.Call {
 		return record.Call{Slot: slot, Due: due.UnixNano(), At: due.Add(late).UnixNano()}
@@ -52,7 +52,7 @@ func TestJudge(t *testing.T) {
 			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1, Lost: 1, Strange: 1},
 		},
 		{
-			name:     "the tail is not judged",
+			name:     "the tail is not evaluated",
 			calls:    []record.Call{after(1, time.Millisecond), {Slot: 2, Due: due.Add(time.Second).UnixNano(), At: due.UnixNano()}},
 			expected: 1,
 			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1},
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := record.Judge(calls, record.Work{N: test.expected, Rounds: 1, First: due, Tail: 5})
+			got := record.Evaluate(calls, record.Work{N: test.expected, Rounds: 1, First: due, Tail: 5})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}

@@ -70,8 +70,8 @@ type checker struct {
 	stopped time.Time
 }
 
-// Judge runs every check.
-func Judge(e *Evidence) *Report {
+// Run runs every check.
+func Run(e *Evidence) *Report {
 	c := newChecker(e)
 	c.conservation()
 	for _, id := range slices.Sorted(maps.Keys(c.rows)) {

@@ -64,7 +64,7 @@ var keys = []string{
 
 func TestWhatIsSoundPasses(t *testing.T) {
 	t.Parallel()
-	r := check.Judge(sound())
+	r := check.Run(sound())
 	for _, v := range r.Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Text)
 	}
@@ -88,7 +88,7 @@ func TestWhatAnEditPutsDownComesAfterWhatWasArmed(t *testing.T) {
 	for i, off := range []float64{3.1, 3.2, 3.4} {
 		e.Writes[planned+i].At = at(off)
 	}
-	for _, v := range check.Judge(e).Violations {
+	for _, v := range check.Run(e).Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Text)
 	}
 }
@@ -106,7 +106,7 @@ func TestTheLatestSlotAroundAFaultIsTold(t *testing.T) {
 		e.Executor[4*i].At = e.Runs[i].FireAt.Add(time.Duration(late * float64(time.Second)))
 	}
 	told := make(map[string][]time.Duration)
-	for _, f := range check.Judge(e).Figures {
+	for _, f := range check.Run(e).Figures {
 		told[f.Name] = f.Values
 	}
 	for kind, want := range map[string]time.Duration{"SIGTERM": 300 * time.Millisecond, "kill": 800 * time.Millisecond} {
@@ -128,7 +128,7 @@ func TestACancelExplainsALostRun(t *testing.T) {
 	t.Parallel()
 	e := sound()
 	cancelled(e, "lost", at(2.2))
-	if n := check.Judge(e).Broken()["I12"]; n > 0 {
+	if n := check.Run(e).Broken()["I12"]; n > 0 {
 		t.Errorf("%d violations of I12", n)
 	}
 }
@@ -239,7 +239,7 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 			t.Parallel()
 			e := sound()
 			test.how(e)
-			r := check.Judge(e)
+			r := check.Run(e)
 			if r.Broken()[test.broken] == 0 {
 				t.Errorf("it finds %v, and no %s", r.Broken(), test.broken)
 			}

@@ -1,4 +1,4 @@
-// Package check judges a run of the chaos rig after the fact. It knows the
+// Package check checks a run of the chaos rig after the fact. It knows the
 // promises of docs/semantics.md and nothing of the product's code: which slots
 // there should have been it works out with a cron of its own, that looks at
 // every second; what took effect it reads in the executor's log; what people

@@ -50,7 +50,7 @@ const bucket = 1019
 
 func TestWhatIsSaidTwiceAndDoneOncePasses(t *testing.T) {
 	t.Parallel()
-	r := check.Judge(said())
+	r := check.Run(said())
 	for _, v := range r.Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Text)
 	}
@@ -121,7 +121,7 @@ func TestWhatIsDoneTwiceIsFound(t *testing.T) {
 			t.Parallel()
 			e := said()
 			test.how(e)
-			r := check.Judge(e)
+			r := check.Run(e)
 			if r.Broken()[test.broken] == 0 {
 				t.Errorf("it finds %v, and no %s", r.Broken(), test.broken)
 			}
@@ -178,7 +178,7 @@ func TestABacklogIsWorkedOffInPortions(t *testing.T) {
 			t.Parallel()
 			e := backlog()
 			test.how(e)
-			if r := check.Judge(e); (r.Broken()["I11"] > 0) != test.broken {
+			if r := check.Run(e); (r.Broken()["I11"] > 0) != test.broken {
 				t.Errorf("it finds %v; broken is %t", r.Broken(), test.broken)
 			}
 		})

@@ -1,4 +1,4 @@
-// Command checker judges the evidence of a run of the chaos rig again: it needs
+// Command checker checks the evidence of a run of the chaos rig again: it needs
 // the run's folder and nothing else. Its exit code is 1 when a promise was
 // broken.
 //
@@ -22,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "checker:", err)
 		os.Exit(1)
 	}
-	report := check.Judge(evidence)
+	report := check.Run(evidence)
 	report.Print(os.Stdout)
 	if len(report.Violations) > 0 {
 		os.Exit(1)

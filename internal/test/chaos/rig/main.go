@@ -1,5 +1,5 @@
 // Command rig starts a whole deployment as real processes, breaks it in ways
-// drawn from a seed, and has the checker judge what it left behind. See
+// drawn from a seed, and runs the checker on what it left behind. See
 // docs/reliability.md for what it does and how its output is read.
 //
 // It takes no step in a slot's life.

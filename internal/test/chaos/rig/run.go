@@ -34,7 +34,7 @@ type Options struct {
 // behind is half a run, and no fault of the product.
 var errInterrupted = errors.New("interrupted")
 
-// Run runs one dose and judges it, unless ctx ends before it has ended.
+// Run runs one dose and checks it, unless ctx ends before it has ended.
 func Run(ctx context.Context, o Options) (*check.Report, error) {
 	d, known := chosen(o.Dose)
 	if !known {
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (*check.Report, error) {
 }
 
 // runDose lets the deployment live through the dose, and has the evidence
-// judged, also when it could not be lived to its end.
+// checked, also when it could not be lived to its end.
 func runDose(ctx context.Context, d dose, o Options) (*check.Report, error) {
 	s := &site{dose: d, folder: o.Folder}
 	settings, err := json.MarshalIndent(d.settings(o.Seed), "", "  ")
@@ -101,7 +101,7 @@ func runDose(ctx context.Context, d dose, o Options) (*check.Report, error) {
 	if err != nil {
 		return nil, errors.Join(broken, err)
 	}
-	return check.Judge(evidence), broken
+	return check.Run(evidence), broken
 }
 
 // live registers, breaks and heals, ends everything and waits until nothing is
@@ -179,7 +179,7 @@ func (s *site) suffer(ctx context.Context, o Options, p *people, timeline *recor
 // lastRest is for what the last fault has left behind.
 const lastRest = 3 * time.Second
 
-// afterDrain is for the judge of failures, which looks every two seconds.
+// afterDrain is for the evaluation of failures, which runs every two seconds.
 const afterDrain = 5 * time.Second
 
 func (s *site) drain(ctx context.Context) error {

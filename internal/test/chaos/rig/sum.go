@@ -42,7 +42,7 @@ func addUp(out io.Writer, path string) error {
 	var order []string
 	var cut []string
 	for _, l := range lines {
-		if l.CutShort != "" || l.Counts.Rows == 0 { // stopped half way: nothing was dumped that could be judged
+		if l.CutShort != "" || l.Counts.Rows == 0 { // stopped half way: nothing was dumped that could be checked
 			cut = append(cut, fmt.Sprintf("- %s, seed %d, until %s, %d faults: %s", l.Dose, l.Seed, l.At.Format(time.DateTime), l.Counts.Faults,
 				cmp.Or(strings.ReplaceAll(l.CutShort, "\n", "; "), "no dump of the database")))
 			continue
