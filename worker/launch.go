@@ -50,7 +50,7 @@ func (t *term) launch(l *schedule.Launch) {
 		return
 	}
 	t.Metrics.answered(l, asked, t.now())
-	t.unanswered.Answered(l.Run.Key)
+	t.retries.Answered(l.Run.Key)
 	if reply.Queued {
 		t.Metrics.queued.Inc()
 		return // the queue's consumer settles it, or it is sent again when the claim's lease ends
@@ -87,7 +87,7 @@ func (t *term) answered(l *schedule.Launch, reply *schedule.StartReply) {
 // recovered runs after an executor has accepted a run: waiting retries are due now. The
 // settlements change no status, so any term may write them.
 func (t *term) recovered() {
-	waiting := t.unanswered.Recovered(t.now())
+	waiting := t.retries.Recovered(t.now())
 	if len(waiting) == 0 {
 		return
 	}
@@ -105,7 +105,7 @@ func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause err
 	if t.trusted.Err() != nil {
 		return // the next leader sends it again
 	}
-	s := t.unanswered.Settlement(req, cause, t.now())
+	s := t.retries.Settlement(req, cause, t.now())
 	failed := l.Run.FailedAttempts
 	if s.Attempt != nil {
 		failed++
@@ -113,7 +113,7 @@ func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause err
 	t.log.Warn("launch attempt failed", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
 		"attempts", failed, "error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
 	if t.settle(l, s) {
-		t.unanswered.Written(&s, t.now())
+		t.retries.Written(&s, t.now())
 	}
 }
 

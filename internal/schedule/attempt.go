@@ -122,7 +122,7 @@ func NextAttempt(r *Run, log []LaunchAttempt) time.Time {
 		return time.Time{}
 	}
 	// A claim for the next attempt moves claimed_until forward; a success of another run moves it
-	// back (see Unanswered.Recovered).
+	// back (see retry.Launches.Recovered).
 	if planned := log[len(log)-1].NextAt; r.ClaimedUntil.After(planned) {
 		return time.Time{}
 	}
@@ -169,8 +169,8 @@ func LaunchErrorOf(err error) *LaunchError {
 	return &LaunchError{Code: CodeOutcomeUnknown, Reached: true, Err: err}
 }
 
-// result is the attempt's, for the record.
-func (e *LaunchError) result() LaunchResult {
+// Result is the result of the attempt, for the record.
+func (e *LaunchError) Result() LaunchResult {
 	if e.Reached {
 		return LaunchUnknown
 	}

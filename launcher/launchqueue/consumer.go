@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -67,7 +68,7 @@ type Consumer struct {
 	settles *batch.Batcher[schedule.Settlement, bool]
 	outage  outage
 
-	unanswered schedule.Unanswered
+	retries retry.Launches
 }
 
 // openCancels caps the open cancels.

@@ -37,7 +37,7 @@ func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 	case err != nil:
 		c.unknown(ctx, req, err)
 	default:
-		c.unanswered.Answered(req.Key)
+		c.retries.Answered(req.Key)
 		c.settleReply(ctx, req, reply)
 		if !reply.LaunchedAt.IsZero() {
 			c.recovered(ctx)
@@ -106,7 +106,7 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 // recovered is called after the executor accepted a run. It makes the waiting keys
 // due, and the leader queues them again with its next tick.
 func (c *Consumer) recovered(ctx context.Context) {
-	for some := range slices.Chunk(c.unanswered.Recovered(c.now()), maxPipeline) {
+	for some := range slices.Chunk(c.retries.Recovered(c.now()), maxPipeline) {
 		if _, err := c.settleAll(ctx, some); err != nil {
 			return // each key is tried when its pause is over
 		}
@@ -116,11 +116,11 @@ func (c *Consumer) recovered(ctx context.Context) {
 // unknown leaves a run LAUNCHING: the leader sends the same key again after a
 // backoff.
 func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause error) {
-	s := c.unanswered.Settlement(&req, cause, c.now())
+	s := c.retries.Settlement(&req, cause, c.now())
 	c.log.Warn("launch attempt failed", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
 		"error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
 	if c.settle(ctx, req.ScheduleID, req.ScheduledFor, s) {
-		c.unanswered.Written(&s, c.now())
+		c.retries.Written(&s, c.now())
 	}
 }
 

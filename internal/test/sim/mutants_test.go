@@ -148,7 +148,7 @@ var mutants = []struct {
 		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
-		"internal/schedule/unanswered.go", `s := Settlement{Key: req.Key, To: StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := Settlement{Key: req.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
+		"internal/retry/retry.go", `s := schedule.Settlement{Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := schedule.Settlement{Key: req.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
 	}}},
 	{"the executor is called a little early", []edit{{
 		"launcher/timers.go", `{ return at.Sub(t.now()) }`, `{ return at.Sub(t.now()) - 20*time.Millisecond }`,
@@ -182,13 +182,13 @@ var mutants = []struct {
 		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
 	}}},
 	{"the executor is away, and nobody gives up before the run timeout", []edit{{
-		"internal/schedule/retry.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
+		"internal/schedule/launchtime.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
 	}}},
 	{"launch_timeout_ms is ignored", []edit{{
-		"internal/schedule/retry.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
+		"internal/schedule/launchtime.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
 	}}},
 	{"the time to launch a run that waited counts from its slot", []edit{{
-		"internal/schedule/retry.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
+		"internal/schedule/launchtime.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
 		"internal/ledger/bound.go", `record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `record.Sent`,

@@ -84,7 +84,7 @@ var mutants = []mutant{
 		{"launcher/start.go", "	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {\n", "	if !s.called.at.IsZero() {\n"},
 	}},
 	{"a launch is tried for as long as a run may take", "mutant-executor", 2, []change{
-		{"internal/schedule/retry.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
+		{"internal/schedule/launchtime.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
 		{"internal/store/postgres/sql_end.go", "m.status = 5 AND f.schedule_id", "m.status = 0 AND f.schedule_id"},

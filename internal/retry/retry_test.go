@@ -1,4 +1,4 @@
-package schedule_test
+package retry_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -19,7 +20,7 @@ func TestThePauseDoublesWithEachUnansweredAttempt(t *testing.T) {
 	now := noon
 	key, other := schedule.Key{1}, schedule.Key{2}
 	cut := errors.New("connection reset")
-	var u schedule.Unanswered
+	var u retry.Launches
 	rests := func(key schedule.Key, cause error, want time.Duration, when string) {
 		t.Helper()
 		if s := u.Settlement(&schedule.StartRequest{Key: key}, cause, now); s.ClaimedUntil.Sub(now) != want || s.To != schedule.StatusLaunching || s.Key != key {
@@ -44,7 +45,7 @@ func TestThePauseDoublesWithEachUnansweredAttempt(t *testing.T) {
 }
 
 func TestRefusedKeysAreTriedAtMostTwoHundredTimesASecond(t *testing.T) {
-	var u schedule.Unanswered
+	var u retry.Launches
 	refused := failure(schedule.CodeExecutorUnreachable)
 	for round := range 8 {
 		for i := range 4000 {
@@ -70,7 +71,7 @@ func TestALaunchIsTriedOnceMoreShortlyBeforeItIsGivenUp(t *testing.T) {
 		{"the time is over", 5, -time.Second, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var u schedule.Unanswered
+			var u retry.Launches
 			req := schedule.StartRequest{Key: schedule.Key{1}}
 			for range tt.failed {
 				u.Settlement(&req, failure(schedule.CodeExecutorError), noon)
@@ -85,7 +86,7 @@ func TestALaunchIsTriedOnceMoreShortlyBeforeItIsGivenUp(t *testing.T) {
 }
 
 func TestOnlyAttemptsThatWereMadeAreRecorded(t *testing.T) {
-	var u schedule.Unanswered
+	var u retry.Launches
 	req := schedule.StartRequest{Key: schedule.Key{1}}
 	called := noon.Add(-3 * time.Second)
 	for _, tt := range []struct {
@@ -124,7 +125,7 @@ func TestOnlyAttemptsThatWereMadeAreRecorded(t *testing.T) {
 }
 
 func TestASuccessWakesWaitingKeys(t *testing.T) {
-	var u schedule.Unanswered
+	var u retry.Launches
 	fails := func(key byte, at time.Time) {
 		s := u.Settlement(&schedule.StartRequest{Key: schedule.Key{key}}, failure(schedule.CodeExecutorError), at)
 		u.Written(&s, at)
