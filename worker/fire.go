@@ -78,7 +78,7 @@ func (t *term) reclaim(ctx context.Context) {
 	// One instant for all batches: a run that could not be sent is not chosen again.
 	for now := t.now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
-		keys := state.SendAgain(now, r.n, r.room)
+		keys := state.SendAgain(now, r.n, r.capacity)
 		if len(keys) == 0 {
 			r.open(nil)
 			return

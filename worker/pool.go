@@ -29,10 +29,10 @@ func newPool(size int) *pool {
 
 // reservation is the launches that one pass holds while it claims.
 type reservation struct {
-	pool  *pool
-	n     int
-	avail int // launches that were free when it was made, these included
-	rooms map[string]int
+	pool       *pool
+	n          int
+	avail      int // launches that were free when it was made, these included
+	capacities map[string]int
 }
 
 // reserve takes up to limit launches, at most half of the free ones: concurrent passes
@@ -41,25 +41,25 @@ func (p *pool) reserve(limit int) *reservation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(limit, max((p.free+1)/2, min(p.free, p.size/smallestPart)))
-	r := &reservation{pool: p, n: n, avail: p.free, rooms: make(map[string]int)}
+	r := &reservation{pool: p, n: n, avail: p.free, capacities: make(map[string]int)}
 	p.free -= n
 	return r
 }
 
-// room returns how many more launches an owner may have. The answer stays the same for a
+// capacity returns how many more launches an owner may have. The answer stays the same for a
 // reservation, because the store may repeat its transaction.
-func (r *reservation) room(owner string) int {
-	if n, known := r.rooms[owner]; known {
+func (r *reservation) capacity(owner string) int {
+	if n, known := r.capacities[owner]; known {
 		return n
 	}
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	r.rooms[owner] = r.pool.room(owner, r.avail)
-	return r.rooms[owner]
+	r.capacities[owner] = r.pool.capacity(owner, r.avail)
+	return r.capacities[owner]
 }
 
-// room returns how many more launches of avail an owner may have.
-func (p *pool) room(owner string, avail int) int { return ledger.Share(p.open[owner], avail) }
+// capacity returns how many more launches of avail an owner may have.
+func (p *pool) capacity(owner string, avail int) int { return ledger.Share(p.open[owner], avail) }
 
 // open turns reserved launches into open ones and gives the others back.
 func (r *reservation) open(launches []schedule.Launch) {
@@ -80,11 +80,11 @@ func (r *reservation) wanting() (again bool) {
 	if r.n == 0 && p.free > 0 {
 		return true
 	}
-	for owner, n := range r.rooms {
+	for owner, n := range r.capacities {
 		if n >= r.n {
 			continue
 		}
-		if n == 0 && p.room(owner, p.free) > 0 {
+		if n == 0 && p.capacity(owner, p.free) > 0 {
 			return true
 		}
 		p.limited[owner] = struct{}{}

@@ -56,11 +56,11 @@ func (r *Reclaimed) Add(req *ReclaimRequest, runs []schedule.Run, definition fun
 // SendAgain chooses up to limit launches whose answer is overdue: those of other
 // terms at once, those of this term when their claimed_until has passed. If they
 // exceed the limit, owners alternate: the first launch of each owner before the
-// second of any. room is how many more an owner may have; nil: any number.
+// second of any. capacity is how many more an owner may have; nil: any number.
 //
 // A run whose cancel is requested is chosen too. The store sends it only if its
 // outcome is recorded, which the state does not know.
-func (s *ShardState) SendAgain(now time.Time, limit int, room func(owner string) int) []schedule.Key {
+func (s *ShardState) SendAgain(now time.Time, limit int, capacity func(owner string) int) []schedule.Key {
 	due := s.overdue(micro(now))
 	slices.SortFunc(due, byFireAt)
 	type chosen struct {
@@ -71,7 +71,7 @@ func (s *ShardState) SendAgain(now time.Time, limit int, room func(owner string)
 	var choice []chosen
 	for _, r := range due {
 		o := r.group.owner
-		if rounds[o]++; room == nil || rounds[o] <= room(o.id) {
+		if rounds[o]++; capacity == nil || rounds[o] <= capacity(o.id) {
 			choice = append(choice, chosen{r, rounds[o]})
 		}
 	}

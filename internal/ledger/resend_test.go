@@ -60,29 +60,29 @@ func TestOwnersAlternateWhenLaunchesAreSentAgain(t *testing.T) {
 	}
 	// Ada's launches fire first.
 	s := stateOf(owned(0, "ada"), owned(1, "ada"), owned(2, "ada"), owned(3, "bob"), owned(4, "bob"), owned(5, "eve"))
-	rooms := func(rooms map[string]int) func(string) int {
-		return func(owner string) int { return rooms[owner] }
+	capacities := func(byOwner map[string]int) func(string) int {
+		return func(owner string) int { return byOwner[owner] }
 	}
 	for _, c := range []struct {
-		name  string
-		limit int
-		room  func(string) int
-		want  []int
+		name     string
+		limit    int
+		capacity func(string) int
+		want     []int
 	}{
 		{"none without capacity", 0, nil, nil},
 		{"none with less than no capacity", -1, nil, nil},
 		{"two owners have the first two", 2, nil, []int{0, 3}},
 		{"the first of each, then the second of those that fire first", 4, nil, []int{0, 1, 3, 5}},
 		{"all", 100, nil, []int{0, 1, 2, 3, 4, 5}},
-		{"no more than an owner has room for", 100, rooms(map[string]int{"ada": 1, "bob": 0, "eve": -1}), []int{0}},
-		{"the capacity that one owner must leave goes to others", 3, rooms(map[string]int{"ada": 1, "bob": 9, "eve": 0}), []int{0, 3, 4}},
+		{"no more than the capacity of an owner", 100, capacities(map[string]int{"ada": 1, "bob": 0, "eve": -1}), []int{0}},
+		{"the capacity that one owner must leave goes to others", 3, capacities(map[string]int{"ada": 1, "bob": 9, "eve": 0}), []int{0, 3, 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var want []schedule.Key
 			for _, i := range c.want {
 				want = append(want, inFlightRun(i).Key)
 			}
-			if got := s.SendAgain(noon, c.limit, c.room); !slices.Equal(got, want) {
+			if got := s.SendAgain(noon, c.limit, c.capacity); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})

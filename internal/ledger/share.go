@@ -25,10 +25,10 @@ func Share(own, free int) int {
 
 // ownerRuns are the runs of one owner in claim order.
 type ownerRuns struct {
-	room  int       // how many the owner may have in this pass
-	lists [3][]*run // the first waiting runs of groups that are freed, what is due, what is early
-	next  *run
-	taken int
+	capacity int       // how many the owner may have in this pass
+	lists    [3][]*run // the first waiting runs of groups that are freed, what is due, what is early
+	next     *run
+	taken    int
 }
 
 // choose takes up to limit runs in claim order. With more than that, owners
@@ -47,9 +47,9 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 			delete(s.active, o)
 			continue
 		}
-		t := &ownerRuns{room: p.Limit}
+		t := &ownerRuns{capacity: p.Limit}
 		if p.Room != nil {
-			t.room = min(max(p.Room(o.id), 0), p.Limit)
+			t.capacity = min(max(p.Room(o.id), 0), p.Limit)
 		}
 		t.lists = [3][]*run{o.firstWaiting(order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
 		if t.advance(eligible, order); t.next != nil {
@@ -62,7 +62,7 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 		switch {
 		case len(chosen) == p.Limit:
 			return chosen, true
-		case t.taken == t.room:
+		case t.taken == t.capacity:
 			left = true
 			heap.Pop(q)
 			continue

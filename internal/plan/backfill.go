@@ -22,7 +22,7 @@ func Feeder(now time.Time, cfg FeedConfig) schedule.BackfillFeeder {
 		Window: func(c *schedule.BackfillCandidate) (slots []time.Time) {
 			defer func() { _ = recover() }() // feedOne meets the panic again and reports it
 			f, err := newFeeding(c, now, cfg)
-			if err != nil || f.room() == 0 || f.next().After(f.horizon()) {
+			if err != nil || f.capacity() == 0 || f.next().After(f.horizon()) {
 				return nil
 			}
 			f.settle()
@@ -59,7 +59,7 @@ type slotOf struct {
 //
 //  1. It counts the runs that have ended. Runs that gave way to another run of their
 //     overlap key, and rows that a pause removed, are to be inserted again.
-//  2. While there is room, it inserts those, then the next matching slots of the range.
+//  2. While there is capacity, it inserts those, then the next matching slots of the range.
 //  3. When the range is done and all runs are counted, the backfill is finished.
 //
 // A backfill without a schedule or a grant is cancelled with the reason. One with an unreadable
@@ -83,7 +83,7 @@ func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left 
 	case err != nil:
 		f.pause(err.Error())
 	default:
-		f.left = min(f.room(), left)
+		f.left = min(f.capacity(), left)
 		f.given = given
 		if c.Backfill.OverlapPolicy.Exclusive() && given.keys[b.OverlapKey] {
 			f.left = 0
@@ -164,19 +164,19 @@ func (f *feeding) refused(run *schedule.Run) {
 	}
 }
 
-// room is how many more runs may be planned or in flight.
-func (f *feeding) room() int {
+// capacity is how many more runs may be planned or in flight.
+func (f *feeding) capacity() int {
 	b := &f.c.Backfill
 	if b.State != schedule.BackfillRunning || b.OverlapPolicy.Exclusive() && f.c.Busy {
 		return 0
 	}
-	room := int(b.Concurrency)
+	capacity := int(b.Concurrency)
 	for _, slot := range f.c.Unsettled {
 		if slot.Run != nil && !slot.Run.Status.Terminal() {
-			room--
+			capacity--
 		}
 	}
-	return max(room, 0)
+	return max(capacity, 0)
 }
 
 // next is the instant of the next start; horizon is how far ahead starts become rows.

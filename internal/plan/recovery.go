@@ -129,11 +129,11 @@ type pace struct {
 // time, after the previous one is over.
 func (r *recovery) inPortions(missed span, p pace) (left span) {
 	limit := max(1, r.cfg.MaxCatchup)
-	room := max(0, limit-len(r.late))
+	remaining := max(0, limit-len(r.late))
 	if r.notBefore.After(r.now) {
-		room = 0
+		remaining = 0
 	}
-	fromRange, _ := r.tt.count(missed.from, missed.until, room)
+	fromRange, _ := r.tt.count(missed.from, missed.until, remaining)
 	portion := min(limit, len(r.late)+fromRange)
 	start := latest(r.now, r.notBefore)
 	fireAt := func(i int) time.Time {

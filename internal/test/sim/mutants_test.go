@@ -84,7 +84,7 @@ var mutants = []struct {
 		"internal/plan/decide.go", "p.out.NextRunAt = at\n}", "if p.out.NextRunAt = at; ok {\n\t\tp.out.NextRunAt, _ = p.tt.Next(at)\n\t}\n}",
 	}}},
 	{"a backfill has more runs under way than it may", []edit{{
-		"internal/plan/backfill.go", `room := int(b.Concurrency)`, `room := int(b.Concurrency) + 1`,
+		"internal/plan/backfill.go", `capacity := int(b.Concurrency)`, `capacity := int(b.Concurrency) + 1`,
 	}}},
 	{"two backfills of one range run its slots beside each other", []edit{{
 		"internal/plan/backfill.go", `standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]`, ``,
@@ -94,7 +94,7 @@ var mutants = []struct {
 	}, {
 		"internal/plan/backfill.go", `b.State != schedule.BackfillRunning || b.OverlapPolicy`, `b.State.Ended() || b.OverlapPolicy`,
 	}}},
-	{"a backfill goes past a slot that it had no room for", []edit{{
+	{"a backfill goes past a slot that it had no capacity for", []edit{{
 		"internal/plan/backfill.go", "\t\tif !f.mayStart() {\n\t\t\treturn\n\t\t}\n\t\tkey :=", "\t\tif !f.mayStart() {\n\t\t\tf.advance(at)\n\t\t\treturn\n\t\t}\n\t\tkey :=",
 	}}},
 	{"a slot that was missed is not recorded", []edit{{
@@ -142,7 +142,7 @@ var mutants = []struct {
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
 	}}},
 	{"what has no answer is not sent again", []edit{{
-		"worker/fire.go", `keys := state.SendAgain(now, r.n, r.room)`, `keys := []schedule.Key(nil)`,
+		"worker/fire.go", `keys := state.SendAgain(now, r.n, r.capacity)`, `keys := []schedule.Key(nil)`,
 	}}},
 	{"a run is sent again under another key", []edit{{
 		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",

@@ -36,8 +36,8 @@ var shardMutants = []struct {
 	{"owners do not alternate", []edit{{
 		"internal/ledger/share.go", `case a.taken != b.taken:`, `case false:`,
 	}}},
-	{"an owner's room is ignored", []edit{{
-		"internal/ledger/share.go", `case t.taken == t.room:`, `case false:`,
+	{"the capacity of an owner is ignored", []edit{{
+		"internal/ledger/share.go", `case t.taken == t.capacity:`, `case false:`,
 	}}},
 	{"a claim does not read changes", []edit{{
 		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
@@ -77,8 +77,8 @@ var shardMutants = []struct {
 	{"owners do not alternate when launches are sent again", []edit{{
 		"internal/ledger/resend.go", `return cmp.Compare(a.round, b.round) })`, `return 0 })`,
 	}}},
-	{"an owner's room is ignored when launches are sent again", []edit{{
-		"internal/ledger/resend.go", `room == nil || rounds[o] <= room(o.id)`, `true`,
+	{"the capacity of an owner is ignored when launches are sent again", []edit{{
+		"internal/ledger/resend.go", `capacity == nil || rounds[o] <= capacity(o.id)`, `true`,
 	}}},
 	{"a launch that was sent again is due at once", []edit{{
 		"internal/ledger/resend.go", "	s.Apply(read)\n", "",

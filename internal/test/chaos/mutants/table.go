@@ -52,7 +52,7 @@ var mutants = []mutant{
 		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
 	}},
 	{"what has no answer is not sent again", "mutant-kills", 3, []change{
-		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.room)", "keys := []schedule.Key(nil)"},
+		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.capacity)", "keys := []schedule.Key(nil)"},
 	}},
 	{"a status may be left for any other", "mutant-calm", 1, []change{
 		{"internal/ledger/end.go", "	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted\n", "	return from != schedule.StatusPlanned || to.Terminal()\n"},
