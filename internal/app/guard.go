@@ -90,8 +90,8 @@ const (
 	expensiveMaxWait  = 10 * time.Second
 )
 
-func expensiveLimits() ratelimit.PlaceLimits {
-	return ratelimit.PlaceLimits{
+func expensiveLimits() ratelimit.SemaphoreLimits {
+	return ratelimit.SemaphoreLimits{
 		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, MaxWait: expensiveMaxWait,
 	}
 }
@@ -102,7 +102,7 @@ func (a *App) ownerLimits() registrarapi.Interceptors {
 		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams, Watches: callerWatches,
 	}, time.Now).Interceptors(a.registry)
 	return registrarapi.Interceptors{
-		Unary: unary, Stream: stream, Costly: ratelimit.NewPlaces(expensiveLimits()).Interceptor(a.registry),
+		Unary: unary, Stream: stream, Costly: ratelimit.NewSemaphore(expensiveLimits()).Interceptor(a.registry),
 	}
 }
 

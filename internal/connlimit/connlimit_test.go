@@ -55,11 +55,11 @@ func TestTheIdlestAnonymousConnectionMakesRoom(t *testing.T) {
 		wantClosed int // index; -1: the new connection is refused
 		wantReason connlimit.Reason
 	}{
-		{name: "the oldest goes", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, next: "192.0.2.5:1", wantClosed: 0, wantReason: connlimit.MadeRoom},
-		{name: "one that was used stays", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, used: []int{0}, next: "192.0.2.5:1", wantClosed: 1, wantReason: connlimit.MadeRoom},
-		{name: "identified ones stay", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, identified: []int{0, 1}, next: "192.0.2.5:1", wantClosed: 2, wantReason: connlimit.MadeRoom},
+		{name: "the oldest goes", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, next: "192.0.2.5:1", wantClosed: 0, wantReason: connlimit.Evicted},
+		{name: "one that was used stays", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, used: []int{0}, next: "192.0.2.5:1", wantClosed: 1, wantReason: connlimit.Evicted},
+		{name: "identified ones stay", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, identified: []int{0, 1}, next: "192.0.2.5:1", wantClosed: 2, wantReason: connlimit.Evicted},
 		{name: "no room among identified ones", peers: []string{"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, identified: []int{0, 1, 2, 3}, next: "192.0.2.5:1", wantClosed: -1, wantReason: connlimit.TooMany},
-		{name: "a peer makes room among its own", peers: []string{"192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2"}, next: "192.0.2.1:3", wantClosed: 1, wantReason: connlimit.MadeRoom},
+		{name: "a peer evicts one of its own", peers: []string{"192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2"}, next: "192.0.2.1:3", wantClosed: 1, wantReason: connlimit.Evicted},
 		{name: "identified ones do not count for their peer", peers: []string{"192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2"}, identified: []int{1, 2}, next: "192.0.2.1:3", wantClosed: none},
 	} {
 		t.Run(c.name, func(t *testing.T) {

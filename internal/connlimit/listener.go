@@ -40,8 +40,8 @@ type Reason string
 
 // The reasons.
 const (
-	TooMany       Reason = "too_many"  // in all, and none is anonymous
-	MadeRoom      Reason = "made_room" // it was idle and anonymous, and another one came
+	TooMany       Reason = "too_many" // in all, and none is anonymous
+	Evicted       Reason = "evicted"  // it was idle and anonymous, and another one came
 	TooManyResets Reason = "too_many_resets"
 )
 
@@ -84,7 +84,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		case closed != nil:
 			_ = closed.Close()
-			l.limits.Refused(MadeRoom, closed.Conn.RemoteAddr())
+			l.limits.Refused(Evicted, closed.Conn.RemoteAddr())
 		}
 		return c, nil
 	}

@@ -22,11 +22,11 @@ const (
 	backfillCalls  = 3
 )
 
-// largePreview is the largest page of a preview that needs no place.
+// largePreview is the largest page of a preview that needs no permit.
 const largePreview = 1000
 
 // Expensive is the number of calls that a request counts as if it may cost up to a second of processor
-// time (package work) and so needs a place. 0: a cheap request.
+// time (package work) and so needs a permit. 0: a cheap request.
 func Expensive(req any) (calls int) {
 	switch r := req.(type) {
 	case *carillonv1.SimulateSchedulesRequest, *carillonv1.ForecastLaunchesRequest:
@@ -45,8 +45,8 @@ func Expensive(req any) (calls int) {
 	return 0
 }
 
-// Interceptor makes expensive calls wait for a place.
-func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerInterceptor {
+// Interceptor makes expensive calls wait for a permit.
+func (p *Semaphore) Interceptor(reg prometheus.Registerer) grpc.UnaryServerInterceptor {
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_expensive_calls_refused_total", Help: "Preview, forecast and simulation calls refused because too many were open.",
 	})
@@ -56,8 +56,8 @@ func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerIntercep
 		if Expensive(req) == 0 {
 			return next(ctx, req)
 		}
-		release, err := p.Take(ctx, placeOf(ctx))
-		if errors.Is(err, ErrNoPlace) {
+		release, err := p.Take(ctx, ownerOf(ctx))
+		if errors.Is(err, ErrTooManyWaiting) {
 			refused.Inc()
 			return nil, p.full()
 		}
@@ -69,9 +69,9 @@ func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerIntercep
 	}
 }
 
-// placeOf is the key of a call's place: the owner, otherwise the subject. With authentication off all
+// ownerOf is the key of a call's permit: the owner, otherwise the subject. With authentication off all
 // callers share one.
-func placeOf(ctx context.Context) string {
+func ownerOf(ctx context.Context) string {
 	id := auth.FromContext(ctx)
 	if id.Owner != "" {
 		return "owner " + id.Owner
@@ -79,7 +79,7 @@ func placeOf(ctx context.Context) string {
 	return "subject " + cmp.Or(id.Subject, id.Via)
 }
 
-func (p *Places) full() error {
+func (p *Semaphore) full() error {
 	return retryAfter(time.Second,
 		"too many simulations, forecasts, backfills, dry runs and large previews are open: each caller may have one running and %d waiting, none longer than %s; call them one after the other",
 		p.limits.PerOwner, schedule.ShortDuration(p.limits.MaxWait))
@@ -87,8 +87,8 @@ func (p *Places) full() error {
 
 // collector exports the number of open expensive calls.
 type collector struct {
-	desc   *prometheus.Desc
-	places *Places
+	desc      *prometheus.Desc
+	semaphore *Semaphore
 }
 
 // Describe and Collect are prometheus.Collector.
@@ -96,7 +96,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect counts.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	running, waiting := c.places.Open()
+	running, waiting := c.semaphore.Open()
 	ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(running), "running")
 	ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(waiting), "waiting")
 }

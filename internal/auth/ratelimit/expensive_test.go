@@ -43,12 +43,12 @@ func asNamed(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.Un
 	return next(auth.NewContext(ctx, auth.Identity{Subject: owner, Owner: owner}), req)
 }
 
-// serveForecasts has one place, and one waiting call per owner.
+// serveForecasts has one permit, and one waiting call per owner.
 func serveForecasts(t *testing.T) (f *forecaster, base string, conn *grpc.ClientConn) {
 	t.Helper()
 	f = &forecaster{began: make(chan string), end: make(chan struct{})}
-	places := ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 10, PerOwner: 1, MaxWait: time.Hour})
-	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{{Unary: asNamed, Costly: places.Interceptor(prometheus.NewRegistry())}})
+	semaphore := ratelimit.NewSemaphore(ratelimit.SemaphoreLimits{Running: 1, Waiting: 10, PerOwner: 1, MaxWait: time.Hour})
+	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{{Unary: asNamed, Costly: semaphore.Interceptor(prometheus.NewRegistry())}})
 	carillonv1.RegisterScheduleServiceServer(server, f)
 	base, conn = listen(t, server)
 	return f, base, conn

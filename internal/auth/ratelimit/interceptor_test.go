@@ -192,7 +192,7 @@ func TestOpenWatchesOfACallerAreLimited(t *testing.T) {
 				if _, err := watch(); err == nil {
 					return
 				} else if time.Now().After(deadline) {
-					t.Fatalf("a place that was given back is not free: %v", err)
+					t.Fatalf("a permit that was given back is not free: %v", err)
 				}
 			}
 		})

@@ -99,7 +99,7 @@ func TestStreamsAreBoundedWhileTheyAreOpen(t *testing.T) {
 	}
 	first()
 	if _, ok := l.Open("ada"); !ok {
-		t.Error("a place that was given back is not free")
+		t.Error("a permit that was given back is not free")
 	}
 }
 

@@ -12,20 +12,20 @@ import (
 	"github.com/carillon/carillon/internal/auth/ratelimit"
 )
 
-// desk takes places in a synctest bubble and records the order of the owners.
+// desk takes permits in a synctest bubble and records the order of the owners.
 type desk struct {
-	places *ratelimit.Places
-	calls  sync.WaitGroup
-	mu     sync.Mutex
-	began  []string
-	most   int
-	now    int
+	semaphore *ratelimit.Semaphore
+	calls     sync.WaitGroup
+	mu        sync.Mutex
+	began     []string
+	most      int
+	now       int
 }
 
-// call takes the owner's place for one second of the bubble's time.
+// call takes the owner's permit for one second of the bubble's time.
 func (d *desk) call(ctx context.Context, t *testing.T, owner string, want error) {
 	d.calls.Go(func() {
-		release, err := d.places.Take(ctx, owner)
+		release, err := d.semaphore.Take(ctx, owner)
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", owner, err, want)
 		}
@@ -48,14 +48,14 @@ func (d *desk) call(ctx context.Context, t *testing.T, owner string, want error)
 
 func TestOwnersAreServedRoundRobin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
+		d := &desk{semaphore: ratelimit.NewSemaphore(ratelimit.SemaphoreLimits{Running: 1, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
 		for range 30 {
 			d.call(t.Context(), t, "ada", nil)
 		}
 		for _, owner := range []string{"bob", "eve", "bob"} {
 			d.call(t.Context(), t, owner, nil)
 		}
-		if running, waiting := d.places.Open(); running != 1 || waiting != 32 {
+		if running, waiting := d.semaphore.Open(); running != 1 || waiting != 32 {
 			t.Errorf("%d run and %d wait, want 1 and 32", running, waiting)
 		}
 		d.calls.Wait()
@@ -65,17 +65,17 @@ func TestOwnersAreServedRoundRobin(t *testing.T) {
 	})
 }
 
-func TestAnOwnerRunsOneCallEvenIfPlacesAreFree(t *testing.T) {
+func TestAnOwnerRunsOneCallEvenIfPermitsAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 4, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
+		d := &desk{semaphore: ratelimit.NewSemaphore(ratelimit.SemaphoreLimits{Running: 4, Waiting: 100, PerOwner: 50, MaxWait: time.Hour})}
 		for range 5 {
 			d.call(t.Context(), t, "ada", nil)
 		}
-		if running, _ := d.places.Open(); running != 1 {
+		if running, _ := d.semaphore.Open(); running != 1 {
 			t.Errorf("%d of ada's calls run at once, want 1", running)
 		}
 		d.call(t.Context(), t, "bob", nil)
-		if running, _ := d.places.Open(); running != 2 {
+		if running, _ := d.semaphore.Open(); running != 2 {
 			t.Errorf("%d run, want ada's and bob's", running)
 		}
 		d.calls.Wait()
@@ -85,19 +85,19 @@ func TestAnOwnerRunsOneCallEvenIfPlacesAreFree(t *testing.T) {
 func TestCallsThatCannotWaitAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		limits ratelimit.PlaceLimits
+		limits ratelimit.SemaphoreLimits
 		owners []string // the last is refused at once
 	}{
-		{"an owner has too many waiting", ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "ada", "ada", "ada"}},
-		{"all owners have", ratelimit.PlaceLimits{Running: 1, Waiting: 2, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "bob", "eve", "joe"}},
+		{"an owner has too many waiting", ratelimit.SemaphoreLimits{Running: 1, Waiting: 100, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "ada", "ada", "ada"}},
+		{"all owners have", ratelimit.SemaphoreLimits{Running: 1, Waiting: 2, PerOwner: 2, MaxWait: time.Hour}, []string{"ada", "bob", "eve", "joe"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &desk{places: ratelimit.NewPlaces(c.limits)}
+				d := &desk{semaphore: ratelimit.NewSemaphore(c.limits)}
 				for i, owner := range c.owners {
 					want := error(nil)
 					if i == len(c.owners)-1 {
-						want = ratelimit.ErrNoPlace
+						want = ratelimit.ErrTooManyWaiting
 					}
 					d.call(t.Context(), t, owner, want)
 				}
@@ -109,14 +109,14 @@ func TestCallsThatCannotWaitAreRefused(t *testing.T) {
 
 func TestACallThatTimesOutFreesItsPlaceInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{places: ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 100, PerOwner: 10, MaxWait: 500 * time.Millisecond})}
+		d := &desk{semaphore: ratelimit.NewSemaphore(ratelimit.SemaphoreLimits{Running: 1, Waiting: 100, PerOwner: 10, MaxWait: 500 * time.Millisecond})}
 		d.call(t.Context(), t, "ada", nil)
-		d.call(t.Context(), t, "bob", ratelimit.ErrNoPlace) // after half a second
+		d.call(t.Context(), t, "bob", ratelimit.ErrTooManyWaiting) // after half a second
 		ctx, cancel := context.WithCancel(t.Context())
 		d.call(ctx, t, "eve", context.Canceled)
 		cancel()
 		d.calls.Wait()
-		if running, waiting := d.places.Open(); running != 0 || waiting != 0 {
+		if running, waiting := d.semaphore.Open(); running != 0 || waiting != 0 {
 			t.Errorf("%d run and %d wait at the end", running, waiting)
 		}
 		d.call(t.Context(), t, "bob", nil)

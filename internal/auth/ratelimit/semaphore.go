@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// PlaceLimits bound the calls that cost much processor time.
-type PlaceLimits struct {
+// SemaphoreLimits bound the calls that cost much processor time.
+type SemaphoreLimits struct {
 	Running  int           // calls of all owners
 	Waiting  int           // calls of all owners
 	PerOwner int           // waiting calls of one owner
 	MaxWait  time.Duration // of one call
 }
 
-// ErrNoPlace refuses a call that exceeds the limits of waiting calls.
-var ErrNoPlace = errors.New("no place for an expensive call")
+// ErrTooManyWaiting refuses a call that exceeds the limits of waiting calls.
+var ErrTooManyWaiting = errors.New("too many expensive calls are waiting")
 
-// Places is a fair semaphore for expensive calls. Each owner runs at most one call, and waiting owners
+// Semaphore is a fair semaphore for expensive calls. Each owner runs at most one call, and waiting owners
 // are served round robin, one call each.
 //
-// Places is safe for use by many goroutines.
-type Places struct {
-	limits PlaceLimits
+// Semaphore is safe for use by many goroutines.
+type Semaphore struct {
+	limits SemaphoreLimits
 
 	mu      sync.Mutex
 	running int
 	waiting int
-	owners  map[string]*placeQueue // with open calls
-	ready   []*placeQueue          // with waiting calls and none that runs, next first
+	owners  map[string]*ownerQueue // with open calls
+	ready   []*ownerQueue          // with waiting calls and none that runs, next first
 }
 
-// placeQueue holds the calls of one owner.
-type placeQueue struct {
+// ownerQueue holds the calls of one owner.
+type ownerQueue struct {
 	running bool
-	calls   []chan struct{} // waiting; closed when the call gets its place
+	calls   []chan struct{} // waiting; closed when the call gets its permit
 }
 
-// NewPlaces makes Places.
-func NewPlaces(limits PlaceLimits) *Places {
-	return &Places{limits: limits, owners: make(map[string]*placeQueue)}
+// NewSemaphore makes a Semaphore.
+func NewSemaphore(limits SemaphoreLimits) *Semaphore {
+	return &Semaphore{limits: limits, owners: make(map[string]*ownerQueue)}
 }
 
-// Take waits for the owner's place; release returns it. The error is ErrNoPlace or that of ctx.
-func (p *Places) Take(ctx context.Context, owner string) (release func(), err error) {
+// Take waits for the owner's permit; release returns it. The error is ErrTooManyWaiting or that of ctx.
+func (p *Semaphore) Take(ctx context.Context, owner string) (release func(), err error) {
 	given, err := p.enter(owner)
 	if err != nil {
 		return nil, err
@@ -57,27 +57,27 @@ func (p *Places) Take(ctx context.Context, owner string) (release func(), err er
 	case <-given:
 		return release, nil
 	case <-timeout.C:
-		err = ErrNoPlace
+		err = ErrTooManyWaiting
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if !p.withdraw(owner, given) {
-		release() // the call got its place at the same moment
+		release() // the call got its permit at the same moment
 	}
 	return nil, err
 }
 
-// enter joins the owner's queue; given is closed when the call gets its place.
-func (p *Places) enter(owner string) (given chan struct{}, err error) {
+// enter joins the owner's queue; given is closed when the call gets its permit.
+func (p *Semaphore) enter(owner string) (given chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.owners[owner]
 	if q == nil {
-		q = &placeQueue{}
+		q = &ownerQueue{}
 	}
 	free := p.running < p.limits.Running && !q.running && len(p.ready) == 0
 	if !free && (p.waiting >= p.limits.Waiting || len(q.calls) >= p.limits.PerOwner) {
-		return nil, ErrNoPlace
+		return nil, ErrTooManyWaiting
 	}
 	given = make(chan struct{})
 	p.owners[owner] = q
@@ -90,8 +90,8 @@ func (p *Places) enter(owner string) (given chan struct{}, err error) {
 	return given, nil
 }
 
-// leave returns a place. The owner's next call waits behind other owners.
-func (p *Places) leave(owner string) {
+// leave returns a permit. The owner's next call waits behind other owners.
+func (p *Semaphore) leave(owner string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.owners[owner]
@@ -104,8 +104,8 @@ func (p *Places) leave(owner string) {
 	p.serve()
 }
 
-// withdraw removes a waiting call from the queue; false: it already has its place.
-func (p *Places) withdraw(owner string, given chan struct{}) bool {
+// withdraw removes a waiting call from the queue; false: it already has its permit.
+func (p *Semaphore) withdraw(owner string, given chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.owners[owner]
@@ -116,14 +116,14 @@ func (p *Places) withdraw(owner string, given chan struct{}) bool {
 	q.calls = slices.Delete(q.calls, i, i+1)
 	p.waiting--
 	if len(q.calls) == 0 {
-		p.ready = slices.DeleteFunc(p.ready, func(other *placeQueue) bool { return other == q })
+		p.ready = slices.DeleteFunc(p.ready, func(other *ownerQueue) bool { return other == q })
 	}
 	p.forget(owner, q)
 	return true
 }
 
-// serve gives free places to the next owners.
-func (p *Places) serve() {
+// serve gives free permits to the next owners.
+func (p *Semaphore) serve() {
 	for p.running < p.limits.Running && len(p.ready) > 0 {
 		q := p.ready[0]
 		p.ready = p.ready[1:]
@@ -135,14 +135,14 @@ func (p *Places) serve() {
 	}
 }
 
-func (p *Places) forget(owner string, q *placeQueue) {
+func (p *Semaphore) forget(owner string, q *ownerQueue) {
 	if !q.running && len(q.calls) == 0 {
 		delete(p.owners, owner)
 	}
 }
 
 // Open counts the running and waiting calls.
-func (p *Places) Open() (running, waiting int) {
+func (p *Semaphore) Open() (running, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running, p.waiting
