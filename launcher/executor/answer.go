@@ -6,16 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what an executor may say of a run. A row, a log line and a page
-// of the console must be able to hold it.
+// Limits of an executor's texts: they must fit into a row, a log line and a page.
 const (
 	MaxRunID   = 128
 	MaxMessage = 4096
 )
 
-// Text makes what an executor said safe to store and show: valid UTF-8, white
-// space and control characters (a NUL would be refused by Postgres) become
-// single spaces, and at most limit bytes are kept.
+// Text makes an executor's text safe to store and show: valid UTF-8, with single
+// spaces for white space and control characters (Postgres refuses NUL), and at
+// most limit bytes long.
 func Text(s string, limit int) string {
 	const scan = 8 // bytes looked at per byte kept: a megabyte of spaces costs nothing
 	if len(s) > scan*limit {
@@ -36,8 +35,8 @@ func Text(s string, limit int) string {
 	return s[:cut] + ellipsis
 }
 
-// ValidRunID reports whether a run_id can be stored and compared as it is. It
-// is never cut: a shortened id would not be equal to the one in a report.
+// ValidRunID reports whether a run_id can be stored. It is never cut: a shortened
+// id would not equal the one in a report.
 func ValidRunID(s string) bool {
 	if len(s) > MaxRunID || !utf8.ValidString(s) {
 		return false

@@ -10,9 +10,9 @@ import (
 // TraceID is the W3C trace id of a run.
 func TraceID(key schedule.Key) string { return key.TraceID() }
 
-// TraceParent is a W3C traceparent header for one call of a run that nobody here
-// has a span for: its trace id and a new random span id, sampled, so that an
-// executor that traces finds its part under the run's trace id all the same.
+// TraceParent is a W3C traceparent header for a call without a span of ours: the
+// run's trace id and a random span id, sampled. So an executor's spans are in the
+// trace of the run.
 func TraceParent(key schedule.Key) string {
 	var span [8]byte
 	_, _ = rand.Read(span[:]) // crypto/rand never fails (it ends the program)

@@ -14,7 +14,7 @@ import (
 // DefaultTimeout bounds one call.
 const DefaultTimeout = 10 * time.Second
 
-// Config says where the executor is. Only Target is required.
+// Config configures the executor. Only Target is required.
 type Config struct {
 	Target  string        // EXECUTOR_URL: host:port, dns:///host:port or unix:///path
 	Token   string        // EXECUTOR_TOKEN, sent as a bearer token; empty: none
@@ -24,8 +24,8 @@ type Config struct {
 	Plaintext   bool // no TLS off this machine either: something else encrypts, such as a mesh
 }
 
-// Validate returns everything that is wrong with the configuration, as a
-// *schedule.InvalidError whose fields are the variables' names.
+// Validate returns all problems as one *schedule.InvalidError. Its fields are the
+// names of the environment variables.
 func (c Config) Validate() error {
 	var bad schedule.Collect
 	switch scheme, rest, hasScheme := strings.Cut(c.Target, "://"); {
@@ -48,7 +48,7 @@ func (c Config) Validate() error {
 	return bad.Err()
 }
 
-// host is the target's host; empty if it has none, or no port.
+// host returns the target's host; empty without a host or a port.
 func (c Config) host() string {
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(c.Target, "dns:///"))
 	if err != nil || port == "" {

@@ -3,12 +3,12 @@
 //
 // INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, UNAUTHENTICATED,
 // FAILED_PRECONDITION, OUT_OF_RANGE and UNIMPLEMENTED refuse a run for good, as
-// the 4xx do over HTTP. Every other code leaves the outcome unknown, and the
-// same key is sent again: ALREADY_EXISTS and ABORTED among them, which an
-// executor may answer while it works on the key.
+// the 4xx do over HTTP. Every other code leaves the outcome unknown, and the same
+// key is sent again. This includes ALREADY_EXISTS and ABORTED, which an executor
+// may answer while it works on the key.
 //
-// An error wraps launcher.ErrNotSent only if the request's first frame was
-// never handed to a connection (see sent.go); UNAVAILABLE alone does not say
-// that. Nothing is handed to one after the call's SendBy: not when it is
-// connected too late, nor when it has too many calls open.
+// An error wraps launcher.ErrNotSent only if the first frame of the request was
+// never handed to a connection (see sent.go); UNAVAILABLE alone does not prove
+// that. After the call's SendBy nothing is handed to a connection, even if it was
+// established late or had too many open calls.
 package grpcexecutor

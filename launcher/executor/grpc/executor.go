@@ -43,11 +43,11 @@ func New(cfg Config) (*Executor, error) {
 	}
 	conn, err := grpc.NewClient(cfg.Target,
 		grpc.WithTransportCredentials(cfg.credentials()),
-		grpc.WithDisableServiceConfig(), // what a TXT record says about retries is not ours
+		grpc.WithDisableServiceConfig(), // ignore retry settings in TXT records
 		grpc.WithUserAgent("carillon"),
 		grpc.WithStatsHandler(watchSent{}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-		// An executor that vanished without a word must not look connected.
+		// Detect an executor that disappeared without closing the connection.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	)
 	if err != nil {
@@ -77,7 +77,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	return outcome(call.Key, resp)
 }
 
-// runError sorts what Run may answer instead of an outcome.
+// runError classifies an error of Run.
 func runError(err error, sent bool) error {
 	if unanswered, ok := errors.AsType[*launcher.CallError](err); ok {
 		return fmt.Errorf("call the executor: %w", unanswered)
@@ -98,8 +98,8 @@ func runError(err error, sent bool) error {
 	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
 }
 
-// codeOf is the error code of a gRPC code that leaves the outcome unknown.
-// UNAVAILABLE is also what a connection says that breaks after the request.
+// codeOf is the error code of a gRPC code that leaves the outcome unknown. A
+// connection that breaks after the request also reports UNAVAILABLE.
 func codeOf(code codes.Code) schedule.ErrorCode {
 	if code == codes.DeadlineExceeded || code == codes.Canceled {
 		return schedule.CodeExecutorTimeout
@@ -126,7 +126,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	return nil
 }
 
-// GetByKey asks what became of a key; see launcher.Executor.
+// GetByKey asks for the state of a key; see launcher.Executor.
 func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	var resp *carillonv1.ExecutorGetByKeyResponse
 	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
@@ -149,7 +149,7 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// askError sorts what Cancel and GetByKey may answer.
+// askError classifies an error of Cancel or GetByKey.
 func askError(err error, sent bool) error {
 	if unanswered, ok := errors.AsType[*launcher.CallError](err); ok {
 		return unanswered
@@ -166,14 +166,13 @@ func askError(err error, sent bool) error {
 	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
 }
 
-// timerSkew is how much earlier than we the executor may see that the deadline,
-// which it is sent, is over. Its DEADLINE_EXCEEDED is then ours.
+// timerSkew is how much earlier than our timer the executor's timer may fire. Its
+// DEADLINE_EXCEEDED then counts as ours.
 const timerSkew = 50 * time.Millisecond
 
-// call makes one call with what every call carries, nothing of it after by, and
-// says whether anything of it can have left. Where there is no connection and
-// none is being made it does not wait for one: a launch that cannot be
-// delivered now is better told so, and sent again.
+// call makes one call, sends nothing after by, and reports whether anything may
+// have been sent. Without a connection it fails at once instead of waiting: the
+// launch is sent again later.
 func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
@@ -207,7 +206,7 @@ func (e *Executor) requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest 
 	}
 }
 
-// answer is what Run and GetByKey have in common.
+// answer holds the common fields of the answers to Run and GetByKey.
 type answer interface {
 	GetRunId() string
 	GetStatus() string
@@ -216,7 +215,7 @@ type answer interface {
 	GetTraceId() string
 }
 
-// outcome reads an answer, and refuses what could not be stored.
+// outcome reads an answer and refuses one that cannot be stored.
 func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 	o := schedule.Outcome{RunID: a.GetRunId(), TraceID: a.GetTraceId()}
 	if !executor.ValidRunID(o.RunID) {
@@ -245,7 +244,7 @@ func unknown(code schedule.ErrorCode, format string, args ...any) error {
 	return &launcher.CallError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// word is a code as error codes are written: "invalid_argument".
+// word is a gRPC code in the form of our error codes: "invalid_argument".
 func word(code codes.Code) string {
 	name := make([]byte, 0, 24)
 	for i, c := range []byte(code.String()) { // "InvalidArgument"

@@ -9,9 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Probe asks whether the executor answers, by the standard health service, which
-// starts nothing. An executor without that service answers UNIMPLEMENTED, and
-// that is an answer, too.
+// Probe calls the standard health service, which starts nothing. UNIMPLEMENTED
+// also proves that the executor answers.
 func (e *Executor) Probe(ctx context.Context) (says string, err error) {
 	resp, err := grpc_health_v1.NewHealthClient(e.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	switch code := status.Code(err); {

@@ -14,7 +14,7 @@ import (
 // errLate ends a call that could not be handed to a connection in time.
 var errLate = errors.New("no connection was available in time")
 
-// sending is one call on its way.
+// sending is the state of one call.
 type sending struct {
 	begun atomic.Bool // its first frame was handed to a connection
 	whole atomic.Bool // so was its message
@@ -22,10 +22,9 @@ type sending struct {
 
 type sentKey struct{}
 
-// watch prepares a context for a call that must be handed to a connection
-// before by (zero: whenever), and ends the call where it was not: while it
-// waits for a connection, or for its turn on one. The function it returns must
-// be called when the call is over.
+// watch returns a context that ends if the call was not handed to a connection
+// before by (zero: no limit): no connection came up, or it had too many open
+// calls. The returned function must be called after the call.
 func (s *sending) watch(ctx context.Context, by time.Time) (_ context.Context, over func()) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, sentKey{}, s))
 	stop := func() bool { return true }
@@ -42,9 +41,9 @@ func (s *sending) watch(ctx context.Context, by time.Time) (_ context.Context, o
 	}
 }
 
-// sendBy refuses a stream after an instant (zero: never). gRPC asks for the
-// credentials of a call when it has a connection for it, for each attempt, and
-// before it opens the stream: also where it tries again by itself.
+// sendBy refuses to open a stream after an instant (zero: never). gRPC asks for
+// the credentials of a call when it has a connection and before it opens the
+// stream, for each attempt, including its own retries.
 type sendBy time.Time
 
 // GetRequestMetadata adds nothing.
@@ -55,13 +54,12 @@ func (by sendBy) GetRequestMetadata(context.Context, ...string) (map[string]stri
 	return nil, nil
 }
 
-// RequireTransportSecurity is false: there is no secret in it.
+// RequireTransportSecurity is false: it holds no secret.
 func (sendBy) RequireTransportSecurity() bool { return false }
 
-// watchSent notes in a call's sending what was handed to a connection. gRPC
-// says OutHeader within the call itself, before it waits for anything of the
-// other side, for each attempt that got a connection: where it was not said by
-// the time the call has ended, nothing can have left.
+// watchSent records what was handed to a connection. For each attempt with a
+// connection, gRPC reports OutHeader within the call and before it waits for the
+// other side. So nothing was sent if it was not reported when the call has ended.
 type watchSent struct{}
 
 func (watchSent) HandleRPC(ctx context.Context, event stats.RPCStats) {

@@ -17,8 +17,7 @@ const (
 // DefaultTimeout bounds one call.
 const DefaultTimeout = 10 * time.Second
 
-// Config says where the executor is. The zero value of everything but URL is
-// useful.
+// Config configures the executor. Only URL is required.
 type Config struct {
 	URL       string        // EXECUTOR_URL, a template with {workflow_id}, {version} and {environment}
 	CancelURL string        // EXECUTOR_CANCEL_URL, a template with {idempotency_key}, {run_id}, {schedule_id}, {scheduled_for}, {environment}; empty: cannot cancel
@@ -29,8 +28,8 @@ type Config struct {
 	Environment string
 }
 
-// Validate returns everything that is wrong with the configuration, as a
-// *schedule.InvalidError whose fields are the variables' names.
+// Validate returns all problems as one *schedule.InvalidError. Its fields are the
+// names of the environment variables.
 func (c Config) Validate() error {
 	var bad schedule.Collect
 	checkTemplate(&bad, "EXECUTOR_URL", c.URL, []string{workflowID, version, environment})
@@ -61,8 +60,8 @@ func (c Config) Validate() error {
 	return bad.Err()
 }
 
-// checkTemplate refuses what could send a run, or the token, to a place that
-// nobody meant.
+// checkTemplate refuses templates that could send a run or the token to an
+// unintended host.
 func checkTemplate(bad *schedule.Collect, field, template string, placeholders []string) {
 	if template == "" {
 		bad.Note(field, "is empty", "give the executor's address, such as http://127.0.0.1:7000/run/"+placeholders[0])

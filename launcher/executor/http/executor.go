@@ -38,8 +38,8 @@ func New(cfg Config) (*Executor, error) {
 	if cfg.Dialect == DialectGraph {
 		cfg.URL = cfg.graphURL()
 	}
-	// HTTP/1.1 alone: there, a connection carries one request at a time, so that
-	// what was written to it says whether the request was sent.
+	// HTTP/1.1 only: a connection carries one request at a time, so the bytes written
+	// to it say whether the request was sent.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	transport := &http.Transport{
@@ -131,15 +131,13 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	return fmt.Errorf("cancel: unknown outcome: %s", answer.describe())
 }
 
-// GetByKey is not part of the HTTP contract: the same key is sent again
-// instead.
+// GetByKey is not part of the HTTP contract; the same key is sent again instead.
 func (e *Executor) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, fmt.Errorf("ask by key: %w", launcher.ErrUnsupported)
 }
 
-// send makes one call and reads its answer whole; nothing of it is written
-// after by, if that is set. The error wraps ErrNotSent where no byte has left,
-// or will.
+// send makes one call and reads the whole answer. It writes nothing after by
+// (zero: no limit). The error wraps ErrNotSent if no byte was or will be sent.
 func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by time.Time, r request) (answer, error) {
 	if !by.IsZero() && !time.Now().Before(by) {
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, errLate)
@@ -181,8 +179,8 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// bare drops the URL that net/http puts before an error: its query may hold
-// what should not be logged.
+// bare drops the URL that net/http puts before an error: its query may hold a
+// secret.
 func bare(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

@@ -13,14 +13,14 @@ import (
 	"github.com/carillon/carillon/launcher/executor"
 )
 
-// answer is what came back: status line, header and the first 64 KiB.
+// answer is the status line, the header and the first 64 KiB of the body.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// said is an executor's JSON, in either dialect, as far as it concerns us.
+// said holds the fields that we read of an executor's JSON, in either dialect.
 type said struct {
 	RunID        string `json:"run_id"`
 	Status       string `json:"status"`
@@ -32,7 +32,7 @@ type said struct {
 // reader reads a body in a dialect.
 type reader func(body []byte) (said, error)
 
-// outcome decides what the answer means; see the package comment.
+// outcome interprets an answer; see the package comment.
 func (a answer) outcome(read reader) (schedule.Outcome, error) {
 	switch {
 	case a.status == http.StatusOK:
@@ -68,8 +68,8 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 	return o, nil
 }
 
-// accepted takes the status line at its word: an executor that answers 202
-// with an empty body, or without a run_id, has accepted the run all the same.
+// accepted believes the status: a 202 with an empty body or without a run_id has
+// accepted the run.
 func (a answer) accepted(read reader) (schedule.Outcome, error) {
 	if len(strings.TrimSpace(string(a.body))) == 0 {
 		return schedule.Outcome{Status: schedule.StatusEnqueued}, nil
@@ -81,8 +81,8 @@ func (a answer) accepted(read reader) (schedule.Outcome, error) {
 	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: s.RunID, TraceID: s.TraceID}, nil
 }
 
-// refuses reports whether the status is a definite no. The four exceptions
-// say "not now" (408, 425, 429) or "this key is being worked on" (409).
+// refuses reports whether the status is a definite refusal. The four exceptions
+// mean "not now" (408, 425, 429) or "this key is being worked on" (409).
 func (a answer) refuses() bool {
 	switch a.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -91,7 +91,7 @@ func (a answer) refuses() bool {
 	return a.status >= 400 && a.status < 500
 }
 
-// refusal is a definite no, in the executor's own words where it has some.
+// refusal is a definite refusal, with the executor's own message if there is one.
 func (a answer) refusal(read reader) *launcher.Refusal {
 	r := &launcher.Refusal{Code: fmt.Sprintf("http_%d", a.status), Message: a.words()}
 	if s, err := read(a.body); err == nil && s.ErrorCode != "" && len(a.body) <= maxAnswer {
@@ -100,7 +100,7 @@ func (a answer) refusal(read reader) *launcher.Refusal {
 	return r
 }
 
-// read parses the body, and refuses what could not be stored.
+// read parses the body and refuses one that cannot be stored.
 func (a answer) read(read reader) (said, error) {
 	if len(a.body) > maxAnswer {
 		return said{}, badAnswer("the executor answered %d with more than %d bytes", a.status, maxAnswer)
@@ -115,13 +115,13 @@ func (a answer) read(read reader) (said, error) {
 			a.status, schedule.Quote(s.RunID), executor.MaxRunID)
 	}
 	if !executor.ValidRunID(s.TraceID) {
-		s.TraceID = "" // not worth a run: ours stands in its place
+		s.TraceID = "" // an invalid one does not fail the run: ours is used
 	}
 	return s, nil
 }
 
-// words is the reason that an answer gives: its error_message or message
-// member, else what its body begins with.
+// words is the reason in an answer: its error_message or message member, else the
+// beginning of its body.
 func (a answer) words() string {
 	var members struct {
 		ErrorMessage string `json:"error_message"`
@@ -183,8 +183,7 @@ func readCarillon(body []byte) (said, error) {
 	return *s, nil
 }
 
-// graphConflict gives the one refusal its reason that the graph run API has a
-// status of its own for: it knows the key, of another request.
+// graphConflict sets the reason of 422: the key was used for another request.
 func graphConflict(status int, err error) error {
 	refusal, ok := errors.AsType[*launcher.Refusal](err)
 	if !ok || status != http.StatusUnprocessableEntity {
@@ -193,8 +192,8 @@ func graphConflict(status int, err error) error {
 	return &launcher.Refusal{Code: string(schedule.CodeKeyConflict), Message: refusal.Message, Reason: schedule.ReasonKeyConflict}
 }
 
-// readGraph reads {"ok", "runId", "traceId", "errorCode"}: that API answers
-// when the graph has ended.
+// readGraph reads {"ok", "runId", "traceId", "errorCode"}, the answer after the
+// graph has ended.
 func readGraph(body []byte) (said, error) {
 	var g struct {
 		OK        *bool  `json:"ok"`

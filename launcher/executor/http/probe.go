@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Probe asks whether the executor answers, by OPTIONS at the run URL of the
-// workflow "carillon-doctor": only POST starts a run. Every answer below 500
-// counts, also 404 and 405. A page of HTML with status 2xx does not: then the
-// URL is that of something else.
+// Probe sends OPTIONS to the run URL of the workflow "carillon-doctor"; only POST
+// starts a run. Every status below 500 proves that the executor answers, also 404
+// and 405. An HTML page with status 2xx does not: the URL belongs to something
+// else.
 func (e *Executor) Probe(ctx context.Context) (says string, err error) {
 	target := expand(e.cfg.URL, map[string]string{workflowID: "carillon-doctor", version: "1", environment: e.cfg.Environment})
 	req, err := http.NewRequestWithContext(ctx, http.MethodOptions, target, http.NoBody)

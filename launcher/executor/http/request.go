@@ -39,7 +39,7 @@ type runBody struct {
 	ReportToken      string          `json:"report_token,omitempty"`
 }
 
-// carillonRequest is the call in our own contract.
+// carillonRequest is the request in the dialect carillon.
 func (c Config) carillonRequest(call launcher.Call) (request, error) {
 	body, err := encode(runBody{
 		IdempotencyKey: call.Key.String(), ScheduleID: call.ScheduleID,
@@ -74,9 +74,9 @@ func (c Config) headers(header map[string]string) map[string]string {
 	return header
 }
 
-// cancelRequest is the DELETE that ends a run. A URL without one of its values
-// would name another resource, and a 404 from there would confirm a cancel that
-// nobody has checked: such a request is an error.
+// cancelRequest is the DELETE that ends a run. A URL with an empty value would name
+// another resource, and its 404 would confirm a cancel that did not happen: such a
+// request is an error.
 func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
 	r := request{header: c.headers(map[string]string{"Idempotency-Key": ref.Key.String()})}
 	values := map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID, scheduleID: ref.ScheduleID, scheduledFor: "", environment: c.Environment}
@@ -100,13 +100,13 @@ func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
 	return r, nil
 }
 
-// graphBody is what the internal graph run API takes.
+// graphBody is the body of the internal graph run API.
 type graphBody struct {
 	ExecutionGrantID string          `json:"executionGrantId"`
 	Input            json.RawMessage `json:"input"`
 }
 
-// graphRequest is the call as the internal graph run API wants it.
+// graphRequest is the request in the dialect graph.
 func (c Config) graphRequest(call launcher.Call) (request, error) {
 	if len(call.Input) == 0 {
 		call.Input = json.RawMessage("{}") // that API knows no graph without an input
@@ -130,8 +130,8 @@ func (c Config) graphRequest(call launcher.Call) (request, error) {
 	return r, nil
 }
 
-// graphURL is EXECUTOR_URL with the API's path behind it, unless it says
-// itself where the workflow id belongs.
+// graphURL is EXECUTOR_URL, with the path of the API appended unless it has a
+// placeholder for the workflow id.
 func (c Config) graphURL() string {
 	if strings.Contains(c.URL, workflowID) {
 		return c.URL
@@ -139,13 +139,12 @@ func (c Config) graphURL() string {
 	return strings.TrimRight(c.URL, "/") + "/api/internal/graphs/" + workflowID + "/runs"
 }
 
-// graphKey is the pair that API knows a slot by. Runs that are not the slot's
-// own (by hand, retries, repeats by backfill) would be answered with the
-// slot's recorded outcome under that pair alone, so what they were started by
-// and their key stand behind it. It has at most 223 bytes.
+// graphKey is schedule_id:run_at, the API's name of a slot. Other runs of the slot
+// (triggers, retries, backfills) would be answered with the slot's recorded
+// outcome, so their trigger and key are appended. It has at most 223 bytes.
 func graphKey(call launcher.Call) string {
 	if call.ClientKey != "" {
-		return call.ClientKey // what is between the caller and its executor keeps its name
+		return call.ClientKey // keep the key of a caller of graphapi
 	}
 	pair := call.ScheduleID + ":" + call.ScheduledFor.UTC().Format(time.RFC3339)
 	if call.Key == schedule.SlotKey(call.ScheduleID, call.ScheduledFor) {

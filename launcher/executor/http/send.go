@@ -13,12 +13,11 @@ import (
 // errLate ends a call if nothing of it was written in time.
 var errLate = errors.New("no connection was available in time")
 
-// sending is one request on its way. The transport may give it one connection
-// after another, as those that it kept turn out to be dead; each admits what is
-// written until by, and nothing after it.
+// sending is the state of one request. The transport may try several connections,
+// because kept ones may be dead. Each accepts writes until by, and none after it.
 //
-// A body that refuses to be read late would not do: net/http flushes the
-// headers before it reads a body of a kind that it does not know.
+// A body that refuses late reads would not be enough: net/http flushes the headers
+// before it reads a body of an unknown type.
 type sending struct {
 	by time.Time // zero: no bound
 
@@ -27,8 +26,8 @@ type sending struct {
 	begun bool  // something was written to one before it, or may have been
 }
 
-// watch ends the wait for a connection at by, and gates what the request is
-// written to. The function it returns must be called when the call is over.
+// watch ends the wait for a connection at by, and limits writes to it. The returned
+// function must be called after the call.
 func (s *sending) watch(ctx context.Context) (_ context.Context, over func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
@@ -66,8 +65,8 @@ func (s *sending) hasBegun() bool {
 	return s.begun || s.conn != nil && s.conn.hasBegun(s)
 }
 
-// end keeps everything that has not begun from ever being written, and reports
-// whether something has. It is for calls that failed: their connection is lost.
+// end prevents all further writes, and reports whether anything was written. It is
+// for failed calls: their connection is lost.
 func (s *sending) end() (begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +74,7 @@ func (s *sending) end() (begun bool) {
 	return s.begun
 }
 
-// leave lifts the bound from a connection that is kept.
+// leave removes the deadline from a connection that is kept.
 func (s *sending) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +83,7 @@ func (s *sending) leave() {
 	}
 }
 
-// conn is a connection that asks the request it carries before it writes.
+// conn is a connection that checks with its request before each write.
 type conn struct {
 	net.Conn
 
@@ -105,7 +104,7 @@ func dialGated(dialer *net.Dialer) func(ctx context.Context, network, addr strin
 	}
 }
 
-// gated is the conn below whatever TLS stands on it; nil: there is none.
+// gated is the conn below TLS; nil: there is none.
 func gated(c net.Conn) *conn {
 	for {
 		switch on := c.(type) {
@@ -141,7 +140,7 @@ func (c *conn) begin() error {
 	return nil
 }
 
-// admit takes over for a request.
+// admit assigns the connection to a request.
 func (c *conn) admit(s *sending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,9 +30,8 @@ func expand(template string, values map[string]string) string {
 	return path + "?" + query
 }
 
-// climbs reports whether value would be read as a step in a path: escaping
-// leaves dots as they are, so a workflow called ".." would name another
-// resource than its own.
+// climbs reports whether value is "." or "..": escaping keeps dots, so a workflow
+// called ".." would name another resource.
 func climbs(template, placeholder, value string) bool {
 	path, _, _ := strings.Cut(template, "?")
 	return (value == "." || value == "..") && strings.Contains(path, placeholder)
