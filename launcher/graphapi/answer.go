@@ -19,7 +19,7 @@ type answered struct {
 	Message   string  `json:"message,omitempty"`
 }
 
-// answer says what became of a run; see the package comment.
+// answer is the answer about a run; see the package comment.
 func answer(w http.ResponseWriter, o schedule.Outcome) {
 	body := answered{OK: o.OK(), RunID: o.RunID, Message: o.ErrorMessage}
 	if o.TraceID != "" {
@@ -46,8 +46,8 @@ func statusOf(o schedule.Outcome) int {
 	return http.StatusOK
 }
 
-// answerError says that the same key may be sent again. What went wrong stands
-// in the log: it may name what a caller should not see.
+// answerError answers that the same key may be sent again. The error is only logged:
+// it may contain what a caller should not see.
 func answerError(w http.ResponseWriter, err error) {
 	var unclear *schedule.InvalidError
 	switch {
@@ -62,7 +62,7 @@ func answerError(w http.ResponseWriter, err error) {
 	}
 }
 
-// again is a refusal for the moment.
+// again is a temporary refusal.
 func again(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Retry-After", "1")
 	refuse(w, status, code, message)
@@ -75,5 +75,5 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 func write(w http.ResponseWriter, status int, body answered) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller is gone; its repeat is answered the same
+	_ = json.NewEncoder(w).Encode(body) // the caller is gone; a repeat gets the same answer
 }

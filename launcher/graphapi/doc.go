@@ -1,14 +1,13 @@
-// Package graphapi is a second door to step 5 of a slot's life: it serves the
-// internal graph run API, so that a caller who keeps time elsewhere may put the
-// launcher's memory of keys in front of an executor of its own.
+// Package graphapi serves the internal graph run API, a second entry to step 5 of a
+// slot's life: other schedulers start runs through the launcher's idempotency keys.
 //
 //	POST /api/internal/graphs/{workflow_id}/runs
 //	Authorization: Bearer INTERNAL_API_TOKEN
 //	Idempotency-Key: any text of 1 to 256 bytes, such as schedule_id:run_at
 //	{"executionGrantId": "…", "userId": "…", "input": {}, "version": 3}
 //
-// userId is the owner of the grant. It is needed only where several owners have
-// a grant of that id.
+// userId is the owner of the grant. It is required only if several owners have a
+// grant of that id.
 //
 // The answer is {"ok", "runId", "traceId", "errorCode"} with
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// Path is where the handler belongs on a mux.
+// Path is the handler's pattern for a mux.
 const Path = "/api/internal/graphs/{workflow_id}/runs"
 
 // Launcher starts the runs; *launcher.Launcher implements it.
@@ -23,8 +23,8 @@ type Launcher interface {
 // Options are a Handler's parts.
 type Options struct {
 	Launcher Launcher
-	Token    string       // INTERNAL_API_TOKEN; "": nobody has one
-	Open     bool         // without a Token, let everybody in; else nobody
+	Token    string       // INTERNAL_API_TOKEN; "": none
+	Open     bool         // without a Token, admit every caller; else none
 	MaxOpen  int          // calls open at once; default 1000
 	Logger   *slog.Logger // default slog.Default
 }
@@ -77,11 +77,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		again(w, http.StatusServiceUnavailable, "unavailable", "too many calls are open; send the same key again in a moment")
 		return
 	}
-	// A caller that hangs up does not take the call with it: what has begun is
-	// recorded, and its repeat is answered from there. Every step is bounded.
+	// The call goes on if its caller hangs up: its outcome is recorded and answers the
+	// repeat. Every step is bounded.
 	ctx := context.WithoutCancel(r.Context())
 	reply, err := h.launcher.RunGraph(ctx, run)
-	// Whoever calls is named in the log, never its token or its input.
+	// The log names the caller, never its token or its input.
 	attrs := []any{"workflow_id", run.WorkflowID, "key", launcher.GraphKey(run.Key).String(), "caller", schedule.Storable(r.UserAgent(), 128)}
 	if err != nil {
 		h.log.WarnContext(ctx, "graph run has no outcome", append(attrs, "err", err)...)
@@ -92,8 +92,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, reply.Outcome)
 }
 
-// admits compares hashes, in constant time: neither the token nor its length
-// can be found out by trying.
+// admits compares hashes in constant time, so that neither the token nor its length
+// can be guessed.
 func (h *Handler) admits(r *http.Request) bool {
 	switch {
 	case h.anybody:

@@ -15,13 +15,13 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// MaxKey is how many bytes an Idempotency-Key may have.
+// MaxKey caps the bytes of an Idempotency-Key.
 const MaxKey = 256
 
-// maxBody holds the largest input and what stands around it.
+// maxBody is the largest input with the rest of the body.
 const maxBody = schedule.MaxInputBytes + 4<<10
 
-// refusal is a request that is not understood.
+// refusal is the answer to an invalid request.
 type refusal struct {
 	status  int
 	code    string
@@ -32,7 +32,7 @@ func invalid(format string, args ...any) *refusal {
 	return &refusal{http.StatusBadRequest, "invalid_request", fmt.Sprintf(format, args...)}
 }
 
-// read is the request, or what is wrong with it.
+// read reads the request, or returns what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request) (launcher.GraphRun, *refusal) {
 	run := launcher.GraphRun{WorkflowID: r.PathValue("workflow_id")}
 	if !schedule.ValidID(run.WorkflowID) {
@@ -43,8 +43,7 @@ func read(w http.ResponseWriter, r *http.Request) (launcher.GraphRun, *refusal) 
 		return run, invalid("Idempotency-Key is needed once, with 1 to %d bytes, such as schedule_id:run_at", MaxKey)
 	}
 	run.Key = keys[0]
-	// A form of another site, which a browser would send with nobody's
-	// knowledge, has another type.
+	// A form of another site, which a browser could be made to send, has another type.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return run, &refusal{http.StatusUnsupportedMediaType, "invalid_request", "send Content-Type: application/json"}
 	}

@@ -1,5 +1,4 @@
-// Package launchertest holds executors for tests: Null, which does nothing
-// fast, and Executor, which keeps the contract of keys (or breaks it, if told)
-// while its answers are delayed, lost or refused. What a run really did stands
-// in Effects: tests of "once in effect" ask there.
+// Package launchertest holds executors for tests: Null does nothing, fast. Executor
+// keeps the contract of keys (or breaks it on request) while its answers are delayed,
+// lost or refused. Effects counts what runs really did.
 package launchertest

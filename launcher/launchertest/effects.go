@@ -47,7 +47,7 @@ func (e *Effects) Order() []schedule.Key {
 	return slices.Clone(e.order)
 }
 
-// Doubled lists the keys that took effect more than once: what must never be.
+// Doubled lists the keys that took effect more than once, which must not happen.
 func (e *Effects) Doubled() []schedule.Key {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,18 +12,17 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// ErrReplyLost is what a caller sees of a reply that was dropped: the outcome
-// is unknown.
+// ErrReplyLost is the caller's error for a dropped reply: the outcome is unknown.
 var ErrReplyLost = errors.New("the reply was lost")
 
-// Behavior is how one call goes. The zero value takes effect and answers
+// Behavior is the behavior of one call. The zero value takes effect and answers
 // SUCCESS.
 type Behavior struct {
 	Delay time.Duration // before anything happens
 
 	// What keeps the call from taking effect; at most one.
 	NotSent bool              // ErrNotSent
-	Refuse  *launcher.Refusal // a definite no
+	Refuse  *launcher.Refusal // a definite refusal
 	Hang    bool              // nothing until the caller gives up
 	Fail    error             // this error, outcome unknown
 
@@ -33,9 +32,8 @@ type Behavior struct {
 	Outcome    schedule.Outcome // the answer otherwise; zero: SUCCESS
 }
 
-// Executor records every call and keeps the contract: a key that it has seen
-// is answered as the first time. It is safe for concurrent use; make it with
-// New.
+// Executor records every call and keeps the contract: a repeated key gets the first
+// answer. It is safe for concurrent use; make it with New.
 type Executor struct {
 	Effects Effects
 
@@ -61,17 +59,16 @@ func New() *Executor {
 	}
 }
 
-// Behave sets how calls go from now on.
+// Behave sets the behavior of calls from now on.
 func (e *Executor) Behave(b Behavior) { e.set(func() { e.behavior = b }) }
 
-// BehaveFor sets how the next calls of one key go, one after the other; after
-// them the general behavior counts again.
+// BehaveFor sets the behavior of the next calls of one key, in order; after them the
+// general behavior applies again.
 func (e *Executor) BehaveFor(key schedule.Key, next ...Behavior) {
 	e.set(func() { e.byKey[key] = slices.Clone(next) })
 }
 
-// Forget makes the executor break the contract: a repeated key takes effect
-// again. Tests of what then happens need it; no other should.
+// Forget makes the executor break the contract: a repeated key takes effect again.
 func (e *Executor) Forget() { e.set(func() { e.forgetful = true }) }
 
 // WithoutCancel makes Cancel answer ErrUnsupported.
@@ -86,7 +83,7 @@ func (e *Executor) set(change func()) {
 	change()
 }
 
-// Run goes as Behave and BehaveFor have said.
+// Run behaves as Behave and BehaveFor have set.
 func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	b := e.record(call)
 	if b.Delay > 0 {
@@ -116,7 +113,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	return outcome, nil
 }
 
-// record notes the call and says how it goes.
+// record records the call and returns its behavior.
 func (e *Executor) record(call launcher.Call) Behavior {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,14 +126,13 @@ func (e *Executor) record(call launcher.Call) Behavior {
 	return e.behavior
 }
 
-// tell wakes who waits in Await; e.mu is held.
+// tell wakes callers of Await; e.mu is held.
 func (e *Executor) tell() {
 	close(e.somethingNew)
 	e.somethingNew = make(chan struct{})
 }
 
-// takeEffect is where the contract is kept: a key has one effect and one
-// outcome.
+// takeEffect keeps the contract: a key has one effect and one outcome.
 func (e *Executor) takeEffect(key schedule.Key, b Behavior) schedule.Outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +154,7 @@ func (e *Executor) takeEffect(key schedule.Key, b Behavior) schedule.Outcome {
 	return outcome
 }
 
-// End gives a run that was only accepted its end, for GetByKey and repeats.
+// End ends a run that was only accepted, for GetByKey and repeats.
 func (e *Executor) End(key schedule.Key, outcome schedule.Outcome) {
 	e.set(func() {
 		outcome.RunID = e.outcomes[key].RunID
@@ -185,7 +181,7 @@ func (e *Executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 	return nil
 }
 
-// GetByKey answers what became of a key.
+// GetByKey answers with the state of a key.
 func (e *Executor) GetByKey(_ context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -199,7 +195,7 @@ func (e *Executor) GetByKey(_ context.Context, ref schedule.RunRef) (schedule.Ou
 	return outcome, nil
 }
 
-// Calls lists the calls of Run as they came, repeats included.
+// Calls lists the calls of Run in order, repeats included.
 func (e *Executor) Calls() []launcher.Call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,14 +213,14 @@ func (e *Executor) Deliveries(key schedule.Key) int {
 	return n
 }
 
-// Cancels lists the calls of Cancel as they came.
+// Cancels lists the calls of Cancel in order.
 func (e *Executor) Cancels() []schedule.CancelRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.cancels)
 }
 
-// Await waits until done says so; it looks at once and after every call of Run
+// Await waits until done returns true; it asks at once and after every call of Run
 // and Cancel.
 func (e *Executor) Await(ctx context.Context, done func(*Executor) bool) error {
 	for {

@@ -1,6 +1,6 @@
-// Package wire turns what the launcher is asked (step 5) into the messages of
-// carillon.v1.RunLauncher and back, for everyone who carries them: the gRPC client and
-// server, and the launch queue.
+// Package wire converts the launcher's requests (step 5) to the messages of
+// carillon.v1.RunLauncher and back, for the gRPC client and server and the launch
+// queue.
 package wire
 
 import (
@@ -30,8 +30,8 @@ func Start(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 	return start
 }
 
-// StartRequest reads what Start has written, or a caller of one's own: what it
-// leaves out takes its default.
+// StartRequest reads a message of Start or of another client; unset fields take
+// their defaults.
 func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartRequest, error) {
 	key, err := schedule.ParseKey(msg.GetIdempotencyKey())
 	if err != nil {
@@ -63,7 +63,7 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 // withheld is the error code of a start that a check forbade: no attempt was made.
 const withheld = "withheld"
 
-// Failure is why a start has no outcome as a message; nil: nothing is known.
+// Failure is the reason why a start has no outcome, as a message; nil: unknown.
 func Failure(err error) *carillonv1.RunLauncherFailure {
 	if errors.Is(err, schedule.ErrWithheld) {
 		return &carillonv1.RunLauncherFailure{ErrorCode: withheld}
@@ -91,7 +91,7 @@ func FailureOf(st *status.Status) *carillonv1.RunLauncherFailure {
 	return nil
 }
 
-// FailureError is the error of which a Failure says why.
+// FailureError is the error of a Failure.
 func FailureError(msg *carillonv1.RunLauncherFailure, message string) error {
 	if msg.GetErrorCode() == withheld {
 		return fmt.Errorf("%w: %s", schedule.ErrWithheld, message)
@@ -118,7 +118,7 @@ func Cancel(req schedule.CancelRequest) *carillonv1.RunLauncherCancelRequest {
 	return msg
 }
 
-// CancelRequest reads what Cancel has written, or a caller of one's own.
+// CancelRequest reads a message of Cancel or of another client.
 func CancelRequest(msg *carillonv1.RunLauncherCancelRequest) (schedule.CancelRequest, error) {
 	key, err := schedule.ParseKey(msg.GetIdempotencyKey())
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Checked is dag, or a *schedule.InvalidError where what was read by that name
-// is no DAG. Files and objects are written by anybody: an executor must not be
-// handed half of one.
+// Checked returns dag, or a *schedule.InvalidError if it is no DAG. Other programs write
+// files and objects: an executor must not get half of one.
 func Checked(name string, dag []byte) ([]byte, error) {
 	problem := ""
 	if len(dag) > schedule.MaxDAGBytes {
@@ -28,10 +27,10 @@ func Checked(name string, dag []byte) ([]byte, error) {
 	return dag, nil
 }
 
-// Fallback asks the second store for what the first does not hold.
+// Fallback asks the second store for versions that the first does not hold.
 type Fallback struct{ First, Second Versions }
 
-// LoadDAG is schedule.ErrNotFound where neither holds it.
+// LoadDAG returns schedule.ErrNotFound if neither holds it.
 func (f Fallback) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	dag, err := f.First.LoadDAG(ctx, userID, workflowID, version)
 	if errors.Is(err, schedule.ErrNotFound) {

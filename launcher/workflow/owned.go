@@ -10,13 +10,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Standings say what the database stores of the versions that runs name, in the
-// order of the uses.
+// Standings returns, for each use, which versions the database stores.
 type Standings interface {
 	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
 }
 
-// Holder says whether a version is stored for exactly this owner.
+// Holder reports whether a version is stored for exactly this owner.
 type Holder interface {
 	HoldsDAG(ctx context.Context, userID, workflowID string, version int32) (bool, error)
 }
@@ -30,29 +29,29 @@ type Options struct {
 	Files Holder
 	// FilesOnly says that what the database stores is not loaded.
 	FilesOnly bool
-	// LacksFor is how long Files is not asked again for an owner's own version that
-	// it did not hold. Versions that the database stores are found at once anyway.
+	// LacksFor is how long a missing version of an owner is not looked up in Files again.
+	// Versions in the database are found at once anyway.
 	LacksFor time.Duration
 }
 
-// Limits of what is remembered.
+// Limits of the caches.
 const (
-	// givenFor: a run is sent up to 0.75 s after it has loaded, so that a share that
-	// was taken back is of no use after a second.
+	// givenFor: a run is sent up to 0.75 s after its DAG was loaded, so a share that was
+	// taken back has no effect after a second.
 	givenFor      = 250 * time.Millisecond
 	maxRemembered = 100_000
 	maxStandings  = 1000 // uses in one query
 	standingsTime = 5 * time.Second
 )
 
-// Owned loads for a run what its owner may execute: schedule.WorkflowUse.LoadsFrom is the
-// rule, for every store.
+// Owned loads the version that a run's owner may execute, from any store. The rule is
+// schedule.WorkflowUse.LoadsFrom.
 type Owned struct {
 	o         Options
 	dags      *Cached
 	standings *batch.Batcher[schedule.WorkflowUse, schedule.WorkflowStanding]
-	given     memory // uses that load what is stored for all owners
-	lacking   memory // uses of which Files holds no version of the owner's own
+	given     memory // uses that load a version for all owners
+	lacking   memory // uses without a version of the owner in Files
 }
 
 // NewOwned makes an Owned of its parts.
@@ -67,8 +66,8 @@ func NewOwned(o Options) *Owned {
 	}
 }
 
-// LoadDAG is the DAG that a run of the owner executes; schedule.ErrNotFound
-// where there is none that it may. Callers must not change the bytes.
+// LoadDAG returns the DAG that a run of the owner executes, or schedule.ErrNotFound.
+// Callers must not change the bytes.
 func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
 	if dag, ok := s.dags.get(use); ok { // the owner's own, which nothing can take away or replace
@@ -90,7 +89,7 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	if from == userID {
 		return dag, err
 	}
-	if err == nil { // else an own version may come any moment, and must be found
+	if err == nil { // an own version may be stored later and must be found
 		s.given.put(use, asked)
 		if lacking {
 			s.lacking.put(use, asked)
@@ -99,8 +98,8 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	return dag, err
 }
 
-// standing puts together what the database and the files say. lacking: the files
-// were asked, and hold no version of the owner's own.
+// standing combines the answers of database and files. lacking: the files hold no
+// version of the owner.
 func (s *Owned) standing(ctx context.Context, use schedule.WorkflowUse, now time.Time) (standing schedule.WorkflowStanding, lacking bool, err error) {
 	if use.UserID == "" {
 		return standing, false, nil
@@ -117,7 +116,7 @@ func (s *Owned) standing(ctx context.Context, use schedule.WorkflowUse, now time
 	return standing, err == nil && !standing.Own, err
 }
 
-// memory holds what was found out of uses, for a short time.
+// memory remembers uses for a short time.
 type memory struct {
 	life time.Duration
 
@@ -144,8 +143,8 @@ func (m *memory) put(use schedule.WorkflowUse, at time.Time) {
 	m.at[use] = at
 }
 
-// Latest is the newest version that a run of the owner may execute; versions
-// are what a store holds for one owner.
+// Latest returns the newest version that a run of the owner may execute. newest returns
+// the newest version that a store holds for one owner.
 func Latest(ctx context.Context, userID, workflowID string, shares Standings, newest func(ctx context.Context, userID, workflowID string) (int32, error)) (int32, error) {
 	own, err := newest(ctx, userID, workflowID)
 	if err != nil && !errors.Is(err, schedule.ErrNotFound) || userID == "" {

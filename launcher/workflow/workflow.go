@@ -1,6 +1,6 @@
-// Package workflow is where the launcher loads DAGs from: the database, a
-// folder, or nowhere (a bucket is a package of its own below); the rule of whose
-// version a run loads (Owned); and a cache.
+// Package workflow holds the sources of DAGs for the launcher: the database, a folder, or
+// none (package bucket is another). Owned selects the version of the right owner; Cached
+// is a cache.
 package workflow
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Versions gives the DAG JSON of a workflow version, as it was sent, that is
-// stored for exactly this owner, or with userID "" for all owners;
-// schedule.ErrNotFound when it does not hold it, a *schedule.InvalidError when
-// what it holds is no DAG. It does not say who may run it: see Owned.
+// Versions returns the DAG JSON of a workflow version, byte for byte, that is stored for
+// exactly this owner, or with userID "" for all owners. A missing one is
+// schedule.ErrNotFound, one that is no DAG a *schedule.InvalidError. It does not check who
+// may run it: see Owned.
 type Versions interface {
 	LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error)
 }
@@ -49,8 +49,8 @@ func PathOf(userID, workflowID string, version int32) (string, error) {
 	return name, nil
 }
 
-// Dir is a folder with one file for each version; see PathOf. Like any store it
-// must never change a version that it holds.
+// Dir is a folder with one file for each version; see PathOf. As in any store, a version
+// must never change.
 type Dir struct{ path string }
 
 // NewDir makes the store of a folder.
@@ -82,7 +82,7 @@ func (d Dir) LoadDAG(_ context.Context, userID, workflowID string, version int32
 	return Checked(name, dag)
 }
 
-// HoldsDAG reports whether the version's file is there.
+// HoldsDAG reports whether the version's file exists.
 func (d Dir) HoldsDAG(_ context.Context, userID, workflowID string, version int32) (bool, error) {
 	name, err := PathOf(userID, workflowID, version)
 	if err != nil {
@@ -103,9 +103,8 @@ func (d Dir) HoldsDAG(_ context.Context, userID, workflowID string, version int3
 	return true, nil
 }
 
-// Cached keeps the versions that were asked for last. Versions never change,
-// so its entries never go stale; what was not found is not kept, since it may
-// come.
+// Cached keeps the versions that were used last. Versions never change, so its entries
+// never go stale. Missing versions are not cached, because they may be stored later.
 type Cached struct {
 	store Versions
 	limit int
@@ -121,7 +120,7 @@ type entry struct {
 	dag []byte
 }
 
-// NewCached keeps up to limit bytes of what store gives.
+// NewCached makes a cache of up to limit bytes in front of store.
 func NewCached(store Versions, limit int) *Cached {
 	return &Cached{store: store, limit: limit, order: list.New(), byKey: make(map[schedule.WorkflowUse]*list.Element)}
 }

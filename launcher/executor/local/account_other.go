@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// account is always nil here: commands run as this process's own user.
+// account is always nil: commands run as the user of this process.
 type account struct{}
 
 func findAccount(text string) (*account, error) {

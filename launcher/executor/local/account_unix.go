@@ -18,14 +18,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// account is the Unix user that commands run as. nil: this process's own user.
+// account is the Unix user that commands run as; nil: the user of this process.
 type account struct {
 	name, home string
 	uid, gid   int
 }
 
-// findAccount reads LOCAL_EXECUTOR_USER, a name or UID:GID. "" is nil. It
-// refuses accounts that commands gain nothing by.
+// findAccount reads LOCAL_EXECUTOR_USER, a name or UID:GID; "" is nil. It refuses
+// accounts that would not protect the server.
 func findAccount(text string) (*account, error) {
 	if text == "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func findAccount(text string) (*account, error) {
 	return a, nil
 }
 
-// attributes has a command run as the account, without further groups.
+// attributes makes a command run as the account, without supplementary groups.
 func (a *account) attributes(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
 	if a != nil {
 		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
@@ -65,8 +65,7 @@ func (a *account) attributes(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
 	return attr
 }
 
-// passes lets the account through folders of ours, without letting it look
-// into them.
+// passes lets the account pass through folders of ours, but not list them.
 func (a *account) passes(folders ...string) error {
 	if a == nil {
 		return nil
@@ -78,8 +77,8 @@ func (a *account) passes(folders ...string) error {
 	return errors.Join(errs...)
 }
 
-// owns gives files and folders to the account. What is in a folder stays with
-// its owner. The folder above must be ours, or the path could lead elsewhere.
+// owns makes the account the owner of files and folders, but not of the contents of
+// a folder. The parent folder must be ours, or the path could lead elsewhere.
 func (a *account) owns(paths ...string) error {
 	if a == nil {
 		return nil
@@ -99,13 +98,13 @@ func (a *account) ownsFile(file *os.File) error {
 	return file.Chown(a.uid, a.gid)
 }
 
-// environ is what a command knows of its user.
+// environ is the variables that tell a command its user.
 func (a *account) environ() []string {
 	return []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=/bin/sh", "TMPDIR=/tmp"}
 }
 
-// probe runs a command as the account in a folder below work, so that a folder
-// which it cannot enter stops the start and not every run.
+// probe runs a command as the account in a folder below work, so that a folder that
+// it cannot enter is found at the start and not by every run.
 func (a *account) probe(work string) error {
 	if a == nil {
 		return nil

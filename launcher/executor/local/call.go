@@ -59,11 +59,11 @@ func (c *HTTPCall) expects(status int) bool {
 	return slices.Contains(c.ExpectStatus, status)
 }
 
-// keep saves the answer where the step says, else shows it in the log. The
-// message is empty if that went well.
+// keep saves the answer in the step's file, or writes it to the log. An empty
+// message means success.
 func (c *HTTPCall) keep(resp *http.Response, dir string, owner *account, log *stepLog) string {
 	if c.SaveAs == "" {
-		// Only for the log: a body that breaks off changes nothing.
+		// It is only logged: an incomplete body does not matter.
 		_, _ = io.Copy(log, io.LimitReader(resp.Body, maxShown))
 		return ""
 	}
@@ -80,9 +80,9 @@ func (c *HTTPCall) keep(resp *http.Response, dir string, owner *account, log *st
 	return ""
 }
 
-// save writes a file into a folder that commands can write to. They may have
-// put a link or a pipe there by this name, and this process may be root: so it
-// writes a new file and renames it, and never leaves the folder.
+// save writes a file into a folder that commands can write to. A command may have
+// put a link or a pipe of this name there, and this process may be root. So save
+// writes a new file, renames it, and never leaves the folder.
 func save(dir, name string, content []byte, owner *account) error {
 	folder, err := os.OpenRoot(dir)
 	if err != nil {
@@ -159,8 +159,8 @@ func (c *HTTPCall) content(env []string) (body []byte, isJSON bool, err error) {
 
 var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// expand replaces ${NAME}. A name that is not set is an error: half an address
-// may be a valid one.
+// expand replaces ${NAME}. An unset name is an error: half an address may be a valid
+// one.
 func expand(text string, env []string) (string, error) {
 	var missing error
 	out := reference.ReplaceAllStringFunc(text, func(ref string) string {

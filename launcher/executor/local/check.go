@@ -15,7 +15,7 @@ var (
 	fileName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`) // no folder, no leading dot
 )
 
-// check refuses what could not run, or would not run as it reads.
+// check refuses a DAG that cannot run, or would not do what it seems to say.
 func check(bad *schedule.Collect, dag *DAG) {
 	checkEnv(bad, "env", dag.Env)
 	place := make(map[string]int, len(dag.Steps))
@@ -100,7 +100,7 @@ func checkEnv(bad *schedule.Collect, at string, env map[string]string) {
 	}
 }
 
-// checkNeeds refuses needs that are unknown or that go round in a circle.
+// checkNeeds refuses unknown needs and cycles.
 func checkNeeds(bad *schedule.Collect, dag *DAG, place map[string]int) {
 	waiting := make(map[string][]string, len(dag.Steps))
 	for i := range dag.Steps {
@@ -113,7 +113,7 @@ func checkNeeds(bad *schedule.Collect, dag *DAG, place map[string]int) {
 		}
 		waiting[step.ID] = step.Needs
 	}
-	// Take away, again and again, what needs nothing that is left.
+	// Remove repeatedly the steps that need none of the remaining ones.
 	for removed := true; removed; {
 		removed = false
 		for id, needs := range waiting {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// command runs a program and waits until nothing of it runs any more. When ctx
-// ends, its process group gets SIGTERM, after the grace SIGKILL.
+// command runs a program and waits until its process group has ended. When ctx ends,
+// the group gets SIGTERM, and SIGKILL after the grace.
 func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []string, log *stepLog) attempt {
 	argv := step.Run
 	if step.Shell != "" {
@@ -45,10 +45,9 @@ func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []stri
 	if err != nil {
 		return attempt{code: 127, message: "could not be started: " + err.Error()}
 	}
-	_ = cmd.Wait() // ProcessState says it better
-	// What a step has started ends with the step: a child left behind would
-	// work on after the run counts as ended, or cancelled. One that was told to
-	// stop has the grace to do so.
+	_ = cmd.Wait() // ProcessState has the details
+	// Children of a step end with it: otherwise they would still work after the run
+	// has ended or was cancelled. They have the grace to stop.
 	if ctx.Err() != nil {
 		out.within(e.cfg.StopGrace, &copies)
 	}

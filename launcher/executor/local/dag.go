@@ -70,7 +70,7 @@ type HTTPCall struct {
 	SaveAs       string            `json:"save_as"`       // a file in the run's folder
 }
 
-// Limits of a DAG, beside schedule.MaxDAGBytes.
+// Limits of a DAG, in addition to schedule.MaxDAGBytes.
 const (
 	MaxSteps       = 200
 	MaxStepID      = 64
@@ -79,8 +79,8 @@ const (
 	MaxRetryDelay  = time.Hour
 )
 
-// Parse reads and checks a DAG. The error is a *schedule.InvalidError that
-// names every place that is wrong.
+// Parse reads and checks a DAG. The error is a *schedule.InvalidError that lists
+// every problem.
 func Parse(raw []byte) (*DAG, error) {
 	if len(raw) > schedule.MaxDAGBytes {
 		return nil, schedule.Invalid("dag", fmt.Sprintf("%d bytes", len(raw)), fmt.Sprintf("is more than %d", schedule.MaxDAGBytes), "store large files elsewhere")

@@ -1,6 +1,5 @@
-// Package local is step 5 of a slot's life on this machine alone: an executor
-// that runs a small DAG of commands and HTTP calls, so that one machine needs
-// nothing else.
+// Package local is step 5 of a slot's life on one machine: an executor that runs a
+// small DAG of commands and HTTP calls.
 //
 // # The DAG
 //
@@ -9,25 +8,24 @@
 //	   {"id": "fetch",  "http": {"url": "${CARILLON_URL}/readyz", "save_as": "ready.json"}, "retries": 2},
 //	   {"id": "report", "needs": ["fetch"], "shell": "wc -c < \"$CARILLON_RUN_DIR/ready.json\"", "timeout_ms": 60000}]}
 //
-// Steps run as soon as those that they need have ended, independent ones side
-// by side. docs/examples/README.md describes every member; Parse is the
-// grammar. Members of the DAG itself that are not listed there are ignored
-// (others may keep theirs in it), unknown members of a step are refused: a
-// misspelt "retires" must not pass for "no retries".
+// Steps run as soon as the steps that they need have ended, independent ones
+// concurrently. docs/examples/README.md describes every member; Parse is the
+// grammar. Unknown members of the DAG are ignored, because other programs may keep
+// data in it. Unknown members of a step are refused: a misspelt "retires" must not
+// mean "no retries".
 //
-// # The promise, and what keeps it
+// # At most once
 //
-// A key is run once, whatever happens to this process. Everything that the
-// promise needs lies in files below DATA_DIR/runs, made durable (fsync) in
-// this order:
+// A key is run at most once, also if this process is killed. These files below
+// DATA_DIR/runs guarantee it. They are made durable (fsync) in this order:
 //
 //	open/<key>.json          the run as it was accepted; then Run answers ENQUEUED
 //	<2 hex>/<key>/started    made with O_EXCL before the first command
 //	<2 hex>/<key>/result.json  how it ended, renamed into place
 //	                         the end is reported; then open/<key>.json goes
 //
-// A crash between two of these lines leaves one of three things behind, which
-// Recover reads at the next start:
+// A crash between two of these lines leaves one of three states, which Recover
+// reads at the next start:
 //
 //	accepted, not started    no command has run: it is queued again, unless its
 //	                         run timeout has passed since it was accepted

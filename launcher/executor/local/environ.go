@@ -13,12 +13,12 @@ import (
 	"github.com/carillon/carillon/internal/output"
 )
 
-// inherited are the variables of this process that steps see. The others stay
-// here: DATABASE_URL or EXECUTOR_TOKEN are no business of a workflow's.
+// inherited are the variables of this process that steps see. Workflows must not see
+// others, such as DATABASE_URL and EXECUTOR_TOKEN.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
 
-// baseEnv is what every step of a run sees, weakest first: a later setting of
-// a name replaces an earlier one.
+// baseEnv is the environment of every step of a run. A later setting of a name
+// replaces an earlier one.
 func (e *Executor) baseEnv(s *scene) []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	for _, setting := range os.Environ() {
@@ -33,8 +33,8 @@ func (e *Executor) baseEnv(s *scene) []string {
 	return appendSorted(env, s.dag.Env)
 }
 
-// stepEnv is a step's whole environment: the run's, its own, the input's
-// members, and what Carillon says of run and needs.
+// stepEnv is the whole environment of a step: that of the run, its own variables,
+// the members of the input, and Carillon's variables about the run and the needs.
 func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) []string {
 	env := appendSorted(slices.Clone(s.base), step.Env)
 	env = appendSorted(env, inputMembers(s.call.Input))
@@ -66,7 +66,7 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 	return env
 }
 
-// secretsOf are the values of variables whose names say that they are secrets.
+// secretsOf are the values of variables with names of secrets.
 func secretsOf(env []string) (values []string) {
 	for _, setting := range env {
 		name, value, _ := strings.Cut(setting, "=")
@@ -77,8 +77,8 @@ func secretsOf(env []string) (values []string) {
 	return values
 }
 
-// inputMembers are the top-level strings, numbers and booleans of an input
-// object, as INPUT_<NAME>: a shell script without a JSON parser can read them.
+// inputMembers are the top-level strings, numbers and booleans of an input object as
+// INPUT_<NAME>, for shell scripts without a JSON parser.
 func inputMembers(input json.RawMessage) map[string]string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(input, &object) != nil {
@@ -103,7 +103,7 @@ func inputMembers(input json.RawMessage) map[string]string {
 	return members
 }
 
-// variable makes a part of a variable's name of a step's id.
+// variable turns a step id into a part of a variable's name.
 func variable(id string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

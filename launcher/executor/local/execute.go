@@ -20,7 +20,7 @@ const (
 	stepSkipped = "SKIPPED"
 )
 
-// scene is what the steps of one run share.
+// scene holds what the steps of one run share.
 type scene struct {
 	call    accepted
 	key     schedule.Key
@@ -31,7 +31,7 @@ type scene struct {
 	log     *runLog
 }
 
-// execute runs the DAG. Its folder and marker are there.
+// execute runs the DAG. Its folder and marker exist already.
 func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	began := e.cfg.Now().UTC()
 	s := scene{call: r.call, key: r.key, dag: r.dag, runDir: e.files.run(r.key), log: r.log}
@@ -47,8 +47,7 @@ func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	return result
 }
 
-// prepare makes what the first command may rely on, for the user that it runs
-// as.
+// prepare creates the files and folders of the run, for the user of the commands.
 func (s *scene) prepare(work string, as *account) error {
 	if err := os.MkdirAll(s.workDir, 0o700); err != nil {
 		return fmt.Errorf("make the workflow's folder: %w", err)
@@ -68,8 +67,8 @@ func (s *scene) prepare(work string, as *account) error {
 	return nil
 }
 
-// outcome makes the run's result of its steps': a stop from outside, else the
-// first step that failed (and was not allowed to), else success.
+// outcome derives the run's result from those of its steps: stopped from outside,
+// else the first failed step without continue_on_error, else success.
 func (e *Executor) outcome(ctx context.Context, r *activeRun, steps []StepResult) *Result {
 	result := e.ended(r.key, r.call, schedule.StatusSuccess, "", "")
 	if failed := firstFailure(r.dag, steps); failed != nil {
@@ -78,8 +77,7 @@ func (e *Executor) outcome(ctx context.Context, r *activeRun, steps []StepResult
 			result.ExitCode = new(int32(failed.Code))
 		}
 	}
-	// A run whose last step had ended well is not undone by a stop that came
-	// just then.
+	// A stop after the last step has succeeded changes nothing.
 	if ctx.Err() != nil && !allSucceeded(steps) {
 		result = e.stopped(ctx, r)
 	}
@@ -106,8 +104,8 @@ func allSucceeded(steps []StepResult) bool {
 	return true
 }
 
-// steps runs each step as soon as those that it needs have ended, a few at
-// once. After a failure nothing more begins; what runs may end.
+// steps runs each step as soon as its needs have ended, at most StepConcurrency at
+// once. After a failure no step begins; running ones may end.
 func (e *Executor) steps(ctx context.Context, s *scene) []StepResult {
 	results := make([]StepResult, len(s.dag.Steps))
 	for i := range s.dag.Steps {
@@ -154,7 +152,7 @@ func ready(step *Step, ended map[string]*StepResult) bool {
 	return true
 }
 
-// attempt is how one attempt of a step ended: message is empty if well.
+// attempt is the result of one attempt of a step; an empty message means success.
 type attempt struct {
 	code    int
 	message string

@@ -28,8 +28,7 @@ const (
 	DefaultStopGrace       = 5 * time.Second
 )
 
-// Config says where runs are kept and how many there may be. Only Dir is
-// required.
+// Config configures the executor. Only Dir is required.
 type Config struct {
 	Dir             string            // DATA_DIR
 	BaseURL         string            // this Carillon's own address; steps see it as CARILLON_URL
@@ -37,22 +36,22 @@ type Config struct {
 	Concurrency     int               // runs at once, others wait; 0: DefaultConcurrency
 	StepConcurrency int               // steps at once in one run; 0: DefaultStepConcurrency
 	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace
-	Egress          safehttp.Policy   // where HTTP steps may go beside the public internet: ALLOW_EGRESS
-	PassEnv         []string          // variables of this process that steps may see, beside PATH, HOME and the like
-	User            string            // LOCAL_EXECUTOR_USER: whom commands run as; "": whom this process runs as
-	Logs            LogStore          // where the output of steps is kept for all processes; nil: in files alone
+	Egress          safehttp.Policy   // where HTTP steps may go in addition to the public internet: ALLOW_EGRESS
+	PassEnv         []string          // variables of this process that steps may see, in addition to PATH, HOME and the like
+	User            string            // LOCAL_EXECUTOR_USER: the user of the commands; "": the user of this process
+	Logs            LogStore          // where the output of steps is kept for all processes; nil: in files only
 	Mask            *output.Masker    // secrets in the output; nil: known forms only
-	Reporter        launcher.Reporter // nil: ends are kept in files and reported to nobody
+	Reporter        launcher.Reporter // nil: ends are kept in files and not reported
 	Log             *slog.Logger      // nil: silent
 	Now             func() time.Time  // nil: time.Now
 }
 
-// Executor runs DAGs on this machine. It is safe for concurrent use. Nothing
-// runs before Serve is called; until then runs are accepted and wait.
+// Executor runs DAGs on this machine. It is safe for concurrent use. Until Serve is
+// called, runs are accepted and wait.
 type Executor struct {
 	cfg     Config
 	files   folders
-	account *account // whom commands run as; nil: whom this process runs as
+	account *account // the user of the commands; nil: the user of this process
 	lock    *os.File
 	client  *http.Client
 	wake    chan struct{} // capacity 1: the queue has grown
@@ -64,8 +63,8 @@ type Executor struct {
 	unreported []*activeRun // ended under an earlier process
 }
 
-// activeRun is a run that this process knows. Fields below a channel are
-// written before it is closed, and read after.
+// activeRun is a run in memory. The fields after a channel are written before the
+// channel is closed, and read after.
 type activeRun struct {
 	key schedule.Key
 
@@ -146,14 +145,14 @@ func New(cfg Config) (*Executor, error) {
 	}, nil
 }
 
-// Close gives the folders back. Serve must have returned.
+// Close unlocks the folders. Serve must have returned.
 func (e *Executor) Close() error {
 	e.client.CloseIdleConnections()
 	return e.lock.Close()
 }
 
-// Run accepts a run and answers ENQUEUED; it begins as soon as there is a free
-// place. A key that is known is answered from what is known of it.
+// Run accepts a run and answers ENQUEUED; it begins when a concurrent run ends. A
+// known key is answered with its state.
 func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	for {
 		r, first, err := e.enter(call.Key)
@@ -175,8 +174,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	}
 }
 
-// enter finds the key's run, or makes its place: first says that the caller
-// must accept it.
+// enter finds the run of a key, or adds it; first: the caller must accept it.
 func (e *Executor) enter(key schedule.Key) (r *activeRun, first bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,7 +193,7 @@ func newActiveRun(key schedule.Key) *activeRun {
 	return &activeRun{key: key, accepted: make(chan struct{}), done: make(chan struct{})}
 }
 
-// accept settles what becomes of a key that this process sees first.
+// accept accepts a key that this process has not seen, or answers from its files.
 func (e *Executor) accept(r *activeRun, call launcher.Call) {
 	defer close(r.accepted)
 	known, err := e.earlier(r.key)
@@ -226,8 +224,8 @@ func (e *Executor) accept(r *activeRun, call launcher.Call) {
 	e.enqueue(r)
 }
 
-// earlier is how the key ended under an earlier process, if it did: with a
-// result, or lost half way. nil: nothing of it has run.
+// earlier is the result of a key that began under an earlier process: its own, or
+// lost. nil: nothing of it has run.
 func (e *Executor) earlier(key schedule.Key) (*Result, error) {
 	known, err := e.files.result(key)
 	if err != nil || known != nil {
@@ -237,9 +235,9 @@ func (e *Executor) earlier(key schedule.Key) (*Result, error) {
 	if err != nil || !begun {
 		return nil, err
 	}
-	// Once it counts as ended the next run may begin: nothing of it may be left.
+	// The next run may begin when this one has ended: end what is left of it.
 	endLeftovers(key.String(), session)
-	// Its call may be gone; then its workflow is not known any more.
+	// Without its call, its workflow is unknown.
 	call, err := e.files.loadAccepted(key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -264,7 +262,7 @@ func (e *Executor) acceptedOf(call launcher.Call) accepted {
 	}
 }
 
-// enqueue lets Serve take the run.
+// enqueue adds the run to the queue of Serve.
 func (e *Executor) enqueue(r *activeRun) {
 	e.mu.Lock()
 	e.queue = append(e.queue, r)
@@ -275,14 +273,14 @@ func (e *Executor) enqueue(r *activeRun) {
 	}
 }
 
-// forget leaves the run to its files.
+// forget removes the run from memory; its files stay.
 func (e *Executor) forget(r *activeRun) {
 	e.mu.Lock()
 	delete(e.runs, r.key)
 	e.mu.Unlock()
 }
 
-// GetByKey reads what became of a key.
+// GetByKey returns the state of a key.
 func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	r, first, err := e.enter(ref.Key)
 	if err != nil {
@@ -299,8 +297,8 @@ func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.
 	}
 }
 
-// ask answers from the files alone. While it reads them the key's place is
-// taken: a run that began meanwhile would look like one that was lost.
+// ask answers from the files. It enters the key while it reads them: a run that
+// began at that moment would look lost.
 func (e *Executor) ask(r *activeRun) (schedule.Outcome, error) {
 	defer close(r.accepted)
 	defer e.forget(r)
@@ -351,7 +349,7 @@ func (r *Result) outcome(key schedule.Key) schedule.Outcome {
 	return o
 }
 
-// runID is the executor's own name of a run: the key's first 16 digits.
+// runID is the executor's name of a run: the first 16 digits of the key.
 func runID(key schedule.Key) string { return key.String()[:16] }
 
 func (e *Executor) ended(key schedule.Key, call accepted, status schedule.Status, code, message string) *Result {

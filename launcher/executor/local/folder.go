@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// accepted is a run as it was handed over: what open/<key>.json holds.
+// accepted is the content of open/<key>.json: a run as it was handed over.
 type accepted struct {
 	Key          string          `json:"idempotency_key"`
 	ScheduleID   string          `json:"schedule_id"`
@@ -29,7 +29,7 @@ type accepted struct {
 	AcceptedAt   time.Time       `json:"accepted_at"`
 }
 
-// Result is how a run ended: what result.json holds.
+// Result is the content of result.json: how a run ended.
 type Result struct {
 	RunID        string          `json:"run_id"`
 	WorkflowID   string          `json:"workflow_id"`
@@ -54,7 +54,7 @@ type StepResult struct {
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 }
 
-// folders are the files that keep the promise; doc.go gives their order.
+// folders holds the files of the guarantee; doc.go has their order.
 type folders struct {
 	runs string // DATA_DIR/runs
 	work string // DATA_DIR/work
@@ -65,10 +65,10 @@ func (f folders) run(key schedule.Key) string {
 	return filepath.Join(f.runs, name[:2], name)
 }
 
-// workOf is the folder that the runs of one owner's workflow share:
-// work/owners/<user_id>/<workflow_id>, so that two owners who use the same
-// workflow_id, or the same workflow, never see each other's files. Of runs that no
-// owner has it is work/<workflow_id>. ok is false where the ids cannot name one.
+// workOf is the folder that the runs of one owner's workflow share,
+// work/owners/<user_id>/<workflow_id>: owners never see each other's files, even if
+// they use the same workflow. For runs without an owner it is work/<workflow_id>. ok
+// is false if the ids cannot name a folder.
 func (f folders) workOf(userID, workflowID string) (path string, ok bool) {
 	owner, ok := schedule.OwnerPath(userID)
 	if !ok || !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." || workflowID == schedule.OwnersFolder {
@@ -83,7 +83,7 @@ func (f folders) open(key schedule.Key) string {
 	return filepath.Join(f.openDir(), key.String()+".json")
 }
 
-// accept makes it durable that a run was accepted.
+// accept records durably that a run was accepted.
 func (f folders) accept(key schedule.Key, a accepted) error {
 	content, err := json.Marshal(a)
 	if err != nil {
@@ -108,14 +108,14 @@ func (f folders) loadAccepted(key schedule.Key) (accepted, error) {
 	return a, nil
 }
 
-// markerForm is what a marker says, for people and for endLeftovers.
+// markerForm is the content of a marker, for people and for endLeftovers.
 const markerForm = "%s pid %d session %d\n"
 
 // noSession is an unknown session; 0 is a real one.
 const noSession = -1
 
-// begin makes the run's folder and its marker. fs.ErrExist: it has begun
-// before, in this process or in one that has ended, and must not begin again.
+// begin creates the run's folder and its marker. fs.ErrExist: it has begun before, in
+// this process or an earlier one, and must not begin again.
 func (f folders) begin(key schedule.Key, now time.Time) error {
 	dir := f.run(key)
 	for _, d := range []string{filepath.Dir(dir), dir, filepath.Join(dir, "files"), filepath.Join(dir, "logs")} {
@@ -139,8 +139,7 @@ func (f folders) begin(key schedule.Key, now time.Time) error {
 	return nil
 }
 
-// begun reports whether the marker is there, and in which session (of Unix) the
-// run began.
+// begun reports whether the marker exists, and in which Unix session the run began.
 func (f folders) begun(key schedule.Key) (yes bool, session int, err error) {
 	content, err := os.ReadFile(filepath.Join(f.run(key), "started"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,14 +150,14 @@ func (f folders) begun(key schedule.Key) (yes bool, session int, err error) {
 	}
 	var at string
 	var pid int
-	// A marker that a crash left empty is one all the same.
+	// An empty marker, left by a crash, is one too.
 	if _, err := fmt.Sscanf(string(content), markerForm, &at, &pid, &session); err != nil {
 		session = noSession
 	}
 	return true, session, nil
 }
 
-// finish makes the result durable.
+// finish records the result durably.
 func (f folders) finish(key schedule.Key, r *Result) error {
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -174,7 +173,7 @@ func (f folders) finish(key schedule.Key, r *Result) error {
 	return nil
 }
 
-// result reads how a run ended; nil: it has not, or is unknown.
+// result reads the result of a run; nil: it has not ended, or is unknown.
 func (f folders) result(key schedule.Key) (*Result, error) {
 	content, err := os.ReadFile(filepath.Join(f.run(key), "result.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,8 +189,8 @@ func (f folders) result(key schedule.Key) (*Result, error) {
 	return &r, nil
 }
 
-// close forgets that a run is open. Losing this to a crash only means that
-// its end is reported twice.
+// close removes the file of an open run. If a crash undoes this, the end is reported
+// twice.
 func (f folders) close(key schedule.Key) error {
 	if err := os.Remove(f.open(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("close the run: %w", err)
@@ -217,7 +216,7 @@ func (f folders) openKeys() ([]schedule.Key, error) {
 	return keys, nil
 }
 
-// writeDurably replaces a file in one step that survives a crash of the host.
+// writeDurably replaces a file atomically, also if the host crashes.
 func writeDurably(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// endLeftovers kills what a run has left behind whose Carillon was killed: the
-// kernel has ended the commands themselves (see ownGroup), but not what they
-// had started. They are known by the key in their environment. What has made
-// a session of its own was meant to live on.
+// endLeftovers kills the processes of a run after its Carillon was killed. The kernel
+// has ended the commands themselves (see ownGroup), but not their children. They are
+// found by the key in their environment. A process with a session of its own was
+// meant to live on.
 func endLeftovers(key string, session int) {
 	if session == noSession {
 		return
@@ -32,8 +32,8 @@ func endLeftovers(key string, session int) {
 
 func ownSession() int { return sessionOf("/proc/self") }
 
-// sessionOf reads a process's session from its stat file. 0 is a session like
-// any other: one whose leader lives outside this container.
+// sessionOf reads the session of a process from its stat file. 0 is a valid session:
+// its leader is outside this container.
 func sessionOf(dir string) int {
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package local
 
-// Here a killed Carillon's commands are not found again.
+// The commands of a killed Carillon are not found on this system.
 
 func endLeftovers(string, int) {}
 

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// lastWords is how long the output of a group that was killed is waited for.
-// Only a child that has left the group can still hold it open.
+// lastWords is how long to wait for the output of a killed group. Only a child that
+// has left the group can still hold it open.
 const lastWords = time.Second
 
-// capture carries what a command writes. The pipes are our own: os/exec would
-// wait for its own until every child has closed them, before the group can be
-// ended.
+// capture reads the output of a command through its own pipes: os/exec would wait
+// until every child has closed them before the group can be ended.
 type capture struct{ stdout, stderr pipe }
 
 type pipe struct {
@@ -37,20 +36,19 @@ func newCapture(stdout, stderr io.Writer) (*capture, error) {
 	return o, nil
 }
 
-// copy ends when every writer has closed, or when within has set an end.
+// copy ends when every writer has closed, or at the deadline of within.
 func (p pipe) copy() {
 	_, _ = io.Copy(p.to, p.read)
 	_ = p.read.Close()
 }
 
-// handedOver closes our copies of the ends that the command writes to.
+// handedOver closes our copies of the command's ends.
 func (o *capture) handedOver() {
 	_ = o.stdout.write.Close()
 	_ = o.stderr.write.Close()
 }
 
-// within waits until the command and its children have closed their output,
-// but not longer than d.
+// within waits up to d until the command and its children have closed their output.
 func (o *capture) within(d time.Duration, copies *sync.WaitGroup) {
 	end := time.Now().Add(d)
 	_ = o.stdout.read.SetReadDeadline(end)

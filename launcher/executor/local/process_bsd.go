@@ -4,6 +4,6 @@ package local
 
 import "syscall"
 
-// ownGroup puts a command into a process group of its own, so that all of it
-// can be ended. Here a command outlives this process if that is killed.
+// ownGroup puts a command into its own process group, so that its children can be
+// ended too. On this system a command outlives a killed Carillon.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Without process groups only the command itself can be ended, not what it
-// has started; and two processes with one folder are not kept apart.
+// Without process groups only the command itself can be ended, not its children, and
+// two processes may use one folder.
 
 func ownGroup() *syscall.SysProcAttr { return nil }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Prune removes the folders of runs that ended before the given instant, and
-// says how many. A run without a result, or whose end is not yet reported,
-// stays. A key whose folder is gone would be run again if it were sent again,
-// so retention must be at least that of execution_requests.
+// Prune removes the folders of runs that ended before the given instant, and counts
+// them. Runs without a result or with an unreported end are kept. A key without a
+// folder would be run again if it was sent again, so retention must be at least that
+// of execution_requests.
 func (e *Executor) Prune(ctx context.Context, before time.Time) (int, error) {
 	paths, err := filepath.Glob(filepath.Join(e.files.runs, "[0-9a-f][0-9a-f]", "*", "result.json"))
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *Executor) known(key schedule.Key) bool {
 	return err == nil
 }
 
-// sweep removes files that a crash left half-written.
+// sweep removes files that a crash left incomplete.
 func (f folders) sweep() {
 	leftovers, _ := filepath.Glob(filepath.Join(f.openDir(), ".new-*"))
 	for _, path := range leftovers {

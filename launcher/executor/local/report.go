@@ -14,8 +14,8 @@ const (
 	lastReport    = 3 * time.Second // one more try after ctx has ended
 )
 
-// report tells how the run goes: STARTED at once, again as a heartbeat each
-// third of the run timeout, and its end. The run never waits for a report.
+// report reports STARTED at once and as a heartbeat each third of the run timeout,
+// and then the end. The run never waits for a report.
 func (e *Executor) report(ctx context.Context, r *activeRun) {
 	delays := backoff.Delays{First: 100 * time.Millisecond, Last: 30 * time.Second}
 	heartbeat := time.NewTimer(0)
@@ -39,8 +39,8 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 	}
 }
 
-// reportEnd reports the result until that has succeeded, and then closes the
-// run. When ctx ends it tries once more; what is left the next start reports.
+// reportEnd repeats the report of the result until it succeeds, and closes the run.
+// When ctx ends it tries once more; after that the next start reports.
 func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 	if r.result.ErrorCode == string(schedule.CodeCancelled) {
 		e.flushLog(ctx, r)
@@ -54,7 +54,7 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		if last {
 			sendCtx, timeout = context.WithoutCancel(ctx), lastReport
 		}
-		e.flushLog(ctx, r) // what could not be written before; then the end is reported
+		e.flushLog(ctx, r) // retry earlier failed writes before the end is reported
 		err := e.send(sendCtx, r, r.result.Status, timeout)
 		if err == nil || final(err) {
 			if err != nil {
@@ -71,7 +71,7 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 	}
 }
 
-// reportRecovered reports what ended under an earlier process.
+// reportRecovered reports runs that ended under an earlier process.
 func (e *Executor) reportRecovered(ctx context.Context) {
 	e.mu.Lock()
 	ended := e.unreported
@@ -122,8 +122,8 @@ func (e *Executor) closeRun(r *activeRun) {
 	}
 }
 
-// final reports whether saying it again cannot help: the ledger does not know
-// the key (it was started past it), or knows it otherwise.
+// final reports whether a repeat cannot help: the ledger does not know the key, or
+// has another outcome.
 func final(err error) bool {
 	_, invalid := errors.AsType[*schedule.InvalidError](err)
 	return invalid || errors.Is(err, schedule.ErrNotFound) ||

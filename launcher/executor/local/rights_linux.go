@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// needed are the capabilities (bits of capabilities(7)) by which commands run
-// as another user, their folders become its, and they can be ended and cleared
-// away.
+// needed are the capabilities (bits of capabilities(7)) for running commands as
+// another user, giving it folders, and ending and removing them.
 var needed = []struct {
 	bit  int
 	name string
 }{{0, "CAP_CHOWN"}, {1, "CAP_DAC_OVERRIDE"}, {5, "CAP_KILL"}, {6, "CAP_SETGID"}, {7, "CAP_SETUID"}}
 
-// missingRights names the capabilities that this process lacks to run commands
-// as another user; "" where it has them all.
+// missingRights names the capabilities that this process lacks to run commands as
+// another user; "" if it has all.
 func missingRights() string {
 	file, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	leastPart  = 256                    // what a part counts at least, so that there are few
 )
 
-// runLog carries what the steps of one run write into the store: whole lines,
-// with secrets masked, bounded for each step and for the run.
+// runLog writes the output of a run's steps to the store: whole lines with secrets
+// masked, limited for each step and for the run.
 type runLog struct {
 	key   schedule.Key
 	store LogStore
@@ -100,8 +100,8 @@ func (l *liveLog) write(p []byte) {
 	}
 }
 
-// endLine ends the line that is being written. One that is too long loses the
-// margin, too, where half of a secret may stand.
+// endLine ends the current line. A line that is too long also loses the margin, which
+// may hold half of a secret.
 func (l *liveLog) endLine() {
 	if l.cut > 0 {
 		whole := l.mask.Mask(output.Clean(l.pending[l.line:]))
@@ -144,7 +144,7 @@ func (l *liveLog) take(all bool) (part schedule.LogPart, ok bool) {
 	return part, true
 }
 
-// follow writes now and then until done.
+// follow writes every logEvery until done.
 func (l *runLog) follow(ctx context.Context, done <-chan struct{}, failed func(error)) {
 	ticker := time.NewTicker(logEvery)
 	defer ticker.Stop()
@@ -160,8 +160,8 @@ func (l *runLog) follow(ctx context.Context, done <-chan struct{}, failed func(e
 	}
 }
 
-// flush writes what the steps have written since. What cannot be written is kept
-// for the next time, within the bound of a run.
+// flush writes the new output. After an error it is kept for the next time, within
+// the limit of a run.
 func (l *runLog) flush(ctx context.Context, all bool) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -188,7 +188,7 @@ func (l *runLog) flush(ctx context.Context, all bool) error {
 	return nil
 }
 
-// add counts a part, and drops the oldest where the step or the run has too many.
+// add counts a part, and drops the oldest if the step or the run has too many.
 func (l *runLog) add(p storedPart) {
 	l.parts = append(l.parts, p)
 	l.sizes[p.step] += p.size

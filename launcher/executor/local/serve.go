@@ -10,10 +10,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Recover reads what an earlier process has left (see the package comment):
-// runs that it lost become FAILED, ends that it did not report wait for Serve
-// to report them, runs that it accepted but did not begin are queued again.
-// Serve calls it; calling it before does no harm.
+// Recover reads the files of an earlier process (see the package comment). Lost runs
+// become FAILED, unreported ends are left to Serve, and accepted runs are queued
+// again. Serve calls it; an earlier call does no harm.
 func (e *Executor) Recover(ctx context.Context) error {
 	keys, err := e.files.openKeys()
 	if err != nil {
@@ -34,8 +33,8 @@ func (e *Executor) Recover(ctx context.Context) error {
 	return nil
 }
 
-// readopt takes over one open run. A run that cannot be read is left where it
-// is, with a line in the log: the others must not wait for it.
+// readopt takes over one open run. One that cannot be read is logged and skipped, so
+// that others do not wait for it.
 func (e *Executor) readopt(r *activeRun) {
 	defer close(r.accepted)
 	call, err := e.files.loadAccepted(r.key)
@@ -66,10 +65,10 @@ func (e *Executor) readopt(r *activeRun) {
 	}
 }
 
-// Serve runs what is accepted until ctx ends. Then what runs is ended
-// (SIGTERM, after the grace SIGKILL) as FAILED with error code "interrupted";
-// what waits stays accepted, for the next start. It owns every goroutine and
-// returns when the last has ended.
+// Serve runs accepted runs until ctx ends. Then it ends the running ones (SIGTERM,
+// SIGKILL after the grace) as FAILED with error code "interrupted"; waiting ones are
+// left to the next start. It owns every goroutine and returns when the last has
+// ended.
 func (e *Executor) Serve(ctx context.Context) error {
 	if err := e.Recover(ctx); err != nil {
 		return err
@@ -119,8 +118,8 @@ func (e *Executor) stop() {
 	e.mu.Unlock()
 }
 
-// carry takes one run from its marker to its reported end. leave frees its
-// place for the next run: reporting may take longer, and holds up nobody.
+// carry takes one run from its marker to its reported end. leave lets the next run
+// begin: it must not wait for the report.
 func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 	runCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -148,8 +147,8 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 		close(executed)
 	}
 	if err := e.files.finish(r.key, result); err != nil {
-		// It ended all the same, and is reported so. If this process ends before
-		// that, the next one finds a marker alone and reports it as lost.
+		// It has ended and is reported. If this process ends before that, the next one
+		// finds only a marker and reports it as lost.
 		e.cfg.Log.Error("cannot store the run's result", "key", r.key.String(), "err", err)
 	}
 	e.cfg.Log.Info("run ended", "key", r.key.String(), "schedule_id", r.call.ScheduleID, "workflow_id", r.call.WorkflowID,
@@ -163,15 +162,15 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 	e.forget(r)
 }
 
-// begin marks the run as begun. From then on it is never run again. false: it
-// may not begin, and ends with the result.
+// begin marks the run as begun; it is never run again. false: it may not begin, and
+// ends with the result.
 func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
 	now := e.cfg.Now()
 	switch {
 	case errors.Is(context.Cause(ctx), errCancelled):
 		return e.stopped(ctx, r), false
 	case now.Sub(r.call.AcceptedAt) >= r.call.RunTimeout:
-		// It counts as FAILED(timeout) by now, and the next may be under way.
+		// It counts as FAILED(timeout) already, and the next run may have begun.
 		return e.ended(r.key, r.call, schedule.StatusFailed, "not_begun_in_time",
 			fmt.Sprintf("it waited longer than its run timeout of %s for a free place; all %d were taken", r.call.RunTimeout, e.cfg.Concurrency)), false
 	}
@@ -185,7 +184,7 @@ func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
 	return nil, true
 }
 
-// stopped is the result of a run that was ended from outside.
+// stopped is the result of a run that was stopped from outside.
 func (e *Executor) stopped(ctx context.Context, r *activeRun) *Result {
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeCancelled), errCancelled.Error())
@@ -193,10 +192,9 @@ func (e *Executor) stopped(ctx context.Context, r *activeRun) *Result {
 	return e.ended(r.key, r.call, schedule.StatusFailed, "interrupted", errInterrupted.Error()+" while it ran")
 }
 
-// Cancel ends a run: a waiting one never begins, the processes of a running
-// one get SIGTERM, after the grace SIGKILL. It returns when nothing of it runs
-// any more. The end of a cancelled run is not reported: this answer is the
-// report.
+// Cancel ends a run: a waiting one never begins, the processes of a running one get
+// SIGTERM, and SIGKILL after the grace. It returns when they have ended. The end of a
+// cancelled run is not reported: this answer is the report.
 func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
 	r, first, err := e.enter(ref.Key)
 	if err != nil {
@@ -224,13 +222,12 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	}
 }
 
-// unqueue takes a waiting run out of the queue (true), or tells a running one
-// to end.
+// unqueue removes a waiting run from the queue (true), or tells a running one to end.
 func (e *Executor) unqueue(r *activeRun) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r.cancelled {
-		return false // by somebody else, who ends it
+		return false // taken by another call, which ends it
 	}
 	r.cancelled = true
 	for i, waiting := range e.queue {
@@ -260,8 +257,8 @@ func (e *Executor) endUnbegun(r *activeRun) error {
 	return nil
 }
 
-// cancelUnknown answers for a key that only the files may know. Its place in
-// memory keeps a call of Run for the same key waiting meanwhile.
+// cancelUnknown answers for a key that only the files may know. It enters the key so
+// that a concurrent Run of it waits.
 func (e *Executor) cancelUnknown(r *activeRun) error {
 	defer close(r.accepted)
 	known, err := e.earlier(r.key)

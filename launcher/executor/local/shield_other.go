@@ -2,6 +2,5 @@
 
 package local
 
-// Shield does nothing here: what a command may read of this process is for the
-// operating system to say.
+// Shield does nothing on this system.
 func Shield() error { return nil }

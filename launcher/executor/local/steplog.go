@@ -13,14 +13,14 @@ const (
 	maxTail    = 2 << 10 // bytes kept of the end of its stderr
 )
 
-// stepLog keeps a step's output in a file, up to a bound, and the end of its
-// stderr in memory, for the message of a failure.
+// stepLog keeps up to maxStepLog bytes of a step's output in a file, and the end of
+// its stderr in memory for the message of a failure.
 type stepLog struct {
 	mu   sync.Mutex // stdout and stderr are copied side by side
 	file *os.File
 	left int
 	end  []byte
-	live *liveLog // nil: the file is all
+	live *liveLog // nil: only the file
 }
 
 func openStepLog(path string, live *liveLog) (*stepLog, error) {
@@ -31,7 +31,7 @@ func openStepLog(path string, live *liveLog) (*stepLog, error) {
 	return &stepLog{file: file, left: maxStepLog, live: live}, nil
 }
 
-// Write never fails: a full disk must not end a command by SIGPIPE.
+// Write never fails: a full disk must not end a command with SIGPIPE.
 func (l *stepLog) Write(p []byte) (int, error) {
 	l.live.write(p)
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (l *stepLog) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(l, "== "+format+"\n", args...)
 }
 
-// stderr is the log as a writer that also remembers the end.
+// stderr is a writer to the log that also remembers the end.
 func (l *stepLog) stderr() stderrLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +72,7 @@ func (s stderrLog) Write(p []byte) (int, error) {
 
 func (l *stepLog) close() { _ = l.file.Close() }
 
-// tail is ": " and the last three lines that a step wrote to stderr, or
-// nothing.
+// tail is ": " and the last three lines of a step's stderr, or "".
 func tail(l *stepLog) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,8 +1,7 @@
-// Package bucket keeps workflow versions in an object store, for step 5 of a
-// slot's life: WORKFLOW_STORE=blob. A version is the object
-// {workflow_id}/{version}.json, or owners/{user_id}/{workflow_id}/{version}.json
-// where it is one owner's own, written once, by the registrar or by whoever
-// builds workflows, and never changed.
+// Package bucket keeps workflow versions in an object store (WORKFLOW_STORE=blob), for
+// step 5 of a slot's life. A version is the object {workflow_id}/{version}.json, or
+// owners/{user_id}/{workflow_id}/{version}.json if it belongs to one owner. The
+// registrar or another program writes it once; it is never changed.
 package bucket
 
 import (
@@ -61,8 +60,8 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	}
 	if q := u.Query(); u.Scheme == "file" {
 		for name, value := range map[string]string{
-			"metadata":   "skip", // one file for each version, and none beside it
-			"no_tmp_dir": "true", // what is renamed into place must lie on the same disk
+			"metadata":   "skip", // one file for each version and no other
+			"no_tmp_dir": "true", // files are renamed into place, so they must be on the same disk
 			// DAGs may hold what is not for every user of the machine.
 			"dir_file_mode": "0700",
 		} {
@@ -83,8 +82,8 @@ func Open(ctx context.Context, address string) (*Store, error) {
 // Close frees what Open took.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// LoadDAG reads a version; schedule.ErrNotFound only where the bucket itself
-// is there: one that is misnamed must not fail every run for good.
+// LoadDAG reads a version. It returns schedule.ErrNotFound only if the bucket itself
+// exists: a wrong bucket name must not fail every run for good.
 func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	key, err := workflow.PathOf(userID, workflowID, version)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	return workflow.Checked(key, dag)
 }
 
-// HoldsDAG reports whether the object of a version is there.
+// HoldsDAG reports whether the object of a version exists.
 func (s *Store) HoldsDAG(ctx context.Context, userID, workflowID string, version int32) (bool, error) {
 	key, err := workflow.PathOf(userID, workflowID, version)
 	if err != nil {
@@ -137,12 +136,12 @@ func (s *Store) missing(ctx context.Context, key string) error {
 
 // CheckDAG returns schedule.ErrExists if another DAG is stored under this version.
 func (s *Store) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
-	_, err := s.stands(ctx, w)
+	_, err := s.holds(ctx, w)
 	return err
 }
 
-// stands reports whether exactly this DAG is stored.
-func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, error) {
+// holds reports whether exactly this DAG is stored.
+func (s *Store) holds(ctx context.Context, w *schedule.WorkflowVersion) (bool, error) {
 	key, err := workflow.PathOf(w.UserID, w.WorkflowID, w.Version)
 	if err != nil {
 		return false, schedule.Invalid("workflow_id", w.WorkflowID, "cannot name a folder of the bucket", "name the workflow otherwise")
@@ -165,10 +164,10 @@ func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, 
 	return true, nil
 }
 
-// PutDAG writes a version, once. The same again is no write, another one
-// schedule.ErrExists, also where two are written at once.
+// PutDAG writes a version once. A repeat writes nothing; another DAG of the version is
+// schedule.ErrExists, also with concurrent writes.
 func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
-	if there, err := s.stands(ctx, w); there || err != nil {
+	if there, err := s.holds(ctx, w); there || err != nil {
 		return err
 	}
 	key, err := workflow.PathOf(w.UserID, w.WorkflowID, w.Version)
@@ -177,7 +176,7 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 	}
 	err = s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true, BeforeWrite: closeToOthers})
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
-		_, err = s.stands(ctx, w) // somebody else was faster
+		_, err = s.holds(ctx, w) // another writer was faster
 	}
 	if err != nil {
 		return fmt.Errorf("write %s to the bucket: %w", key, err)
@@ -185,8 +184,8 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 	return nil
 }
 
-// closeToOthers makes an object of file:// readable by its owner alone, before
-// anything is written; other stores have no files.
+// closeToOthers makes a file of file:// readable by its owner only, before anything is
+// written; other stores have no files.
 func closeToOthers(as func(any) bool) error {
 	var file *os.File
 	if !as(&file) {
@@ -195,7 +194,7 @@ func closeToOthers(as func(any) bool) error {
 	return file.Chmod(0o600)
 }
 
-// mostVersions bounds how many versions of a workflow are looked at.
+// mostVersions caps the versions of a workflow that Latest reads.
 const mostVersions = 100_000
 
 // Latest is the newest version of a workflow that is stored for exactly this
