@@ -18,7 +18,7 @@ TOOL_MODULES := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
 # The profile that go build goes by of itself for the product.
 PGO := cmd/carillon/default.pgo
 # The race detector needs cgo, and so a C compiler with its headers. It is not asked
-# to watch SQLite's own C, translated to Go: its heap is mapped beside Go's, where the
+# to watch SQLite's C code, translated to Go: its heap is outside of Go's, where the
 # detector does not look, and the tests of that store would take two and a half times
 # as long.
 RACE = $(shell echo '\#include <stdlib.h>' | $${CC:-cc} -E - >/dev/null 2>&1 && \
@@ -96,7 +96,7 @@ stops: tools ## Let N revocations and as many pauses race with fires, on SQLite 
 	$(TOOLS)/withservices -- go test -count=1 -timeout 30m -run TestStopsRacingFires -v ./worker -args -races $(or $(N),10000)
 
 .PHONY: bench
-bench: bench-build ## Measure WORKLOADS ("burst steps") beside PEERS on a durable Postgres (N=1000 RUNS=3; docs/benchmarks.md)
+bench: bench-build ## Measure WORKLOADS ("burst steps") and PEERS on a durable Postgres (N=1000 RUNS=3; docs/benchmarks.md)
 	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
 		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/test/bench/bench.sh $(TOOLS)/bench
 

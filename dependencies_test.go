@@ -95,8 +95,8 @@ func TestDirectDependenciesAreFewAndDocumented(t *testing.T) {
 	}
 }
 
-// go.mod says "indirect" of what no package imports. It is not checked by a build,
-// so an import that is marked like that is not seen by whoever counts.
+// go.mod marks modules that no package imports as indirect. A build does not check
+// it, and a marked import would not be counted.
 func TestWhatIsImportedIsADirectRequirement(t *testing.T) {
 	required := requirements(t)
 	wrong := make(map[string]string)

@@ -63,7 +63,7 @@ func readDashboard(t *testing.T) dashboard {
 }
 
 // TestTheDashboardIsWhatGrafanaCanLoad checks what can be checked without
-// Grafana: ids, places, the data source that whoever loads it chooses.
+// Grafana: ids, positions, and the data source variable.
 func TestTheDashboardIsWhatGrafanaCanLoad(t *testing.T) {
 	d := readDashboard(t)
 	variables := make(map[string]bool)

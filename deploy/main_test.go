@@ -1,6 +1,5 @@
-// Package deploy_test holds what is deployed beside the binary to the binary:
-// dashboards and alerts to its metrics, manifests to its settings, alerts to
-// their runbooks.
+// Package deploy_test checks that the files of deploy/ match the binary: dashboards
+// and alerts its metrics, manifests its settings, alerts their runbooks.
 package deploy_test
 
 import (
@@ -16,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// prometheusProgram is Prometheus' own, with promtool beside it.
+// prometheusProgram is the Prometheus binary, with promtool in the same folder.
 func prometheusProgram(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("TEST_PROMETHEUS"); path != "" {

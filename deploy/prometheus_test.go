@@ -15,10 +15,9 @@ import (
 	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
-// mayBeEmpty are queries that a deployment in good order answers with
-// nothing, beside those of alerts: "> 0" filters, and what is only there with a
-// fault. All others must bring series; those of a launch queue where there is a
-// Redis for one.
+// mayBeEmpty are queries without series in a healthy deployment, in addition to those
+// of alerts: "> 0" filters and series that only a fault creates. All others must
+// return series, those of a launch queue only with Redis.
 var mayBeEmpty = []string{"> 0", "ALERTS{", "carillon_call_duration"}
 
 // TestARealPrometheusAnswersEveryQuery scrapes a deployment at work, with the

@@ -107,8 +107,7 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
 }
 
-// termsAround are the terms of a slot's shard from when it was due until
-// something became of it.
+// termsAround are the terms of a slot's shard from when it was due until its outcome.
 func (r *Registrar) termsAround(ctx context.Context, facts *schedule.SlotFacts, at, now time.Time) ([]schedule.LeaderTerm, error) {
 	if r.terms == nil || at.After(now) {
 		return nil, nil

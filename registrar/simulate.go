@@ -226,8 +226,8 @@ func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i in
 	if err := r.validate(&row.Definition); err != nil {
 		return nil, err
 	}
-	// As if it had stood since long before the window; an interval without
-	// start_at has no other anchor than its creation.
+	// As if it had been created long before the window. The anchor of an interval without
+	// start_at is its creation.
 	if row.IntervalMS == 0 && row.CreatedAt.After(in.From) {
 		row.CreatedAt = in.From
 	}

@@ -42,8 +42,8 @@ func count(runs []schedule.Run, status schedule.Status, trigger schedule.Trigger
 	return n
 }
 
-// outage lets a worker plan the first slot of a schedule with one a minute, and
-// then nobody work for an hour. The newest slot is within the grace.
+// outage lets a worker plan the first slot of a schedule with one a minute, and then
+// stops it for an hour. The newest slot is within the grace.
 func (r *rig) outage(more ...func(*registrar.UpsertInput)) {
 	r.config.MaxCatchup = 25
 	r.every("s", time.Minute, append(more, overlap(schedule.OverlapAllow))...)
@@ -56,7 +56,7 @@ func TestAfterAnOutageTheCatchupPolicyDecides(t *testing.T) {
 	for _, tc := range []struct {
 		policy  schedule.CatchupPolicy
 		work    time.Duration
-		caught  int // slots that were made up for
+		caught  int // slots that were caught up
 		skipped schedule.Reason
 		events  int64
 		kind    schedule.EventKind

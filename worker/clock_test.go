@@ -92,7 +92,7 @@ func TestAClockThatIsSetBackAFewSecondsHoldsNowStill(t *testing.T) {
 		clock.set(-5 * time.Second)
 		time.Sleep(8 * time.Second)
 		stop()
-		// Eight seconds, then five in which now stands still, then three.
+		// Eight seconds, then five in which now does not change, then three.
 		if n := fired(r); n < 9 || n > 12 {
 			r.Errorf("%d slots fired; want about 11", n)
 		}

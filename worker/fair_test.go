@@ -15,7 +15,7 @@ func ownedBy(user string) func(*registrar.UpsertInput) {
 	return func(in *registrar.UpsertInput) { in.Definition.UserID = user }
 }
 
-// storm starts n runs of an owner at once, none of which waits for another.
+// storm starts n runs of an owner at once; none waits for another.
 func (r *rig) storm(user string, n int) {
 	r.Helper()
 	r.every("storm-of-"+user, time.Second, byHand, ownedBy(user), overlap(schedule.OverlapAllow))

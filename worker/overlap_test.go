@@ -96,7 +96,7 @@ func TestAQueueFiresInOrderAsSoonAsTheRunBeforeHasEnded(t *testing.T) {
 }
 
 // The run that holds the key ends by its executor's answer, between ticks, and
-// is not itself one of which only one may be in flight.
+// is not exclusive itself.
 func TestWhatWaitsForARunGoesOnAsSoonAsItIsSettled(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		shared := func(in *registrar.UpsertInput) { in.Definition.OverlapKey = "k" }

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// planned counts what plans put down.
+// planned counts the rows that plans insert.
 type planned struct {
 	ledger
 	most, all *atomic.Int64
@@ -166,8 +166,8 @@ func TestAPlanThatHasTimeWaitsForMoreThanOneOfItsKind(t *testing.T) {
 	})
 }
 
-// behind has a plan find more to do whenever it has planned, but for the first of
-// a term, and counts sweeps.
+// behind makes every plan except the first of a term report more to do, and counts
+// sweeps.
 type behind struct {
 	ledger
 	plans, sweeps *atomic.Int64
@@ -200,8 +200,8 @@ func TestPlanningThatIsBehindDoesNotKeepTheOtherPassesFromTheirTurn(t *testing.T
 	})
 }
 
-// overrun has a sweep find more past its bound, whatever it has ended, but for the
-// first of a term, and counts plans.
+// overrun makes every sweep except the first of a term report more to end, and counts
+// plans.
 type overrun struct {
 	ledger
 	plans, sweeps *atomic.Int64
@@ -233,8 +233,8 @@ func TestRunsThatTimeOutWithoutEndDoNotKeepPlansFromTheirTurn(t *testing.T) {
 	})
 }
 
-// flood has claims leave more behind, whatever they took, and counts how often the
-// term looks for what is to be sent again.
+// flood makes every claim report more to claim, and counts how often the term looks for
+// runs to send again.
 type flood struct {
 	ledger
 	claims, reclaims *atomic.Int64
@@ -311,7 +311,7 @@ func TestRunsAreSentAgainAndCancelledThoughClaimsFail(t *testing.T) {
 	})
 }
 
-// No tick falls on an instant of a slot here, and some beside each settlement.
+// No tick is at the instant of a slot, and some are near each settlement.
 func TestAPlanLetsWhatFiresGoFirst(t *testing.T) {
 	var settling, plans, beside atomic.Int64
 	inBubble(t, func(r *rig) {

@@ -32,8 +32,8 @@ var races = flag.Int("races", 0, "how many revocations, and how many pauses, rac
 // Each race is one schedule with one slot, and a revocation of its grant, or a
 // pause of it, that comes somewhere between a good time before the slot is
 // armed and a little after its call has begun; or, of those whose first calls
-// the executor answers with 503, around the third. Of some it comes so early that
-// whoever looks at the claim alone, or not at all, calls too late.
+// the executor answers with 503, around the third. Some come so early that a check at
+// the claim only, or no check, would be too late.
 const (
 	raceFrom, raceUntil = -500 * time.Millisecond, 60 * time.Millisecond
 	// A heat is so many races within two seconds; so many heats are under way at
@@ -241,7 +241,7 @@ func (r *track) until(workflow string, so func(map[string]schedule.Run) bool) bo
 	return false
 }
 
-// rows are the runs of a workflow's schedules, of which each has one.
+// rows are the runs of a workflow's schedules; each has one.
 func (r *track) rows(workflow string) map[string]schedule.Run {
 	f := schedule.RunFilter{WorkflowID: workflow, Now: r.store.Now(), Limit: racesInHeat + 1, Statuses: schedule.Statuses}
 	runs, err := r.store.ListRuns(r.Context(), f)

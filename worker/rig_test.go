@@ -37,8 +37,8 @@ type rig struct {
 	began     time.Time
 	options   sqlite.Options
 	log       *slog.Logger                                         // the worker's
-	over      func(*sqlite.Store) ledger                           // what stands between worker and store
-	through   func(worker.Launcher, *sqlite.Store) worker.Launcher // what stands between worker and launcher
+	over      func(*sqlite.Store) ledger                           // wraps the store
+	through   func(worker.Launcher, *sqlite.Store) worker.Launcher // wraps the launcher
 	reach     func(context.Context) error                          // of the next worker that is started
 	waker     worker.Waker                                         // nil: the store
 	worker    *worker.Worker                                       // the last that was started

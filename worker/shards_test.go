@@ -129,7 +129,7 @@ func TestAWakeConcernsTheShardsThatHaveItsBuckets(t *testing.T) {
 		{"all", 0, schedule.Buckets - 1, []int{0, 1, 2, 3}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			const at = 2350 * time.Millisecond // beside the ticks
+			const at = 2350 * time.Millisecond // between the ticks
 			woken := make(map[int]bool)
 			inBubble(t, func(r *rig) {
 				r.work(3 * time.Second)

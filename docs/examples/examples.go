@@ -20,7 +20,7 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Workflow is one example: the DAG as it stands in its file.
+// Workflow is one example: the DAG of its file.
 type Workflow struct {
 	WorkflowID string
 	Version    int32
@@ -51,9 +51,8 @@ func Workflows() ([]Workflow, error) {
 	return out, nil
 }
 
-// Deploy deploys the examples for userID and says how many schedules they
-// have. Doing it again changes nothing. An example of which there is another
-// or a newer version already is the user's own by now, and is left alone.
+// Deploy deploys the examples for userID and counts their schedules. A repeat changes
+// nothing. An example that the user has changed or replaced is left alone.
 func Deploy(ctx context.Context, conn grpc.ClientConnInterface, userID string) (schedules int, err error) {
 	workflows, err := Workflows()
 	if err != nil {

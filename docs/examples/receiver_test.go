@@ -78,8 +78,8 @@ func next(t *testing.T, lines <-chan string) string {
 	}
 }
 
-// TestTheReceiverTakesWhatARegistrarSends runs the example beside the sender
-// itself, over a store that is told nothing else.
+// TestTheReceiverTakesWhatARegistrarSends runs the example with the real sender and a
+// store.
 func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 	url, lines := startReceiver(t)
 	policy, err := safehttp.ParsePolicy("loopback")

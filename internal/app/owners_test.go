@@ -118,7 +118,7 @@ func TestTheAnswerNamesTheInvalidClaimAndTheLogItsValue(t *testing.T) {
 	claims := authtest.Claims(time.Now())
 	for _, tc := range []struct {
 		name, token   string
-		answer        string // beside the constant text; empty: nothing
+		answer        string // in addition to the constant text; empty: nothing
 		logged, value string
 	}{
 		{"an owner with a hidden character", pair.Token(pair.Header(), authtest.With(claims, "sub", "ada\u200b")), `claim "sub" of the token is not 1 to 256 printable`, "sub", `"ada\u200b"`},

@@ -13,10 +13,10 @@ import (
 type Pass struct {
 	Now          time.Time
 	Ahead        time.Duration          // runs that fire so soon are claimed early
-	Grace        time.Duration          // a planned slot that nobody looked at within it is missed
+	Grace        time.Duration          // a planned slot is missed if no leader saw it within it
 	Limit        int                    // free launches: the most runs that one pass looks at
 	Room         func(owner string) int // how many more an owner may have (see Share); nil: any number
-	RequireGrant bool                   // what names no grant is ended
+	RequireGrant bool                   // a run that names no grant is ended
 }
 
 // Facts are what a pass needs to know besides the runs.
@@ -68,9 +68,9 @@ type Cancel struct {
 // Moved reports whether the verdicts change any run.
 func (v *Verdicts) Moved() bool { return len(v.Claims)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0 }
 
-// Judge chooses runs within the capacity, reads the facts of what it chose, once,
-// and decides what becomes of it. It enters nothing: the same pass again gives the
-// same verdicts. An error is that of facts.
+// Judge chooses runs within the capacity, reads their facts once, and decides on them.
+// It does not change the state: the same pass again returns the same verdicts. An error
+// is that of facts.
 func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, error)) (Verdicts, error) {
 	if s.stale {
 		return Verdicts{}, nil

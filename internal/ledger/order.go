@@ -79,7 +79,7 @@ func merge(a, b []*run, order func(a, b *run) int) []*run {
 	return append(append(out, a...), b...)
 }
 
-// leave notes that a run has left, and tidies a lane of which half has.
+// leave counts a run that has left, and compacts the lane after half have.
 func (l *lane) leave(keep func(*run) bool) {
 	if l.left++; l.left*2 < len(l.runs) {
 		return

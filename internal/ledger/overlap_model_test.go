@@ -37,8 +37,8 @@ func drawGroup(t *rapid.T) schedule.OverlapGroup {
 	return g
 }
 
-// overlapModel says in closed form what becomes of each row: who is the newest
-// replacing row, who gets the key if it is free, and how many wait before.
+// overlapModel computes the verdict on each row in closed form: the newest replacing
+// row, the row that gets the key if it is free, and how many wait before.
 type overlapModel struct {
 	schedule.OverlapGroup
 	newest string // the replacing row that stays

@@ -52,8 +52,8 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 
 func micro(t time.Time) int64 { return t.UnixMicro() }
 
-// Load enters runs that were read from the tables. One that is known stays as it
-// is: changes say what became of it. entered is how many were not known.
+// Load enters runs that were read from the tables. Known ones are not replaced: changes
+// update them. entered is how many were not known.
 func (s *ShardState) Load(open *Open) (entered int) {
 	for i := range open.Runs {
 		if r := &open.Runs[i]; s.runs[r.Key] == nil {

@@ -91,7 +91,7 @@ type EndedCount struct {
 	Runs       int64
 }
 
-// EndedGroup is how many runs ended in one way, and of which schedules most.
+// EndedGroup counts the runs that ended in one way, with the schedules that have most.
 type EndedGroup struct {
 	Status    Status
 	Reason    Reason

@@ -49,7 +49,7 @@ type StartReply struct {
 	Deliveries int32     // Run.Deliveries after it; 0: unchanged
 	Settled    bool      // the launcher has settled the run in the ledger; else the sender does
 	// Queued: the run was handed over to a queue, and there is no outcome yet.
-	// Whoever takes it from there settles it.
+	// The consumer of the queue settles it.
 	Queued bool
 }
 

@@ -108,7 +108,7 @@ const (
 
 // Ended is a run that a sweep brought to its end.
 type Ended struct {
-	Run    Run // as it stands after
+	Run    Run // after the change
 	Before Status
 }
 

@@ -61,8 +61,8 @@ func (o *over) Cancel(_ context.Context, req schedule.CancelRequest) (bool, erro
 	return o.confirm, o.err
 }
 
-// check stands for the product's, which refuses requests that break a rule
-// before the launcher sees them.
+// check replaces the product's validation, which refuses invalid requests before the
+// launcher sees them.
 func check(req proto.Message) error {
 	if start, ok := req.(*carillonv1.RunLauncherStartRequest); ok && !schedule.ValidID(start.GetWorkflowId()) {
 		return status.Error(codes.InvalidArgument, "workflow_id")
@@ -106,8 +106,8 @@ func connect(t *testing.T, addr string) *client.Client {
 	return c
 }
 
-// Whoever adds a field to StartRequest adds it to request above, and then to
-// the message and to both ends of it. WakeLeader does not travel.
+// A new field of StartRequest must be added to request above, to the message and to
+// both conversions. WakeLeader is not sent.
 func TestTheRequestThatTravelsHasEveryFieldSet(t *testing.T) {
 	sent := reflect.ValueOf(request(0))
 	for i := range sent.NumField() {

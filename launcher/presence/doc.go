@@ -4,6 +4,6 @@
 // keys over before the leases end.
 //
 // On Postgres it is an advisory lock of a session of its own, which the server frees
-// within milliseconds of kill -9. On SQLite it is a lock on a file beside the
-// database. The rule what a free lock proves is ledger.Holder.
+// within milliseconds of kill -9. On SQLite it is a lock on a file next to the
+// database. ledger.Holder says what a free lock proves.
 package presence

@@ -106,9 +106,9 @@ type Answer struct {
 	// Claimer is the term that claimed Run, if it ended before the launch.
 	Claimer *schedule.LeaderTerm
 
-	Pause   *Pause          // in force at that time
-	Range   *schedule.Event // the recorded range of slots without rows that contains it
-	Backlog *schedule.Backlog
+	Pause       *Pause          // in force at that time
+	Range       *schedule.Event // the recorded range of slots without rows that contains it
+	Backlog     *schedule.Backlog
 	PlanFailure *schedule.Event // why the planner cannot plan
 
 	CreatedAt time.Time // of the schedule at that time; zero: not created yet

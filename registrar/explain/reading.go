@@ -82,8 +82,8 @@ func readingIn(shown time.Time, timezone string) Reading {
 	return r
 }
 
-// setForward finds the instant at which the clock is set forward past the
-// reading, of which one offset holds before and the other from then on.
+// setForward finds the instant at which the clock is set forward past the reading: the
+// offset is before until then, and after from then on.
 func (r *Reading) setForward(zone *time.Location, before, after time.Duration) {
 	still, over := r.Shown.Add(-after), r.Shown.Add(-before)
 	for over.Sub(still) > time.Second {

@@ -31,7 +31,7 @@ func (h *hook) Send(ctx context.Context, o Outgoing) Result {
 	return postJSON(ctx, o.Client, call{url: address, hide: secretsOf(u)}, h.render(m))
 }
 
-// The colours of the bar beside a message.
+// The colours of the bar at the side of a message.
 const (
 	colorBad  = "#d63232"
 	colorGood = "#2a9d4b"

@@ -90,7 +90,7 @@
 // SIGSTOP, a frozen virtual machine: the row expires, a follower takes over without the
 // lock and ends the session that holds it. When the old leader continues, a timer has ended
 // its trust, the store refuses its writes, and its resignation names only its old term. The
-// monotonic clock of a suspended machine stands still: its leader learns from the fence or
+// monotonic clock of a suspended machine stops: its leader learns from the fence or
 // from the next renewal.
 //
 // The lock's session is terminated (pg_terminate_backend, a firewall): a follower gets the

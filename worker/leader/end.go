@@ -57,7 +57,7 @@ func (a *attempts) suspended() bool {
 	return a.late || !a.open && a.overdue()
 }
 
-// overdue compares by the wall clock too: the monotonic clock stands still while
+// overdue compares by the wall clock too: the monotonic clock stops while
 // a machine is suspended.
 func (a *attempts) overdue() bool {
 	now := time.Now()

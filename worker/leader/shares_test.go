@@ -117,7 +117,7 @@ func (f *fleet) take(t *rapid.T) {
 	f.led[rapid.SampledFrom(able).Draw(t, "taker")]++
 }
 
-// die lets whoever is first take what a worker led.
+// die lets the first worker take what another led.
 func (f *fleet) die(t *rapid.T) {
 	workers := make([]string, 0, len(f.led))
 	for worker := range f.led {

@@ -1,5 +1,5 @@
-// Command receiver takes Carillon's alerts: it believes only what is signed with
-// the secret that it shares with the registrars, is of now, and is new.
+// Command receiver receives Carillon's alerts. It accepts only messages that are signed
+// with the registrars' secret, recent, and new.
 //
 //	ALERT_WEBHOOK_SECRET=whsec_… go run ./docs/examples/receiver 127.0.0.1:9911
 package main
@@ -40,8 +40,8 @@ func main() {
 }
 
 const (
-	// tolerance is how far a message's time may be from ours. Whoever has caught
-	// one can send it again for so long; ids are kept longer than that.
+	// tolerance is how far the time of a message may be from ours. A captured message can
+	// be replayed for that long; ids are kept longer.
 	tolerance = 5 * time.Minute
 	remember  = 25 * time.Hour // longer than Carillon tries
 	maxBody   = 64 << 10
@@ -100,7 +100,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// verify refuses what nobody with the secret has sent just now.
+// verify refuses messages that are not signed with the secret, or not recent.
 func (r *receiver) verify(h http.Header, body []byte) error {
 	id, at := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	unix, err := strconv.ParseInt(at, 10, 64)

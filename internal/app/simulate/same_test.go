@@ -116,9 +116,8 @@ type drawnSchedule struct {
 	pauses [][2]time.Duration
 }
 
-// betweenSlots is how far workers start beside the milliseconds at which slots
-// fire, and so tick: of a slot and a tick at one instant the worker's loops take
-// now this first, now that.
+// betweenSlots is the offset of the workers' ticks from the milliseconds at which slots
+// fire: if a slot and a tick were at one instant, their order would vary.
 const betweenSlots = 57 * time.Microsecond
 
 func drawScenario(t *rapid.T) scenario {
@@ -145,8 +144,8 @@ func drawSchedule(t *rapid.T, i int, window time.Duration, ms func(string, int, 
 		OverlapKey:    rapid.SampledFrom([]string{"", "shared"}).Draw(t, "key"),
 	}
 	if d.in.Definition.OverlapPolicy == schedule.OverlapAllow {
-		// Beside others on one key the worker itself does now this, now that: what
-		// it has armed counts as in flight, and it arms by milliseconds.
+		// With others on one key the worker's verdicts vary: armed runs count as in flight,
+		// and arming depends on milliseconds.
 		d.in.Definition.OverlapKey = ""
 	}
 	step := rapid.SampledFrom([]int{1, 2, 3, 5, 10}).Draw(t, "step")
@@ -248,7 +247,7 @@ func quiet(t *testing.T, schedules []registrar.ScenarioSchedule, at time.Time) (
 }
 
 // play is the scenario in real: kills, starts and pauses at their instants, and
-// what has become of every slot when the window is over.
+// the outcome of every slot when the window is over.
 func (r *real) play(in registrar.Scenario) (slots []registrar.SimulatedSlot) {
 	type event struct {
 		at time.Time
@@ -283,8 +282,8 @@ func (r *real) play(in registrar.Scenario) (slots []registrar.SimulatedSlot) {
 	return slots
 }
 
-// slots reads what became of every slot: its row, else the range that its
-// schedule's log names, else the pause that it fell into.
+// slots reads the outcome of every slot: its row, else its recorded range, else its
+// pause.
 func (r *real) slots(in registrar.Scenario) (all []registrar.SimulatedSlot) {
 	for _, s := range in.Schedules {
 		tt, err := plan.NewTimetable(&s.Schedule.Definition, s.Schedule.CreatedAt, s.Schedule.RevisedAt)

@@ -16,7 +16,7 @@ import (
 
 var midnight = time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// everyMinute is a schedule that has stood since long ago.
+// everyMinute is a schedule that was created long ago.
 func everyMinute(id string, overlap schedule.OverlapPolicy, took time.Duration) registrar.ScenarioSchedule {
 	made := midnight.AddDate(-1, 0, 0)
 	return registrar.ScenarioSchedule{

@@ -91,7 +91,7 @@ func TestAnIssuerThatIsAwayOrAnswersNonsenseLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Issuers publish keys of other kinds and for other uses beside those for us.
+// Issuers also publish keys of other kinds and for other uses.
 func TestAKeySetWithKeysThatNobodyKnowsKeepsTheOthers(t *testing.T) {
 	ed := newEd25519("ed")
 	encrypting := newRSA("enc", 2048).JWK()

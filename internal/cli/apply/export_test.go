@@ -68,7 +68,7 @@ func anySchedule(t *rapid.T, id string) string {
 	return strings.TrimSuffix(string(raw), "}") + `,"input":` + input + "}"
 }
 
-// anyPromise draws what a schedule as it stands so far may promise.
+// anyPromise draws expectations that the schedule may have.
 func anyPromise(t *rapid.T, s map[string]any) map[string]any {
 	promise := make(map[string]any)
 	_, once := s["once_at"]

@@ -87,8 +87,8 @@ func TestBatchWithoutALineAnswersNothing(t *testing.T) {
 	}
 }
 
-// Whatever stands in the lines, there is one answer for each, it is JSON of
-// one of the two forms, and it is the one that the line alone would get.
+// Whatever the lines contain, each gets one answer: JSON of one of the two forms, the
+// same as for the line alone.
 func TestBatchKeepsLinesAndAnswersAligned(t *testing.T) {
 	line := rapid.OneOf(
 		rapid.StringMatching(`[^\n]{0,30}`),

@@ -43,7 +43,7 @@ func realServer(t *testing.T) (address string) {
 	return lis.Addr().String()
 }
 
-// Every command of docs/foresight.md answers what stands below it there.
+// Every command of docs/foresight.md prints what the page shows.
 func TestExamplesOfForesightAreTrue(t *testing.T) {
 	const page = "../../../docs/foresight.md"
 	text, err := os.ReadFile(page)

@@ -1,6 +1,5 @@
-// What the console does in the browser beyond htmx: times that count down, parts
-// of a page that are fetched anew when runs change, dialogs, keys. Pages work
-// without it.
+// What the console does in the browser in addition to htmx: countdowns, refreshing
+// parts of a page when runs change, dialogs, keys. Pages work without it.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -26,9 +25,8 @@
   }
   setInterval(tick, 1000);
 
-  // Parts that are fetched anew: one request for all of them, and only what has
-  // changed is put in, so that nothing blinks. A part in which somebody is busy
-  // stays as it is.
+  // Refreshed parts: one request for all, and only changed ones are replaced, so that
+  // nothing blinks. A part that the user is editing is not replaced.
   const busy = (el) => $("dialog[open]", el) || $("input:checked[name=id]", el) || (el.contains(document.activeElement) && $("input:focus, select:focus, textarea:focus", el));
   async function load(address) {
     const answer = await fetch(address, { headers: { "HX-Request": "true" } });

@@ -18,9 +18,8 @@ var tableUntil = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
 // period is a stretch of time in which a zone keeps one offset.
 type period struct{ start, end, offset int64 }
 
-// zoneTable answers which period contains an instant. The table makes that a
-// short binary search; without it Go evaluates the daylight-saving rule of the
-// zone anew for most instants after the load of the location.
+// zoneTable answers which period contains an instant by a short binary search. Without
+// it Go evaluates the daylight-saving rule of the zone again for most instants.
 type zoneTable struct {
 	loc     *time.Location
 	until   int64 // the table answers before this instant, observe from there on

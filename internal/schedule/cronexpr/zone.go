@@ -15,7 +15,7 @@ import (
 // zoneArchive is lib/time/zoneinfo.zip of a Go distribution (public domain).
 // time.LoadLocation is of no use here, because it prefers the host's files and
 // two replicas with different hosts would disagree. To update, copy a newer
-// archive, set tzdataVersion to the DATA of lib/time/update.bash beside it, and
+// archive, set tzdataVersion to the DATA of lib/time/update.bash next to it, and
 // add the checksum to the test.
 //
 //go:embed zoneinfo.zip

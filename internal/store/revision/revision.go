@@ -16,8 +16,8 @@ type ID = schedule.RevisionID
 // Of is the revision under which a run was planned.
 func Of(r *schedule.Run) ID { return ID{ScheduleID: r.ScheduleID, Revision: r.Revision} }
 
-// stored is a definition as its row keeps it. Input stands in it as text: as a
-// member it would be compacted, and raw JSON is kept byte for byte.
+// stored is a definition in its row. Input is text: as a JSON member it would be
+// compacted, and raw JSON is kept byte for byte.
 type stored struct {
 	schedule.Definition
 	Input string `json:"input,omitempty"`

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make bench: each of $WORKLOADS in turn, with the program given, and beside
-# Carillon $PEERS (none: alone). docs/benchmarks.md has the defaults.
+# make bench: runs each of $WORKLOADS with the given program, for Carillon and $PEERS
+# (none: Carillon only). docs/benchmarks.md has the defaults.
 set -eu
 bench=$1
 

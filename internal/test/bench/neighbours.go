@@ -36,8 +36,8 @@ func neighbours(ctx context.Context, o options, w *report.Writer) error {
 	return nil
 }
 
-// besides runs the work while the neighbour's calls are open, and adds what
-// became of them to the figures.
+// besides runs the work while the neighbour's calls are open, and adds their results to
+// the figures.
 func (o options) besides(ctx context.Context, s system, figures map[string]float64, work func(context.Context) error) error {
 	c, ok := s.(*site.Site)
 	if o.beside == 0 || !ok {

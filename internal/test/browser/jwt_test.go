@@ -28,8 +28,8 @@ const (
 	audience = "carillon"
 )
 
-// trusting starts the product anew so that it believes a provider, and gives
-// the product's own calls a token of it.
+// trusting restarts the product so that it accepts tokens of a provider, and gives the
+// product's own calls such a token.
 func (v *visitor) trusting() *provider {
 	v.t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
@@ -45,7 +45,7 @@ func (v *visitor) trusting() *provider {
 	return p
 }
 
-// token signs claims beside those that every token has; RFC 7519 and 8037.
+// token signs claims in addition to those of every token; RFC 7519 and 8037.
 func (p *provider) token(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	all := map[string]any{"iss": issuer, "aud": audience, "iat": time.Now().Unix(), "exp": time.Now().Add(10 * time.Minute).Unix()}
@@ -74,7 +74,7 @@ func TestAPersonSignsInWithASignedTokenOfAnIdentityProvider(t *testing.T) {
 	v.must(v.product.workflow(v.tab, "quick", "true"))
 	v.must(v.product.schedule(v.tab, "nightly", "quick", map[string]any{"cron_expr": "0 3 * * *", "user_id": "ada"}))
 	v.must(v.product.schedule(v.tab, "weekly", "quick", map[string]any{"cron_expr": "0 3 * * 1", "user_id": "bob"}))
-	// What providers put in beside what is asked for, such as groups.
+	// Providers add claims of their own, such as groups.
 	groups := strings.Split(strings.Repeat("cn=operators,ou=groups,dc=example,dc=org ", 40), " ")
 	good := p.token(t, map[string]any{"sub": "olga@example.org", "roles": []string{"operator"}, "groups": groups})
 

@@ -90,8 +90,8 @@ func TestASimulationIsPlayedAndItsLimitsAreSaid(t *testing.T) {
 		v.do(chromedp.Evaluate[chromedp.Void](`for (const [id, text] of Object.entries(` + string(text) + `)) document.getElementById(id).value = text`))
 		v.clicks("#b-simulate")
 	}
-	// A run of 90 seconds each minute, two of which may wait: one is launched
-	// every minute and a half, and what then comes finds the line full.
+	// A run of 90 seconds each minute, and two may wait: one is launched every minute
+	// and a half, and later ones find the queue full.
 	fill(map[string]string{
 		"interval": "1m", "zone": "UTC", "from": "2027-03-01T00:00", "until": "2027-03-01T00:10", "duration": "90s", "overlap": "queue", "queued": "2",
 	})

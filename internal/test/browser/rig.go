@@ -322,7 +322,7 @@ func becomes(ctx context.Context, expression string) error {
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// Asked anew each time: a poll inside the page would not outlive a navigation.
+		// Evaluated again each time: a poll inside the page would not outlive a navigation.
 		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return nil
 		}

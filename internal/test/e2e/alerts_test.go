@@ -169,7 +169,7 @@ const (
 )
 
 // TestLongAKilledWorkerIsToldByTheRegistrars kills the only worker for good, with
-// two registrars beside it, and later a registrar in the middle of a message.
+// two registrars running, and later a registrar in the middle of a message.
 func TestLongAKilledWorkerIsToldByTheRegistrars(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two minutes")

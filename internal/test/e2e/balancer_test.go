@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// newBalancer is what stands before several processes: an address that
-// outlives each of them. It asks one after the other until one answers.
+// newBalancer is a load balancer of several processes: an address that outlives each of
+// them. It tries one after the other until one answers.
 func newBalancer(t testing.TB, addresses []string) *httptest.Server {
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}

@@ -193,8 +193,8 @@ func (c *checker) words(r run, e *effect) {
 		// it is taken.
 		c.violate(r, "it timed out: %+v", e)
 	case r.Reason == "lost" || r.Reason == "launch_unavailable":
-		// What a crash left open is asked for again, but not for ever, and not
-		// after a pause or deletion.
+		// Keys that a crash left open are sent again, but not forever, and not after a
+		// pause or deletion.
 		quiet := c.journal.schedules[r.ScheduleID].quietFrom
 		if (quiet.IsZero() || r.CompletedAt.Before(quiet)) && !c.journal.killedBetween(r.FireAt.Add(-arming), r.CompletedAt) {
 			c.violate(r, "it was given up, and nothing had crashed: %+v", e)
@@ -220,8 +220,8 @@ func (c *checker) liveness() {
 	}
 }
 
-// executor checks every call: a row stands behind it, it does not come early,
-// late after a stop, or changed.
+// executor checks every call: it has a row, is not early, not changed, and not late
+// after a stop.
 func (c *checker) executor() {
 	first := make(map[string]call)
 	for _, got := range c.oracle.calls {

@@ -44,8 +44,8 @@ const (
 	compilerExample   = "docs/examples/compiler"
 )
 
-// TestTheExamplesOfDeployingWorkflows does what the document tells the author
-// of a compiler to do, as it stands there.
+// TestTheExamplesOfDeployingWorkflows runs the commands that the document gives to the
+// author of a compiler.
 func TestTheExamplesOfDeployingWorkflows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process for each example")
@@ -116,7 +116,7 @@ func secured(t *testing.T) *guide {
 	return g
 }
 
-// bring copies a file of the repository to where the guide stands.
+// bring copies a file of the repository to the guide's folder.
 func (g *guide) bring(path string) {
 	g.t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(), path))

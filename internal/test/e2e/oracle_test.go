@@ -50,7 +50,7 @@ type runBody struct {
 	ReportToken  string    `json:"report_token"`
 }
 
-// effect is what became of a key.
+// effect is the state of a key.
 type effect struct {
 	key, scheduleID string
 	plan            behaviour

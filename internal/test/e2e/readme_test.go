@@ -13,7 +13,7 @@ import (
 type statement struct {
 	section string
 	text    string
-	promise string // "…" stands for anything; empty: none
+	promise string // "…" matches anything; empty: none
 }
 
 // readme reads the sh blocks of README.md, command by command.

@@ -23,7 +23,7 @@ type stop struct {
 	command string   // what the statement begins with
 	shows   []string // what its output contains, in the end
 	again   bool     // until it does, it is asked again
-	stays   bool     // it goes on for ever: it is ended once it has shown that
+	stays   bool     // it does not end: it is ended once it has shown that
 	check   func(output string) error
 }
 
@@ -71,8 +71,8 @@ func nextFive(output string) error {
 	return nil
 }
 
-// TestTheReadmeTour does what the README tells a newcomer to do, as it stands
-// there but for addresses, and looks whether the newcomer sees what is promised.
+// TestTheReadmeTour runs the commands of the README, with other addresses, and compares
+// their output with the README.
 func TestTheReadmeTour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes up to a minute")
@@ -211,8 +211,8 @@ func (g *guide) run(text string) (string, error) {
 	return out.String(), err
 }
 
-// watch runs a command that goes on for ever until it has shown what it must,
-// then ends it as Ctrl-C does.
+// watch runs a command that does not end until it has shown what it must, then ends it
+// as Ctrl-C does.
 func (g *guide) watch(text string, at stop) {
 	g.t.Helper()
 	var output logTail

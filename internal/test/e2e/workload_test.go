@@ -32,7 +32,7 @@ type definition struct {
 // registered is a schedule as the test journals it.
 type registered struct {
 	definition definition
-	before     definition // as it stood until the edit that ended it
+	before     definition // until the edit that ended it
 	createdAt  time.Time
 	lapses     []lapse // pauses with their ends, as the schedule's log says
 	stoppedAt  time.Time

@@ -15,7 +15,7 @@ import (
 // migrations counts how often migrate ran in this process.
 var migrations atomic.Int32
 
-// migrate stands for the real migrations.
+// migrate replaces the real migrations.
 func migrate(ctx context.Context, url string) error {
 	migrations.Add(1)
 	conn, err := pgx.Connect(ctx, url)

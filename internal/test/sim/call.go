@@ -32,8 +32,7 @@ type caller struct {
 // now is this process' estimate of the time: it errs late, never early.
 func (c *caller) now() time.Time { return time.Now().Add(-time.Duration(c.skew.Load())) }
 
-// crash ends the process where it stands: nothing it calls has an effect from
-// now on.
+// crash ends the process at once: none of its calls has an effect from now on.
 func (c *caller) crash() {
 	if c.dead.CompareAndSwap(false, true) {
 		close(c.crashed)

@@ -23,7 +23,7 @@ const (
 const (
 	down   = kinds + iota // the service was away
 	cut                   // the caller's time was over first; the effect may come all the same
-	frozen                // the process stood still
+	frozen                // the process was frozen
 	allKinds
 )
 

@@ -33,7 +33,7 @@ func newExecutor() *executor {
 	}
 }
 
-// work is what became of one key.
+// work is the state of one key.
 type work struct {
 	call    launcher.Call
 	calls   int
@@ -229,7 +229,7 @@ func (e executorClient) Cancel(ctx context.Context, ref schedule.CancelRequest) 
 	})
 }
 
-// GetByKey says what became of a key, if the executor can.
+// GetByKey returns the state of a key, if the executor can.
 func (e executorClient) GetByKey(ctx context.Context, ref schedule.RunRef) (outcome schedule.Outcome, err error) {
 	if !e.profile.executorAnswers {
 		return outcome, launcher.ErrUnsupported

@@ -82,7 +82,7 @@ func (w *world) rangeReason(id string, p *part, at time.Time) explain.Why {
 	return "no range"
 }
 
-// explainedRun: what stood in a run's way was in flight when it was judged.
+// explainedRun: the run that blocked another was in flight at the verdict.
 func (w *world) explainedRun(h *history, a *explain.Answer) {
 	if a.Run == nil || a.Run.Status != h.row.Status || a.Rule == nil || a.Rule.Revision != h.row.Revision {
 		w.violation("%s run_at %s is explained by another run or revision than its own", h.row.ScheduleID, w.at(h.row.RunAt))

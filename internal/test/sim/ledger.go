@@ -36,7 +36,7 @@ type ledgerWatch struct {
 
 // history is one row of the ledger through all its writes.
 type history struct {
-	row       schedule.Run // as it stands, or stood last
+	row       schedule.Run // as it is, or was last
 	gone      bool
 	claimed   time.Duration // the first claim, in the world; 0 = none
 	completed time.Duration
@@ -171,8 +171,8 @@ func (l *ledgerWatch) moved(at time.Duration, before, after *schedule.Run) {
 // ending is a row that a transaction under way has ended.
 type ending struct{ before, after schedule.Run }
 
-// commit judges the reasons of a transaction by what stands once it is over:
-// a slot may be skipped for one that the same transaction claims.
+// commit checks the reasons of a transaction by the state after it: a slot may be
+// skipped for one that the same transaction claims.
 func (l *ledgerWatch) commit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 // life is one schedule as its users wanted it: when which rule was in force.
 type life struct {
-	row     schedule.Schedule // as it stands
+	row     schedule.Schedule // as it is now
 	parts   []part
 	gaps    []gap
 	until   time.Time     // a pause ends by itself then; zero: it does not

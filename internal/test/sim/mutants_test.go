@@ -19,8 +19,7 @@ var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which 
 // mutantSeeds are how many worlds a bug may live through.
 const mutantSeeds = 6000
 
-// edit is a piece of source, which stands in its file once, and what it
-// becomes.
+// edit replaces a piece of source that occurs once in its file.
 type edit struct{ file, old, broken string }
 
 // mutants are bugs that a scheduler could have: each breaks a promise, and the

@@ -43,7 +43,7 @@ type world struct {
 	verdicts   map[explain.Verdict]int
 }
 
-// Result is what became of one world.
+// Result is the result of one world.
 type Result struct {
 	Seed                  uint64
 	Violations            []string
@@ -133,7 +133,7 @@ func (w *world) start() {
 	if w.profile.backfills {
 		w.running.Go(w.backfillers)
 	}
-	time.Sleep(1200 * time.Millisecond) // whoever is to be struck is there
+	time.Sleep(1200 * time.Millisecond) // the process to strike is running
 	w.running.Go(w.adversary)
 }
 

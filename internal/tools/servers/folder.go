@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// FolderPrefix begins the name of every folder of ours; the id of the process
-// that made it follows, for whoever looks for it.
+// FolderPrefix begins the name of every folder of ours, followed by the id of the
+// process that made it.
 const FolderPrefix = "carillon-test-"
 
 // heldName is the file in a folder that its maker holds a lock on as long as it

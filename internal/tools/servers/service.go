@@ -93,7 +93,7 @@ func findPgBouncer() (string, error) {
 	return "", errNotInstalled
 }
 
-// findPrometheus wants promtool beside it, as every package of it has.
+// findPrometheus requires promtool in the same folder, as in every package of it.
 func findPrometheus() (string, error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command withservices runs a command beside a throw-away Postgres and Redis:
+// Command withservices runs a command with a throw-away Postgres and Redis:
 //
 //	go run ./internal/tools/withservices -- go test ./...
 //

@@ -57,7 +57,7 @@ func replacedTermEnds(t *testing.T, s Setting) {
 	if cause := stage.ends(first, TTL/4+s.Soon); !errors.Is(cause, schedule.ErrFenced) {
 		t.Errorf("its cause is %v, want ErrFenced", cause)
 	}
-	// The other one renews without the lock: whoever has it is to leave it alone.
+	// The other one renews without the lock: the holder of the lock must not lead.
 	for range 4 {
 		_, err := s.Lease.Renew(t.Context(), other, schedule.RenewRequest{TTL: 2 * TTL, Now: s.Now()})
 		ok(t, err, "renew the term that replaced it")
@@ -170,7 +170,7 @@ func freedLockSaysNothing(t *testing.T, s Setting) {
 	outside := s.Lock()
 	ok(t, outside.Acquire(t.Context()), "acquire")
 	stage := newStage(t, s)
-	first := stage.enterAndLead(nil) // nobody has ever led, and the lock is not to be had
+	first := stage.enterAndLead(nil) // no leader yet, and the lock is unavailable
 	if stage.row().LockHeld {
 		t.Error("the row says that the leader has the lock")
 	}

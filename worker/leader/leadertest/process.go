@@ -87,8 +87,8 @@ type lease struct {
 	renewing func(context.Context) error // nil: as it should be
 }
 
-// renew changes what becomes of the renewals from now on: an error is one, nil
-// lets it through.
+// renew sets the result of the renewals from now on: an error of f, or with nil the real
+// one.
 func (l *lease) renew(f func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

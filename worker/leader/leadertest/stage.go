@@ -144,7 +144,7 @@ func (st *stage) ends(l leads, within time.Duration) (cause error) {
 	return context.Cause(l.trusted)
 }
 
-// row is the leaders row as it stands.
+// row is the current leaders row.
 func (st *stage) row() schedule.Leadership {
 	st.Helper()
 	rows, err := st.setting.Lease.Leaders(st.Context(), st.setting.Now())

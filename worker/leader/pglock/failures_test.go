@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/worker/leader/pglock"
 )
 
-// connected opens a session beside those of the locks.
+// connected opens a session in addition to those of the locks.
 func connected(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -141,7 +141,7 @@ func TestARedisThatForgetsHandsOver(t *testing.T) {
 			first := s.next(5*time.Second, "the start")
 			for range 3 {
 				s.do(c.command...)
-				// Whoever comes first: the follower, or the leader once it has noticed.
+				// The first one: the follower, or the leader once it has noticed.
 				next := s.next(renewal+2*time.Second, c.name)
 				if next.Epoch <= first.Epoch {
 					t.Errorf("epoch %d came after %d: an epoch is not Redis' to forget", next.Epoch, first.Epoch)

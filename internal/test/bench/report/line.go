@@ -27,7 +27,7 @@ type Line struct {
 	Bad      map[string]int     `json:"bad,omitempty"`    // lost, doubled, early, …: what must not be
 	Ledger   map[string]int     `json:"ledger,omitempty"` // how the slots ended, where something is bad
 	Settings map[string]string  `json:"settings,omitempty"`
-	Apart    bool               `json:"apart,omitempty"` // stands in no table: a step of a search
+	Apart    bool               `json:"apart,omitempty"` // in no table: a step of a search
 	At       time.Time          `json:"at"`
 	Machine  Machine            `json:"machine"`
 }

@@ -17,7 +17,7 @@ import (
 // aheadSchedules are what a neighbour forecasts: none of them fires for two hours.
 const aheadSchedules = 500
 
-// Ahead is what became of the calls of LookAhead.
+// Ahead is the results of the calls of LookAhead.
 type Ahead struct{ Answered, Refused, Failed int }
 
 // RegisterAhead registers the schedules of a neighbour who looks ahead.

@@ -86,9 +86,9 @@ func fleetRule(i int) string {
 	return fmt.Sprintf("%d %d * * *", i*11%60, i*13%24)
 }
 
-// The past of a fleet: the same number of runs for each schedule, at most a day
-// old, an hour apart, of which 2 of 100 failed and 1 was skipped. Rows come as
-// one statement: a million through the API would take an hour.
+// The past of a fleet: the same number of runs for each schedule, at most a day old, an
+// hour apart; 2 of 100 failed and 1 was skipped. One statement inserts the rows: a
+// million through the API would take an hour.
 const (
 	fleetPostgres = `
 INSERT INTO ended_runs (idempotency_key, sid, nth, revision, run_at, fire_at, status, reason, trigger, overlap_key, policy,

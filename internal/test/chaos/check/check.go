@@ -46,8 +46,8 @@ type Counts struct {
 	Pauses      int `json:"leader_pauses"`
 	Terms       int `json:"terms"`
 	Hands       int `json:"hands"`     // how often a shard went to another process
-	CaughtUp    int `json:"caught_up"` // missed slots that were made up for
-	Beside      int `json:"beside"`    // slots of probes that fell due while that went on
+	CaughtUp    int `json:"caught_up"` // missed slots that were caught up
+	Beside      int `json:"beside"`    // slots of probes that fell due meanwhile
 	Repeats     int `json:"repeats"`   // calls of the API that were repeated word by word
 }
 
@@ -62,7 +62,7 @@ type checker struct {
 	ranges  map[string][]record.Event
 	events  map[string][]record.Event
 	endings map[string]time.Time // when a witness saw a key's end
-	planned map[string]time.Time // and when it was put down last
+	planned map[string]time.Time // and when it was inserted last
 	claimed map[string]time.Time // and claimed
 	rose    time.Duration
 	fell    time.Duration

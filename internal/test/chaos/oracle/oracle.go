@@ -38,7 +38,7 @@ type tally struct {
 	Newest map[int64]time.Time `json:"newest"` // when the newest key of each epoch came in
 }
 
-// effect is what became of a key.
+// effect is the state of a key.
 type effect struct {
 	key, runID string
 	plan       behaviour

@@ -68,7 +68,7 @@ type Settings struct {
 // Kinds of lines in the executor's log.
 const (
 	Call   = "call"   // a request came in
-	Begin  = "begin"  // its effect begins: once per key, whoever asks how often
+	Begin  = "begin"  // its effect begins: once per key, however often it is sent
 	End    = "end"    // its work is over
 	Said   = "said"   // the first definite word on its end leaves for the product
 	Refuse = "refuse" // it will never run, and that is said

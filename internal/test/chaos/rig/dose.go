@@ -68,7 +68,7 @@ type dose struct {
 	faults             int     // unless asked for another number
 	mix                []share // each at least once, if there are enough
 	least, most        time.Duration
-	probes             int           // schedules of which something is due all the time
+	probes             int           // schedules that always have a due slot
 	runTimeout         time.Duration // run timeout, and how long a launch is tried
 	idle               time.Duration // at most, between two changes that people make
 }

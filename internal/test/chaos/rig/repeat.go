@@ -83,8 +83,7 @@ func (p *people) upsert(ctx context.Context, d record.Definition, same bool) err
 	return p.journal.Write(act)
 }
 
-// request registers a schedule without an id. Whoever does that has only the
-// request's id to find it again.
+// request registers a schedule without an id: only the request's id can find it again.
 func (p *people) request(ctx context.Context, d record.Definition, requestID string) error {
 	var answer answers
 	d.ScheduleID = ""

@@ -148,7 +148,7 @@ func TestAVersionIsWrittenOnce(t *testing.T) {
 		if dag, err := p.LoadDAG(t.Context(), "", first.WorkflowID, 3); string(dag) != `{"a":1,"b":2}` {
 			t.Errorf("it holds %q, %v", dag, err)
 		}
-		// What one owner has written stands in nobody else's way.
+		// A version of one owner does not affect other owners.
 		adas := version(t, 3, `{"a":2}`)
 		adas.UserID = "ada"
 		if err := errors.Join(p.CheckDAG(t.Context(), adas), p.PutDAG(t.Context(), adas)); err != nil {

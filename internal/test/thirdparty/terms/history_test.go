@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// operation is one call of a history of terms, and what came of it.
+// operation is one call of a history of terms, with its result.
 type operation struct {
 	what     string // takeover, renew, resign, write
 	shard    int
@@ -39,7 +39,7 @@ type result struct {
 const historyShards = 2
 
 // register is all that the histories depend on: the leaders rows, as if every
-// call were one step. Terms last for ever but for their resignation.
+// call were one step. Terms last until they are resigned.
 type register struct {
 	greatest int64
 	rows     [historyShards]struct {

@@ -1,6 +1,6 @@
 // graphile-worker as the harness starts it: a process that answers JSON-RPC, one
 // object a line, on its own input and output, as Go's net/rpc/jsonrpc has it.
-// What it is asked for stands in ../graphile.go.
+// ../graphile.go has the calls.
 'use strict';
 const { Logger, run, runMigrations } = require('graphile-worker');
 const { Pool } = require('pg');
