@@ -17,7 +17,7 @@ type Steps struct {
 	held []heldCall
 }
 
-// heldCall is one call of the launcher, to be made at at.
+// heldCall is one call of the launcher, made at at.
 type heldCall struct {
 	at   time.Time
 	call func()

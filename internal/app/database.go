@@ -96,7 +96,7 @@ func (c *Config) DatabaseName() string {
 	return "SQLite " + absolute(c.sqlitePath())
 }
 
-// NamesSQLiteFile reports whether somebody chose where the SQLite file lies: only
+// NamesSQLiteFile reports whether the path of the SQLite file is set: only
 // then does a command other than dev create it.
 func (c *Config) NamesSQLiteFile() bool {
 	return c.DatabaseURL != "" || !slices.ContainsFunc(Settings(), func(s Setting) bool { return s.Name == "DATA_DIR" && s.Default == c.DataDir })

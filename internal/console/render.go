@@ -33,7 +33,7 @@ type frame struct {
 	Page   string // of the navigation
 	Theme  string
 	Zone   string
-	Now    int64  // Unix milliseconds; browsers' clocks are wrong now and then
+	Now    int64  // Unix milliseconds; clocks of browsers may be wrong
 	Caller string // who is signed in; empty: no sign-in needed
 	// Environment is prod, staging and the like; empty: none.
 	Environment string

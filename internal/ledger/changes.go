@@ -41,7 +41,7 @@ func (s *ShardState) Apply(c Changes) {
 	}
 }
 
-// put enters a run as it is now.
+// put enters the current state of a run.
 func (s *ShardState) put(in *Run) {
 	r := s.runs[in.Key]
 	if r == nil {

@@ -49,7 +49,7 @@ type Claimed struct {
 	Verdicts Verdicts          // what was written, for ShardState.Commit
 	Launches []schedule.Launch // Verdicts.Claims, now LAUNCHING, in their order
 	Skipped  []schedule.Skip   // Verdicts.Ends
-	Cancels  []schedule.Run    // Verdicts.Cancels: runs whose cancel was asked for
+	Cancels  []schedule.Run    // Verdicts.Cancels: runs with a requested cancel
 	// Missing are runs on which no verdict could be written: they are locked or were
 	// not found as the state has them.
 	Missing []schedule.Key

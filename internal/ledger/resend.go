@@ -17,7 +17,7 @@ const CancelAgain = 5 * time.Second
 // again: it is locked, or its cancel is requested and no outcome is recorded.
 const notSentFor = 1_000_000
 
-// ReclaimRequest names runs that are to be sent again; see ShardState.SendAgain.
+// ReclaimRequest names runs to send again; see ShardState.SendAgain.
 type ReclaimRequest struct {
 	Term  schedule.Term
 	Now   time.Time
@@ -140,7 +140,7 @@ func (s *ShardState) Cancelling(key schedule.Key) bool {
 	return r != nil && r.place == placeFlight && r.cancelRequested
 }
 
-// overdue returns the launches that are due to be sent again.
+// overdue returns the launches to send again now.
 func (s *ShardState) overdue(now int64) (due []*run) {
 	for _, r := range s.sends.inOrder(bySend) {
 		if !isLaunching(r) {

@@ -20,9 +20,9 @@ const MaxWindow = 500_000
 type ShardState struct {
 	epoch     int64
 	now       int64 // of the last pass
-	seenUntil int64 // as it is durable
+	seenUntil int64 // the durable value
 	loaded    int64 // planned runs that fire up to here are loaded
-	stale     bool  // it is to be rebuilt
+	stale     bool  // it must be rebuilt
 
 	runs      map[schedule.Key]*run
 	schedules map[string]*scheduleRuns

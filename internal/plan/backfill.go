@@ -58,7 +58,7 @@ type slotOf struct {
 // feedOne feeds one backfill:
 //
 //  1. It counts the runs that have ended. Runs that gave way to another run of their
-//     overlap key, and rows that a pause removed, are to be inserted again.
+//     overlap key, and rows that a pause removed, must be inserted again.
 //  2. While there is capacity, it inserts those, then the next matching slots of the range.
 //  3. When the range is done and all runs are counted, the backfill is finished.
 //

@@ -99,7 +99,7 @@ type Backfill struct {
 // BackfillCounts are numbers of slots.
 type BackfillCounts struct {
 	Slots      int64 // in the range
-	ToRun      int64 // of Slots, to be run at the time of the request
+	ToRun      int64 // of Slots: matched at the time of the request
 	PassedOver int64 // not of the requested kind, or already in flight
 	PutDown    int64 // inserted as rows; the counts below are part of it
 	Succeeded  int64
@@ -107,7 +107,7 @@ type BackfillCounts struct {
 	Skipped    int64
 	Cancelled  int64
 	// Waiting and InFlight are not stored but counted from the runs.
-	Waiting  int64 // yet to be claimed
+	Waiting  int64 // not claimed yet
 	InFlight int64
 }
 
@@ -141,7 +141,7 @@ func (c *BackfillCounts) Started() int64 { return c.PutDown - c.Waiting }
 // left are the slots that were neither passed over nor started.
 func (c *BackfillCounts) left() int64 { return c.Slots - c.PassedOver - c.Started() }
 
-// Remaining are the slots that are yet to be passed over or started.
+// Remaining are the slots that are neither passed over nor started yet.
 func (b *Backfill) Remaining() int64 {
 	if b.State == BackfillCancelled {
 		return 0

@@ -43,7 +43,7 @@ type BeginResult struct {
 	Permission Permission
 	Sent       bool             // an earlier attempt may have reached the executor
 	Reason     Reason           // Refused, Withheld: which check
-	Request    ExecutionRequest // the row; Withheld: none. Of what is granted LeaseUntil says which call it is
+	Request    ExecutionRequest // the row; Withheld: none. LeaseUntil identifies the call
 	TakenOver  TakeoverProof    // GrantedAgain: why the key of another holder is free
 }
 

@@ -7,7 +7,7 @@ type DeliveryState string
 
 // The states of a delivery.
 const (
-	DeliveryPending   DeliveryState = "PENDING"   // to be sent, or sent again
+	DeliveryPending   DeliveryState = "PENDING"   // not sent yet, or to be sent again
 	DeliveryDelivered DeliveryState = "DELIVERED" // the receiver answered 2xx
 	DeliveryDead      DeliveryState = "DEAD"      // given up; it can be sent again by hand
 )

@@ -22,11 +22,11 @@ type StartRequest struct {
 	Input            json.RawMessage
 	RunTimeout       time.Duration
 	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
-	SendUntil        time.Time // nothing is sent after it; what may have been sent is asked for by key once more; zero = no end
+	SendUntil        time.Time // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
 	WakeLeader       bool      // see FinishRequest; for senders in this process only
 }
 
-// StartRequest is the launch as the launcher is asked for it.
+// StartRequest is the launcher's request for the launch.
 func (l *Launch) StartRequest() StartRequest {
 	return StartRequest{
 		Key: l.Run.Key, ScheduleID: l.Run.ScheduleID,

@@ -20,7 +20,7 @@ var ErrReplyLost = errors.New("the reply was lost")
 type Behavior struct {
 	Delay time.Duration // before anything happens
 
-	// What keeps the call from taking effect; at most one.
+	// At most one; the call takes no effect.
 	NotSent bool              // ErrNotSent
 	Refuse  *launcher.Refusal // a definite refusal
 	Hang    bool              // nothing until the caller gives up

@@ -131,7 +131,7 @@ return id`
 
 // markFor is how long an entry prevents another one of its run. It is bounded
 // because an entry can be in the stream and never be delivered, for example after
-// somebody edited the group by hand.
+// the group was edited by hand.
 const markFor = 2 * time.Minute
 
 // add adds entries independently: if Redis refuses one, the others are added.

@@ -20,7 +20,7 @@ const (
 	fileCheck = time.Second
 )
 
-// Take locks the file, and creates it. It repeats while somebody tries the lock.
+// Take locks the file, and creates it. It repeats while another process tries the lock.
 func (f Files) Take(ctx context.Context, no int32) (Session, error) {
 	file, err := os.OpenFile(f.Path(no), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

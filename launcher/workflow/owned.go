@@ -27,7 +27,7 @@ type Options struct {
 	CacheBytes int // of DAGs, kept in memory
 	// Files holds versions outside the database; nil: there are none.
 	Files Holder
-	// FilesOnly says that what the database stores is not loaded.
+	// FilesOnly: versions in the database are not loaded.
 	FilesOnly bool
 	// LacksFor is how long a missing version of an owner is not looked up in Files again.
 	// Versions in the database are found at once anyway.

@@ -19,7 +19,7 @@ import (
 // Timeout bounds one question, from the connection to the last byte.
 const Timeout = 2 * time.Second
 
-// What is read of an answer, and shown of its message.
+// Limits of an answer, and of its message.
 const (
 	maxAnswer  = 64 << 10
 	maxMessage = 300
@@ -123,8 +123,7 @@ func read(text []byte, grant bool) (registrar.CreditAnswer, error) {
 	}, nil
 }
 
-// withoutURL is an error of the client without the address, which may hold what
-// is nobody's business.
+// withoutURL is an error of the client without the address, which may hold a secret.
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -133,7 +132,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// legible is a message as it may stand in an answer of ours.
+// legible makes a message fit for our answers.
 func legible(message string) string {
 	message = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

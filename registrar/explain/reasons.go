@@ -44,7 +44,7 @@ func (t *text) reason() {
 	t.outlook()
 }
 
-// ended is the reason of a run that was launched or was to be launched.
+// ended is the reason of a run that was or should have been launched.
 func (t *text) ended() {
 	if t.Run == nil || t.Why == "" || t.Why == Why(schedule.ReasonAccepted) {
 		return

@@ -94,5 +94,5 @@ func ntfyBody(m *Message, topic string) ntfyMessage {
 }
 
 // maxNtfy is less than the 4,096 bytes above which ntfy makes a message an
-// attachment that nobody sees on a lock screen.
+// attachment that a lock screen does not show.
 const maxNtfy = 4000

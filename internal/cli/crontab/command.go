@@ -119,7 +119,7 @@ func (i *importFlags) check(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// showNotes lists on standard error what is not imported.
+// showNotes lists the lines that are not imported on standard error.
 func (i *importFlags) showNotes(found *File) error {
 	for _, n := range found.Notes {
 		if _, err := io.WriteString(i.ErrOut, render.Legible(n.String())+"\n"); err != nil {

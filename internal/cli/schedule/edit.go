@@ -120,7 +120,7 @@ func (e *edit) send(ctx context.Context) error {
 	return showPatched(e.Client, resp)
 }
 
-// rebase applies the edited fields to the newer revision of somebody else.
+// rebase applies the edited fields to a newer revision.
 func (e *edit) rebase(ctx context.Context, edited *carillonv1.UpsertScheduleRequest, paths []string, why error) error {
 	if err := e.read(ctx); err != nil {
 		return err

@@ -12,8 +12,8 @@ var macros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// Cron is an expression in words: "at 02:30 on Monday to Friday". What is no
-// expression is given back as it is: package cronexpr says what is wrong with it.
+// Cron is an expression in words: "at 02:30 on Monday to Friday". An invalid expression
+// is returned unchanged: package cronexpr says what is wrong with it.
 func Cron(expr string) string {
 	fields := split(expr)
 	if fields == nil {

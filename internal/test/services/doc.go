@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stepLimit bounds what is done for one test, on a busy machine.
+// stepLimit bounds the set-up of one test on a busy machine.
 const stepLimit = 60 * time.Second
 
 // serverURL returns the URL that the variable holds, or ends the test.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// adversary strikes at the processes and services from outside.
+// adversary makes processes and services fail.
 func (w *world) adversary() {
 	for n := range w.profile.strikes {
 		d := w.dice.of(forAdversary).of(uint64(n))

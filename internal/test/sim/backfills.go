@@ -72,7 +72,7 @@ func (w *world) changeBackfill(verb, id string, runs bool) {
 	w.log.say(w.elapsed(), "user: %s backfill %s: %v", verb, id, err)
 }
 
-// backfillLife is one backfill through all its writes.
+// backfillLife is one backfill with all its writes.
 type backfillLife struct {
 	row        schedule.Backfill
 	keys       map[int64][]schedule.Key // by run_at: one after the other
@@ -155,8 +155,8 @@ func (l *ledgerWatch) takenBack(r *schedule.Run) bool {
 	return false
 }
 
-// putDown checks a new row of a backfill against the request.
-func (l *ledgerWatch) putDown(r *schedule.Run) {
+// insertedByBackfill checks a new row of a backfill against the request.
+func (l *ledgerWatch) insertedByBackfill(r *schedule.Run) {
 	f := l.feeds[r.Key]
 	if f == nil {
 		l.violation("a row of a backfill belongs to none: %s run_at %s", r.ScheduleID, l.at(r.RunAt))
@@ -188,7 +188,7 @@ func (l *ledgerWatch) putDown(r *schedule.Run) {
 	}
 }
 
-// bounded: no backfill has more runs under way than it may.
+// bounded: no backfill has more runs in flight than its concurrency.
 func (l *ledgerWatch) bounded() {
 	for _, id := range sorted(l.backfills) {
 		f, n := l.backfills[id], 0
@@ -208,8 +208,8 @@ func (l *ledgerWatch) bounded() {
 	}
 }
 
-// fed holds a backfill that is over to its range and to its runs: each slot was
-// run once in effect or passed over for a reason, and the counts say so.
+// fed checks an ended backfill: each slot of its range took effect once or was passed
+// over for a reason, and the counts say so.
 func (w *world) fed(f *backfillLife) {
 	b := &f.row
 	var counts schedule.BackfillCounts

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The errors that calls meet.
+// The errors of calls.
 var (
 	errCrashed = errors.New("sim: this process is dead")
 	errFailed  = errors.New("sim: injected error")
@@ -22,14 +22,14 @@ type caller struct {
 	dice   dice
 	mortal bool // it can die and freeze
 	skew   atomic.Int64
-	trusts [4]atomic.Int64 // by shard: when the last attempt began that said that it leads
+	trusts [4]atomic.Int64 // by shard: when the last successful takeover or renewal began
 
 	dead    atomic.Bool
 	crashed chan struct{} // closed when it dies
-	frozen  atomic.Int64  // until that instant of the world nothing of it moves
+	frozen  atomic.Int64  // until then nothing of it runs
 }
 
-// now is this process' estimate of the time: it errs late, never early.
+// now is the process' estimate of the time: late rather than early.
 func (c *caller) now() time.Time { return time.Now().Add(-time.Duration(c.skew.Load())) }
 
 // crash ends the process at once: none of its calls has an effect from now on.
@@ -42,8 +42,8 @@ func (c *caller) crash() {
 // service reports whether the callee is away.
 type service func(at time.Duration) bool
 
-// call is the gate of every call. It waits for an instant of its own, then
-// something goes wrong, or not, around the effect.
+// call makes every call. It waits for an instant of its own, and may inject a fault
+// before or after the effect.
 func (c *caller) call(ctx context.Context, s site, id uint64, away service, effect func() error) error {
 	if c.dead.Load() {
 		return errCrashed
@@ -81,7 +81,7 @@ func (c *caller) call(ctx context.Context, s site, id uint64, away service, effe
 	return c.perform(fault, effect)
 }
 
-// perform is the effect, with what goes wrong right before or after it.
+// perform is the effect, with a fault right before or after it.
 func (c *caller) perform(fault kind, effect func() error) error {
 	switch fault {
 	case crashBefore:
@@ -103,7 +103,7 @@ func (c *caller) perform(fault kind, effect func() error) error {
 	return err
 }
 
-// draw is what goes wrong around one call; -1 = nothing.
+// draw is the fault of one call; -1: none.
 func (c *caller) draw(s site, d dice) kind {
 	if c.calm.Load() {
 		return -1
@@ -136,11 +136,10 @@ func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
 	}
 }
 
-// sleep ends as long from now or a nanosecond more, at an instant at which no
-// other call goes on: in a bubble, timers that end at one instant do so in any
-// order. Once in some hundred worlds two calls draw the same. Two that are alike,
-// of one process from one instant on, stay together: to tell them apart, one
-// would have to come first.
+// sleep ends at an instant at which no other call continues, if necessary nanoseconds
+// later: in a bubble, timers of one instant end in any order. In some hundred worlds,
+// two calls draw the same once. Two identical calls of one process at one instant stay
+// together, because their order cannot be determined.
 func (w *world) sleep(d dice, wait time.Duration) {
 	w.mu.Lock()
 	at := w.elapsed() + wait

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// checkCall holds one call of the executor to what must be so at that instant:
-// it is recorded, not early, wanted, and the same request as before.
+// checkCall checks one call of the executor: it is recorded, not early, wanted, and the
+// same request as before.
 func (w *world) checkCall(at time.Duration, call launcher.Call) {
 	now := w.began.Add(at)
 	run, err := w.ledger.GetRun(context.Background(), call.Key)
@@ -46,7 +46,7 @@ func sameRequest(a, b *launcher.Call) bool {
 		a.ScheduledFor.Equal(b.ScheduledFor) && a.Trigger == b.Trigger && a.ExecutionGrantID == b.ExecutionGrantID && bytes.Equal(a.Input, b.Input)
 }
 
-// settled reports whether all that fell due has ended, and somebody leads.
+// settled reports whether every due slot has ended and every shard has a leader.
 func (w *world) settled() bool {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
@@ -69,14 +69,14 @@ func (w *world) settled() bool {
 	return true
 }
 
-// unplanned says that the planner is not done with a schedule. One that is
-// paused for good waits for its user.
+// unplanned reports whether slots of a schedule are still to be planned. One that is
+// paused without an end waits for its user.
 func (f *life) unplanned() bool {
 	forGood := f.row.Pause.Paused && f.row.Pause.Until.IsZero()
 	return f.row.Alive() && !forGood && (f.row.Pause.Paused || f.row.Backlog.Open() || !f.row.NextRunAt.IsZero())
 }
 
-// stuck says what did not end in time.
+// stuck describes what did not end in time.
 func (w *world) stuck() {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *world) stuck() {
 	}
 }
 
-// check holds the world as a whole to the promises.
+// check checks the guarantees of the world as a whole.
 func (w *world) check() {
 	l := w.watch
 	l.mu.Lock()
@@ -144,7 +144,7 @@ func (w *world) conserved(id string, f *life) {
 		for _, at := range p.rule.between(p.from, p.including, p.until) {
 			w.watch.slots++
 			h := w.watch.rows[key(id, at)]
-			row := h != nil && !h.gone && h.row.Trigger.FromSpec() // a backfill's comes after, and counts for nothing
+			row := h != nil && !h.gone && h.row.Trigger.FromSpec() // a backfill's row comes later and does not count
 			ranges := 0
 			for _, e := range w.watch.ranges[id] {
 				if e.Revision == p.revision && !at.Before(e.From) && !at.After(e.To) {
@@ -157,7 +157,7 @@ func (w *world) conserved(id string, f *life) {
 				// No leader planned for longer than the slot is past, and a backfill took
 				// it before the plan did. Its row is the slot's.
 			case row && h.claimed+h.completed > 0 && ranges == 1 && (len(f.parts) > 1 || f.paused):
-				// docs/decisions.md, Known limits: dealt with ahead of its run_at, and then the
+				// docs/decisions.md, Known limits: handled before its run_at, and then the
 				// schedule was changed. The row counts.
 			default:
 				w.violation("the slot of %s run_at %s has %v row and lies in %d ranges", id, w.at(at), row, ranges)
@@ -166,15 +166,15 @@ func (w *world) conserved(id string, f *life) {
 	}
 }
 
-// planned: a slot's row is one of its schedule, at its own instant.
+// planned: the row of a slot belongs to a slot of the schedule.
 func (w *world) planned(h *history) {
 	r := &h.row
 	if !r.Trigger.FromSpec() {
 		return
 	}
 	f := w.watch.lives[r.ScheduleID]
-	// Armed ahead of a change, by the worker's clock, or cancelled by its user, it
-	// stays.
+	// It is kept if it was armed before a change, by the worker's clock, or cancelled
+	// by its user.
 	early := r.FireAt.Sub(r.RunAt).Abs() + time.Second + w.profile.maxSkew
 	for i := range f.parts {
 		p := &f.parts[i]
@@ -191,7 +191,7 @@ func (w *world) planned(h *history) {
 	w.violation("%s run_at %s revision %d has a row, and is no slot", r.ScheduleID, w.at(r.RunAt), r.Revision)
 }
 
-// truthful: what the ledger says of a run is what the executor knows.
+// truthful: the ledger and the executor agree on a run.
 func (w *world) truthful(h *history) {
 	r, wk := &h.row, w.executor.works[h.row.Key]
 	so := true
@@ -200,7 +200,7 @@ func (w *world) truthful(h *history) {
 		so = wk != nil && !wk.refused && wk.outcome.Status == schedule.StatusSuccess && wk.ends <= h.completed && !wk.cancel
 	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted, r.Reason == schedule.ReasonWorkflowNotFound:
 		so = wk == nil
-	case r.Status == schedule.StatusCancelled: // nothing of it begins any more, unless nobody could confirm that
+	case r.Status == schedule.StatusCancelled: // it does not begin later, unless the cancel was not confirmed
 		so = wk == nil || wk.began <= h.completed || w.watch.timedOut[r.Key.String()]
 	case r.Reason == schedule.ReasonLaunchRefused:
 		so = wk != nil && wk.refused
@@ -231,9 +231,9 @@ func (w *world) onceInEffect() {
 	}
 }
 
-// disjoint: exclusive runs of one overlap key run one after the other, unless
-// the ledger had given one up, and says so: the first, or the second while its
-// call was on its way.
+// disjoint: exclusive runs of one overlap key do not overlap, unless the ledger had
+// ended one without knowing its end, and says so: the first, or the second during its
+// call.
 func (w *world) disjoint() {
 	for i, a := range w.executor.order {
 		ha := w.watch.rows[a.call.Key]

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// kind is what can go wrong around a call.
+// kind is a kind of fault of a call.
 type kind int
 
 const (
@@ -19,10 +19,10 @@ const (
 	kinds                   // those above are drawn for each call
 )
 
-// What else comes in the way of a call.
+// Other faults of a call.
 const (
 	down   = kinds + iota // the service was away
-	cut                   // the caller's time was over first; the effect may come all the same
+	cut                   // the caller's timeout was first; the effect may still happen
 	frozen                // the process was frozen
 	allKinds
 )
@@ -81,8 +81,7 @@ var siteNames = [sites]string{
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
 }
 
-// rare are the calls that come so seldom that faults around them are drawn more
-// often; all others have 1.
+// rare are seldom calls; their faults are drawn more often. All others have 1.
 var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
@@ -94,7 +93,7 @@ var rare = func() (times [sites]int) {
 	return times
 }()
 
-// strike is what the adversary does from outside.
+// strike is an action of the adversary.
 type strike int
 
 const (
@@ -114,18 +113,18 @@ const (
 
 var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "executor down", "executor broken", "executor hung"}
 
-// Coverage counts what went wrong where, over all worlds.
+// Coverage counts faults by call, over all worlds.
 type Coverage struct {
 	calls   [sites]atomic.Int64
 	faults  [sites][allKinds]atomic.Int64
 	strikes [strikes]atomic.Int64
 }
 
-// Missing lists the pairs of call and fault, and the strikes, that never came.
+// Missing lists the pairs of call and fault, and the strikes, that never happened.
 func (c *Coverage) Missing() (missing []string) {
 	for s := range sites {
 		for k := range allKinds {
-			// An outage or a freeze seldom meets a call that is rare itself, and a
+			// An outage or a freeze is seldom at the same time as a rare call, and a
 			// stall mostly outlasts its caller's timeout.
 			byChance := k >= stall && rare[s] > 1
 			if c.faults[s][k].Load() == 0 && !cannot(s, k) && !byChance {
@@ -141,18 +140,18 @@ func (c *Coverage) Missing() (missing []string) {
 	return missing
 }
 
-// cannot says that a fault has no meaning at a place.
+// cannot reports that a fault has no meaning for a call.
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill
 	switch {
 	case k == crashBefore || k == crashAfter || k == frozen:
-		return users // clients of the API do not die; what they asked for may be lost
+		return users // clients of the API do not die; their requests may be lost
 	case k == down:
 		return s == siteStart || s == siteCancel || s == siteRun || s == siteAsk || s == siteExecutorCancel || s == siteReport
 	case k == stall:
 		return s == siteLeave || s == siteExtend // their callers wait a second at most
 	case k == cut:
-		// Their callers are patient for as long as their process lives.
+		// Their callers wait for as long as their process lives.
 		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport || s == siteSettle
 	}
 	return false

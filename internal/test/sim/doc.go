@@ -1,33 +1,31 @@
-// Package sim holds all six steps of a slot's life to what docs/reliability.md
-// promises, in small made-up worlds: the real worker, elector, launcher and
-// registrar, on a virtual clock, over a ledger in memory (package memory,
-// which passes the suite of the real stores), with an executor that honours
-// keys and everything else going wrong.
+// Package sim checks the guarantees of docs/reliability.md for all six steps of a
+// slot's life in small generated worlds: the real worker, elector, launcher and
+// registrar, on a virtual clock, with a ledger in memory (package memory, which passes
+// the suite of the real stores), an executor that honours keys, and faults everywhere
+// else.
 //
 // # A seed
 //
-// A world is made from one number. The number says how many workers there are,
-// which schedules, what users do to them, how each call of a store, a lock, the
-// launcher and the executor goes, and when processes die, freeze or are cut off.
-// The same number makes the same world again, call by call: that is what makes
-// a failure found among a million worlds one that can be read.
+// A world is generated from one number: its workers, its schedules, the actions of
+// users, the result of each call of a store, a lock, the launcher and the executor, and
+// when processes die, freeze or are cut off. The same number generates the same world
+// again, call by call, so a failure among a million worlds can be replayed.
 //
-// Goroutines are real, so this takes care. Nothing is drawn from a generator
-// whose state depends on who asked first: each draw is a hash of the seed, the
-// caller, the call and the virtual instant. And each call first waits for an
-// instant of its own, to the nanosecond, so that of two calls it is always the
-// same one that comes first. A test makes worlds twice and compares.
+// Goroutines are real, so two rules keep this deterministic. Each draw is a hash of the
+// seed, the caller, the call and the virtual instant, not the next number of a shared
+// generator. Each call first waits for an instant of its own, to the nanosecond, so that
+// two calls always have the same order. A test runs worlds twice and compares.
 //
-// # What goes wrong
+// # Faults
 //
-// Around any call: the process dies before or after the effect, an error before
-// the effect, an effect whose reply is lost, a delay of up to seconds. And from
-// outside: a process is killed, frozen for longer than its term and goes on
-// believing, or told to end; a lock is lost without notice; the store or the
-// lock service is away for a while; a clock is set. Each world has some of
-// these, at rates of its own. After about twenty seconds all faults end.
+// For any call: the process dies before or after the effect, an error before the effect,
+// a lost reply, a delay of up to seconds. From outside: a process is killed, told to
+// end, or frozen for longer than its term, after which it believes that it still leads;
+// a lock is lost without notice; the store or the lock service is unavailable for a
+// while; a clock is set. Each world has some of these, at rates of its own. After about
+// twenty seconds all faults end.
 //
-// # What is held
+// # Checks
 //
 // The checker knows what users asked for and has seen every write of the ledger and every
 // call of the executor. It enumerates slots and jitter by code of its own. The checked

@@ -45,7 +45,7 @@ type work struct {
 	outcome schedule.Outcome
 }
 
-// manner is how the executor deals with a key.
+// manner is the behavior of the executor for a key.
 type manner struct {
 	refuse   bool
 	sync     bool          // answers when it is done
@@ -78,7 +78,7 @@ func (w *world) manner(key schedule.Key) manner {
 	return m
 }
 
-// executorClient is the executor as one process reaches it.
+// executorClient is the connection of one process to the executor.
 type executorClient struct{ *caller }
 
 func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome schedule.Outcome, err error) {
@@ -98,7 +98,7 @@ func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome sc
 	return outcome, err
 }
 
-// receive is one request as the executor gets it.
+// receive handles one request.
 func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	w := e.world
 	at, m := w.elapsed(), w.manner(call.Key)
@@ -127,7 +127,7 @@ func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedu
 	return w.executor.answer(w.elapsed(), wk), nil
 }
 
-// sleepUntil waits for an instant of the world, no longer than ctx.
+// sleepUntil waits for an instant of the world, or until ctx ends.
 func (w *world) sleepUntil(ctx context.Context, at time.Duration) error {
 	timer := time.NewTimer(at - w.elapsed())
 	defer timer.Stop()
@@ -157,7 +157,7 @@ func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *wor
 	return wk, first
 }
 
-// answer is what the executor says of a key.
+// answer is the executor's answer for a key.
 func (x *executor) answer(at time.Duration, wk *work) schedule.Outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,8 +170,8 @@ func (x *executor) answer(at time.Duration, wk *work) schedule.Outcome {
 	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: wk.outcome.RunID}
 }
 
-// work is a run under way: it ends, and is reported unless it was answered at
-// once or the executor keeps silent.
+// work is a run in progress: it ends, and is reported unless the answer had the end or
+// the executor never reports.
 func (w *world) work(wk *work, m manner) {
 	d := w.dice.of(forExecutor + 1).of(idOf(wk.call.Key))
 	if m.started && !m.sync && !m.silent {
@@ -197,7 +197,7 @@ func (x *executor) end(wk *work) (cancelled bool) {
 	return wk.cancel
 }
 
-// report tells the registrar, a few times if need be.
+// report reports to the registrar, repeatedly if necessary.
 func (w *world) report(wk *work, status schedule.Status, tries int) {
 	for n := range tries {
 		err := w.clients.call(context.Background(), siteReport, idOf(wk.call.Key), nil, func() error {

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// explained holds the explanation of every second of every schedule to what
-// the ledger and the users' wishes say of it.
+// explained compares the explanation of every second of every schedule with the ledger
+// and the requests of users.
 func (w *world) explained() {
 	asked := registrar.New(registrar.Options{Schedules: w.ledger, Runs: w.ledger, Grants: w.ledger, Now: time.Now, Logger: quiet})
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	w.verdicts = make(map[explain.Verdict]int)
-	until := time.Now() // what lies ahead is no life yet
+	until := time.Now() // the future is not checked
 	for _, id := range sorted(w.watch.lives) {
 		f := w.watch.lives[id]
 		for at := w.began.Truncate(time.Second).Add(-2 * time.Second); at.Before(until); at = at.Add(time.Second) {
@@ -68,11 +68,11 @@ func (w *world) explainedAs(id string, f *life, at time.Time, a *explain.Answer)
 func verdictOf(r *schedule.Run) (explain.Verdict, explain.Why) {
 	return map[schedule.Status]explain.Verdict{
 		"SUCCESS": explain.VerdictRan, "FAILED": explain.VerdictFailed, "SKIPPED": explain.VerdictSkipped, "CANCELLED": explain.VerdictCancelled,
-		"PLANNED": explain.VerdictWillFire, // later than the world was watched
+		"PLANNED": explain.VerdictWillFire, // after the end of the world
 	}[r.Status], explain.Why(r.Reason)
 }
 
-// rangeReason is what the log of the schedule says of a slot without a row.
+// rangeReason is the reason in the schedule's log for a slot without a row.
 func (w *world) rangeReason(id string, p *part, at time.Time) explain.Why {
 	for _, e := range w.watch.ranges[id] {
 		if e.Revision == p.revision && !at.Before(e.From) && !at.After(e.To) {
@@ -104,8 +104,7 @@ func (w *world) explainedRun(h *history, a *explain.Answer) {
 	}
 }
 
-// explainedAround: the slots around an instant are those of the rule, as far as
-// it was in force.
+// explainedAround: the slots around an instant are those of the rule that was in force.
 func (w *world) explainedAround(p *part, at time.Time, a *explain.Answer) {
 	if next := p.rule.between(at, false, p.until); len(next) > 0 && (a.Next == nil || !a.Next.RunAt.Equal(next[0])) {
 		w.violation("after %s comes %s, and not %+v", w.at(at), w.at(next[0]), a.Next)

@@ -44,14 +44,14 @@ func (w *world) failures() {
 	}
 }
 
-// reign is what the world saw of one term.
+// reign is the observed part of one term.
 type reign struct {
 	shard   int
 	began   time.Time
 	renewed time.Time // last; the takeover counts
 }
 
-// renewed remembers when a term proved that it lives.
+// renewed records the last proof that a term lives.
 func (l *ledgerWatch) renewed(epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *world) terms() {
 	}
 }
 
-// term holds one recorded term to those that follow it.
+// term checks one recorded term against the following ones.
 func (w *world) term(row schedule.LeaderTerm, after []schedule.LeaderTerm) {
 	open := row.EndedAt.IsZero()
 	switch {

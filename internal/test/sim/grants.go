@@ -12,8 +12,7 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// grantsOfOwner is how many grants each owner has at first; schedules may bring
-// along more.
+// grantsOfOwner is the initial number of grants of each owner; schedules may add more.
 const grantsOfOwner = 3
 
 // grantLife is the state of one grant, and when its revocation became binding.
@@ -44,10 +43,10 @@ func (w *world) grantInput(owner, id string) registrar.GrantInput {
 	return in
 }
 
-// grantName is the same for every owner: their grants must not meet.
+// grantName is the same for every owner: their grants must be separate.
 func grantName(n int) string { return fmt.Sprintf("g-%d", n) }
 
-// makeGrants makes the grants that there are at first.
+// makeGrants makes the initial grants.
 func (w *world) makeGrants() {
 	for n := range 2 * grantsOfOwner {
 		owner := fmt.Sprint("u", n%2)
@@ -58,7 +57,7 @@ func (w *world) makeGrants() {
 	}
 }
 
-// drawGrant lets a definition name a grant, or bring one along, or do without.
+// drawGrant makes a definition name a grant, add one, or have none.
 func (w *world) drawGrant(a *wish, d dice) {
 	if !w.profile.grants || d.of(1).perMille(400) {
 		return
@@ -123,9 +122,9 @@ func (l *ledgerWatch) grant(before, after *schedule.Grant) {
 	l.grants[after.Ref()].row = *after
 }
 
-// permitted holds a call of the executor to the grant of its run: none begins
-// on one that is not its owner's, nor later than a second after its revocation
-// was answered or its end has come, nor at all for a slot behind its end.
+// permitted checks a call of the executor against the grant of its run: the grant is of
+// the owner, was not revoked more than a second ago, has not expired more than a second
+// ago, and does not end before the slot.
 func (l *ledgerWatch) permitted(at time.Duration, call *launcher.Call, run *schedule.Run) {
 	named := l.named[revisionID{run.ScheduleID, run.Revision}]
 	g := l.grants[schedule.GrantRef{UserID: call.UserID, GrantID: named}]
@@ -150,7 +149,7 @@ func (l *ledgerWatch) permitted(at time.Duration, call *launcher.Call, run *sche
 	}
 }
 
-// ungranted: what a skipped row says of its grant is so.
+// ungranted: the grant reason of a skipped row is true.
 func (l *ledgerWatch) ungranted(now time.Time, r *schedule.Run) bool {
 	named := l.named[revisionID{r.ScheduleID, r.Revision}]
 	g := l.grants[schedule.GrantRef{UserID: r.UserID, GrantID: named}]
@@ -167,7 +166,7 @@ func (l *ledgerWatch) ungranted(now time.Time, r *schedule.Run) bool {
 	return !g.row.ExpiresAt.IsZero() && !now.Before(g.row.ExpiresAt)
 }
 
-// CreateGrant and RevokeGrant are calls of the registrar that can go wrong.
+// CreateGrant and RevokeGrant are calls of the registrar that can fail.
 func (a apiStore) CreateGrant(ctx context.Context, g *schedule.Grant) error {
 	return a.away.tell(ctx, siteGrants, 0, func() error { return a.Store.CreateGrant(context.WithoutCancel(ctx), g) })
 }

@@ -33,7 +33,7 @@ func (w *world) incidents() {
 
 var errBroken = errors.New("sim: the executor answers 500")
 
-// unreachable is what a call meets before its request is written.
+// unreachable is the error of a call before its request is written.
 func (x *executor) unreachable() error {
 	if strike(x.incident.Load()) == strikeExecutorDown {
 		return fmt.Errorf("%w: connection refused", launcher.ErrNotSent)
@@ -41,7 +41,7 @@ func (x *executor) unreachable() error {
 	return nil
 }
 
-// broken is what a call meets that has reached the executor; nil: it works. When a
+// broken is the error of a call that has reached the executor; nil: it works. When a
 // term ends, all its calls end at one instant: each then waits for one of its own.
 func (e executorClient) broken(ctx context.Context, key schedule.Key) error {
 	switch strike(e.executor.incident.Load()) {
@@ -113,8 +113,8 @@ func (w *world) delivered(h *history) {
 	}
 }
 
-// inTime: a run that is not launched fails when its time to be launched is over, not
-// before and not much later.
+// inTime: a run that is not launched fails at the end of its launch time, not before and
+// not much later.
 func (w *world) inTime(h *history) {
 	r := &h.row
 	if r.Status != schedule.StatusFailed || h.claimed == 0 || r.Reason != schedule.ReasonLaunchUnavailable && r.Reason != schedule.ReasonLost {

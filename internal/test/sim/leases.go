@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Takeover, Renew and Resign are the leaders row as one process reaches it.
+// Takeover, Renew and Resign are one process' calls for the leaders row.
 func (s store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, won bool, err error) {
 	began := s.elapsed()
 	err = s.tell(ctx, siteTakeover, uint64(req.Shard), func() (err error) {
@@ -50,7 +50,7 @@ func (s store) AskToResign(ctx context.Context, shard int, now time.Time) (asked
 	return asked, err
 }
 
-// Leaders and Workers are what the shares are balanced by.
+// Leaders and Workers are the input of the balancer.
 func (s store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Leadership, err error) {
 	err = s.tell(ctx, siteLeaders, 0, func() (err error) {
 		rows, err = s.ledger.Leaders(context.WithoutCancel(ctx), now)
@@ -67,13 +67,13 @@ func (s store) Workers(ctx context.Context, within time.Duration, now time.Time)
 	return rows, err
 }
 
-// Leave takes a process that ends off the roster.
+// Leave removes an ending process from the list of workers.
 func (s store) Leave(ctx context.Context, workerID string) error {
 	return s.tell(ctx, siteLeave, 0, func() error { return s.ledger.Leave(context.WithoutCancel(ctx), workerID) })
 }
 
-// lockService gives each shard's lock to one session at a time. It lies, as
-// real ones do: a session that was terminated does not hear of it.
+// lockService gives each shard's lock to one session at a time. As in real services, a
+// terminated session is not told.
 type lockService struct {
 	mu      sync.Mutex
 	holders map[int]*lock
@@ -105,13 +105,13 @@ func (l *lock) Acquire(ctx context.Context) error {
 			err = errCrashed
 		}
 	}
-	l.service.drop(l) // a try that was given up may have taken the lock
+	l.service.drop(l) // an abandoned attempt may have taken the lock
 	return err
 }
 
 var errNotHeld = errors.New("sim: the lock is not held any more")
 
-// Keep says whether it is still ours.
+// Keep reports whether the lock is still held.
 func (l *lock) Keep(ctx context.Context) error {
 	return l.call(ctx, siteKeep, uint64(l.shard), l.lockAway, func() error {
 		l.service.mu.Lock()

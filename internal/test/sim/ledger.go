@@ -8,9 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// ledgerWatch sees every write of the ledger as it is committed, holds each to
-// what no write may do, and remembers what the checker needs. It is called
-// under the store's lock.
+// ledgerWatch checks every committed write of the ledger, and remembers what the checker
+// needs. It is called under the store's lock.
 type ledgerWatch struct {
 	*world
 	mu        sync.Mutex
@@ -34,7 +33,7 @@ type ledgerWatch struct {
 	slots     int
 }
 
-// history is one row of the ledger through all its writes.
+// history is one row of the ledger with all its writes.
 type history struct {
 	row       schedule.Run // as it is, or was last
 	gone      bool
@@ -72,7 +71,7 @@ func (l *ledgerWatch) leading() int {
 	return -1
 }
 
-// wish is what a user is about to ask for; nil = nothing.
+// wish is the pending request of a user; nil: none.
 func (l *ledgerWatch) wish(a *wish) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,12 +100,12 @@ func (l *ledgerWatch) fence(term *schedule.Term, what string) {
 	}
 }
 
-// guarded: the judge must never need the last guard.
+// guarded: the overlap verdict must never need the unique index.
 func (l *ledgerWatch) guarded(r schedule.Run) {
 	l.violation("two exclusive runs of %s would have been in flight: %s run_at %s", r.OverlapKey, r.ScheduleID, l.at(r.RunAt))
 }
 
-// run holds one write of a row to what a row may become.
+// run checks one write of a row.
 func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +127,7 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 
 func (l *ledgerWatch) inserted(at time.Duration, r *schedule.Run) {
 	if r.Trigger == schedule.TriggerBackfill {
-		l.putDown(r)
+		l.insertedByBackfill(r)
 	}
 	h := &history{row: *r, planned: at}
 	l.rows[r.Key] = h // a plan that was dropped may come again
@@ -168,7 +167,7 @@ func (l *ledgerWatch) moved(at time.Duration, before, after *schedule.Run) {
 	}
 }
 
-// ending is a row that a transaction under way has ended.
+// ending is a row that the current transaction has ended.
 type ending struct{ before, after schedule.Run }
 
 // commit checks the reasons of a transaction by the state after it: a slot may be
@@ -198,8 +197,8 @@ func ended(s schedule.Status) bool {
 
 func flying(s schedule.Status) bool { return s == "LAUNCHING" || s == "ENQUEUED" || s == "STARTED" }
 
-// claimed: an exclusive run flies alone. One under allow that was claimed in
-// the same transaction was not in flight yet when this one was judged.
+// claimed: an exclusive run is in flight alone. A run with the policy allow that was
+// claimed in the same transaction was not in flight at the verdict.
 func (l *ledgerWatch) claimed(r *schedule.Run) {
 	if !r.Exclusive {
 		return
@@ -219,7 +218,7 @@ func (l *ledgerWatch) related(r *schedule.Run) *schedule.Run {
 	return nil
 }
 
-// reasoned: what a row says of its end is so.
+// reasoned: the reason of a row's end is true.
 func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	life := l.lives[r.ScheduleID]
 	now := l.began.Add(at)

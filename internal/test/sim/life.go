@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// life is one schedule as its users wanted it: when which rule was in force.
+// life is the history of a schedule by its users' requests: which rule was in force when.
 type life struct {
 	row     schedule.Schedule // as it is now
 	parts   []part
@@ -18,7 +18,7 @@ type life struct {
 	quiet   time.Duration // since when that was acknowledged; 0 = not
 }
 
-// part is a time in which a schedule ran by one rule: slots in (from, until].
+// part is a time with one rule in force: slots in (from, until].
 type part struct {
 	rule        rule
 	revision    int64
@@ -34,8 +34,8 @@ type gap struct {
 	from, until time.Time // until zero: it lasts
 }
 
-// schedule sees every write of a schedule's row. Users' changes must be what a
-// user asked for; the planner may only end a pause.
+// schedule checks every write of a schedule's row. Users' changes must match a request;
+// the planner may only end a pause.
 func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Schedule) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *ledgerWatch) cursor(before, after *schedule.Schedule) {
 	}
 }
 
-// wished holds a change to what the user is asking for at this moment.
+// wished compares a change with the user's pending request.
 func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
 	a := l.asked
 	if a == nil || a.id != after.ScheduleID {
@@ -99,7 +99,7 @@ func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
 	}
 }
 
-// changed brings the parts up to a user's change.
+// changed updates the parts after a user's change.
 func (f *life) changed(before, after *schedule.Schedule) {
 	now := after.UpdatedAt
 	f.wake(before, now)

@@ -13,7 +13,7 @@ type record struct {
 	hash  dice
 	lines []string
 	keep  bool
-	over  bool // what comes now is only the end of all processes
+	over  bool // from now on only processes end
 }
 
 // note records one call at the instant of its effect.
@@ -44,7 +44,7 @@ func (r *record) say(at time.Duration, format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf("%9.6fs         ", at.Seconds())+fmt.Sprintf(format, args...))
 }
 
-// close ends the record: in which order processes end is of no matter.
+// close ends the record: the order in which processes end does not matter.
 func (r *record) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -76,8 +76,8 @@ func (w *world) newProcess(n, start int) *process {
 	return p
 }
 
-// run wires the parts as internal/app does, each with the others behind calls
-// that go wrong, and runs until the process is told to end or dies.
+// run wires the parts as internal/app does, with calls that can fail between them, and
+// runs until the process is told to end or dies.
 func (p *process) run() {
 	w, s := p.profile, store{p.caller}
 	launch := launcher.New(launcher.Options{
@@ -97,8 +97,8 @@ func (p *process) run() {
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
 			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches,
-			// Not to end at an instant at which the worker looks who else is there:
-			// which of the two came first would be any.
+			// Not at an instant at which the worker reads the list of workers: their order
+			// would vary.
 			DrainTimeout: w.callTimeout + time.Millisecond,
 			RequireGrant: w.requireGrant,
 		},
@@ -109,7 +109,7 @@ func (p *process) run() {
 	}
 }
 
-// defects is a log of a worker: what must never be in it breaks a promise.
+// defects is a worker's log that reports lines that must never appear as violations.
 type defects struct {
 	slog.Handler // nil: nothing else is kept
 	w            *world
@@ -153,7 +153,7 @@ func (p *process) spread(key schedule.Key, below time.Duration) time.Duration {
 	return p.dice.of(forProcess+5).of(idOf(key)).of(uint64(p.elapsed())).span(0, below-1)
 }
 
-// launcherClient is the launcher as a worker reaches it: one call away.
+// launcherClient is a worker's connection to the launcher.
 type launcherClient struct {
 	*caller
 	launcher *launcher.Launcher

@@ -2,11 +2,11 @@ package sim
 
 import "time"
 
-// profile is what kind of world a seed makes.
+// profile holds the properties of a world.
 type profile struct {
 	workers   int
 	shards    int
-	faulty    time.Duration // so long things go wrong
+	faulty    time.Duration // how long there are faults
 	schedules int
 
 	ttl, lookahead, grace            time.Duration
@@ -22,16 +22,15 @@ type profile struct {
 	incidents                        bool // of the executor
 	changes                          int  // how many the ledger keeps; 0: more than a world has
 	repeats                          bool // changes come again after a rebuild
-	plain                            bool // nothing else goes wrong
+	plain                            bool // no other faults
 }
 
-// calmAfter bounds how long after the last fault everything has to be over:
-// leases, retries and run timeouts, and the longest catch-up: all slots of a
-// world, one a lookahead.
+// calmAfter bounds how long after the last fault everything must have ended: leases,
+// retries and run timeouts, and the longest catch-up, with one slot per lookahead.
 const calmAfter = 5 * time.Minute
 
-// newProfile draws a world. Faults come by swarm: each world has only some
-// kinds, so that rare ones are not always hidden behind frequent ones.
+// newProfile draws a world. Each world has only some kinds of faults (swarm testing), so
+// that frequent ones do not hide rare ones.
 func newProfile(d dice) profile {
 	d = d.of(forProfile)
 	p := profile{

@@ -13,7 +13,7 @@ import (
 // The checker's own computation of slots, keys and jitter: nothing here may use package
 // plan or other code that it checks.
 
-// rule is when a definition has slots: every step, counted from anchor.
+// rule has the slots of a definition: every step from the anchor.
 type rule struct {
 	scheduleID   string
 	step         int64     // seconds
@@ -45,9 +45,8 @@ func ruleOf(s *schedule.Schedule) rule {
 	return r
 }
 
-// late is the rule of a revision that an edit has ended: what it left behind
-// is planned after both were made, and fires at once. What it is held to is
-// when the schedule was made.
+// late is the rule of a revision that an edit has ended: its remaining slots are planned
+// after the edit and fire at once. Its limit is the creation of the schedule.
 func (r rule) late() rule {
 	r.floor = r.made
 	return r
@@ -78,8 +77,8 @@ func key(scheduleID string, at time.Time) schedule.Key {
 	return sha256.Sum256(fmt.Appendf(nil, "%s:%d", scheduleID, at.Unix()))
 }
 
-// fireAt is when the slot may be launched: u of the key's first bytes, spread
-// over as much as the neighbours leave.
+// fireAt is when the slot may be launched: the fraction u, from the key's first bytes, of
+// the time that the neighbours leave.
 func (r rule) fireAt(at time.Time) time.Time {
 	if r.jitter == 0 {
 		return at

@@ -10,17 +10,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// store is the ledger as one process reaches it: every method is a call that
-// can go wrong.
+// store is one process' access to the ledger: every method is a call that can fail.
 type store struct{ *caller }
 
 func (s store) tell(ctx context.Context, at site, id uint64, effect func() error) error {
 	return s.call(ctx, at, id, s.storeAway, effect)
 }
 
-// lead is a call that only a leader makes: while it trusts in its term.
+// lead is a call that a leader makes while it trusts its term.
 func (s store) lead(ctx context.Context, at site, term schedule.Term, id uint64, effect func() error) error {
-	// What it was told last began then, and is good for three quarters of TTL.
+	// The last successful attempt began then, and is trusted for three quarters of TTL.
 	if since := s.elapsed() - time.Duration(s.trusts[term.Shard].Load()); since > s.profile.ttl*3/4+time.Millisecond && ctx.Err() == nil && !s.dead.Load() {
 		s.violation("%s began to %s in epoch %d, %s after it was last told that it leads", s.name, siteNames[at], term.Epoch, since)
 	}
@@ -59,8 +58,8 @@ func (s store) LoadOpen(ctx context.Context, term schedule.Term, from, until tim
 	return open, nil
 }
 
-// repeated is a position some changes before: they come again. It is one that the
-// ledger still has.
+// repeated is a position some changes before, which the ledger still has: they are read
+// again.
 func (s store) repeated(p ledger.Position) ledger.Position {
 	n, err := strconv.Atoi(string(p))
 	if err != nil || !s.profile.repeats {

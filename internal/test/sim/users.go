@@ -12,8 +12,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// wish is what a user asks of one schedule: known before the call, so that
-// the checker can hold the write to it.
+// wish is the request of a user for one schedule. It is known before the call, so that
+// the checker can compare the write with it.
 type wish struct {
 	verb       string // upsert, pause, resume, delete
 	id         string
@@ -81,7 +81,7 @@ func (w *world) upsert(id string, d dice) {
 	w.ask(a)
 }
 
-// ask makes a wish come true, or learns that it cannot.
+// ask makes the request of a wish, or learns that it is refused.
 func (w *world) ask(a wish) {
 	w.watch.wish(&a)
 	w.log.say(w.elapsed(), "user: %s %s until %v %s", a.verb, a.id, a.until, about(&a.definition))
@@ -122,7 +122,7 @@ func (w *world) insist(call func(context.Context) error) (err error) {
 	return err
 }
 
-// definition draws what a schedule says.
+// definition draws the definition of a schedule.
 func (w *world) definition(id string, d dice) schedule.Definition {
 	p := &w.profile
 	def := schedule.Definition{

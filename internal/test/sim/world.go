@@ -15,7 +15,7 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// world is one seed at work. It lives in a synctest bubble.
+// world is the world of one seed. It lives in a synctest bubble.
 type world struct {
 	seed     uint64
 	dice     dice
@@ -38,7 +38,7 @@ type world struct {
 	hosts, running                sync.WaitGroup
 
 	mu         sync.Mutex
-	taken      map[time.Duration]dice // instants at which a call goes on, and which
+	taken      map[time.Duration]dice // instants at which a call continues, and which
 	violations []string
 	verdicts   map[explain.Verdict]int
 }
@@ -48,10 +48,10 @@ type Result struct {
 	Seed                  uint64
 	Violations            []string
 	Hash                  uint64   // of everything that happened
-	Trace                 []string // where it was asked for
+	Trace                 []string // if requested
 	Slots, Effects, Again int      // Again: calls of the executor beyond the first of a key
 	Takeovers             int
-	Explained             map[explain.Verdict]int // where it was asked for
+	Explained             map[explain.Verdict]int // if requested
 }
 
 // Options are how a world is made.

@@ -48,7 +48,7 @@ for file in $( (generated_in "$fresh"; generated_in .) | sort -u); do
 		echo "generated $file"
 	else
 		rm "$file"
-		echo "removed $file: no proto makes it any more"
+		echo "removed $file: no proto generates it"
 	fi
 done
 

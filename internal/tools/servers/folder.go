@@ -19,7 +19,7 @@ const FolderPrefix = "carillon-test-"
 
 // heldName is the file in a folder that its maker holds a lock on as long as it
 // lives. The id in the folder's name would not do to tell whether it does: in
-// another container it is nobody's, or another's.
+// another container the id belongs to no process, or to another one.
 const heldName = "held"
 
 // unmarkedFor is how long a folder may be without that file: it is being made.
@@ -87,7 +87,7 @@ func newFolder(base string, owner account) (folder, error) {
 }
 
 // hold marks a folder as that of a living process. The file gets its name once
-// it is locked, so that nobody finds it unlocked before. Servers do not inherit
+// it is locked, so that it is never visible unlocked. Servers do not inherit
 // the lock: Go opens files so that a child does not have them.
 func hold(path string) (*os.File, error) {
 	file, err := os.CreateTemp(path, heldName)

@@ -116,7 +116,7 @@ func missing(services []service) []service {
 	return absent
 }
 
-// provide installs what is missing where it can, and returns the services
+// provide installs missing programs where it can, and returns the services
 // that can be started. It fails only when the rest is required.
 func provide(services []service) ([]service, error) {
 	absent := missing(services)

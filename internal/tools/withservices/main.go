@@ -30,7 +30,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run starts what is missing, runs the command, and stops what it started:
+// run starts the missing servers, runs the command, and stops what it started:
 // also when it panics, since the stopping is deferred.
 func run(args []string) (int, error) {
 	var options servers.Options

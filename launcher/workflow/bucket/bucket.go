@@ -62,7 +62,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		for name, value := range map[string]string{
 			"metadata":   "skip", // one file for each version and no other
 			"no_tmp_dir": "true", // files are renamed into place, so they must be on the same disk
-			// DAGs may hold what is not for every user of the machine.
+			// Other users of the machine must not read DAGs.
 			"dir_file_mode": "0700",
 		} {
 			if !q.Has(name) {

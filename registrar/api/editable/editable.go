@@ -9,7 +9,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Definition is the upsert that leaves a schedule exactly as it is. It goes by
+// Definition is the upsert that changes nothing of a schedule. It goes by
 // the names of fields, so that a new field of both messages is included. paused
 // is set too.
 func Definition(s *carillonv1.Schedule) *carillonv1.UpsertScheduleRequest {

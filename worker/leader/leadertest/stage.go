@@ -61,7 +61,7 @@ func newStage(t *testing.T, s Setting) *stage {
 	return st
 }
 
-// enter starts a candidate; prepare says what is special about it.
+// enter starts a candidate; prepare changes its options.
 func (st *stage) enter(prepare func(*candidate, *leader.Options)) *candidate {
 	c := &candidate{}
 	c.lease = &lease{LeaseStore: st.setting.Lease, gate: &c.gate}
@@ -164,5 +164,5 @@ func (st *stage) waitForLock(within time.Duration) {
 	}
 }
 
-// pause is for polling what tells nobody that it has changed.
+// pause is for polling state that sends no notification.
 func pause(d time.Duration) { <-time.After(d) }

@@ -19,7 +19,7 @@ import (
 // A Port is a loopback port that a socket is bound to and that nobody listens
 // on yet: connections are refused. A server that sets SO_REUSEADDR, as Go,
 // Postgres, Redis and PgBouncer do, can listen on it, and again after it was
-// killed. The kernel gives the port to nobody else meanwhile.
+// killed. The kernel gives the port to no other process meanwhile.
 type Port struct {
 	Number int
 	socket int
