@@ -84,6 +84,90 @@ func TestUsersReadPlainEnglish(t *testing.T) {
 	}
 }
 
+// notYet are folders and files that are not checked.
+var notYet = regexp.MustCompile(`^(internal/store|internal/test/storetest|schema|proto)/|^internal/schedule/slotfacts\.go$`)
+
+// archaic are constructions that a comment can always avoid.
+var archaic = regexp.MustCompile(`(?i)\b(for ever|anew|made up for|put down|whoever|to be had|of which|but for the|has become of|becomes? of|became of|c[ao]me of it|as it stands|stands (beside|below|behind|for the real)|herds?)\b`)
+
+// ownWords are parts of names that only this project used.
+var ownWords = regexp.MustCompile(`(?i)^(herds?|keeper|discreet|troubled?|wordings?|farewell|patience|hungry|stranded|cramped|crowded|deeds?|company|lone)$`)
+
+// activity ends the name of a file that is named for an activity, not for what it
+// holds.
+var activity = regexp.MustCompile(`^(beginn|grant|settl|judg|plann|claim|send|lead|logg|end|retry|fail)ing(_test)?\.go$`)
+
+// TestCommentsAndNamesAreTheFieldsOwn keeps archaic constructions out of comments,
+// and words of this project only out of names of files and declarations.
+func TestCommentsAndNamesAreTheFieldsOwn(t *testing.T) {
+	part := regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+	for _, path := range goFiles(t) {
+		slash := filepath.ToSlash(path)
+		if notYet.MatchString(slash) || strings.Contains(slash, ".pb.") || slash == "words_test.go" {
+			continue
+		}
+		if activity.MatchString(filepath.Base(path)) {
+			t.Errorf("%s is named for an activity; name it for what it holds", path)
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, comment := range file.Comments {
+			if found := archaic.FindString(strings.ReplaceAll(comment.Text(), "\n", " ")); found != "" {
+				t.Errorf("%s: %q; write plain English", files.Position(comment.Pos()), found)
+			}
+		}
+		for _, name := range declared(file) {
+			for _, word := range part.FindAllString(name.Name, -1) {
+				if ownWords.MatchString(word) {
+					t.Errorf("%s: %s: use the field's word for %q", files.Position(name.Pos()), name.Name, word)
+				}
+			}
+		}
+	}
+}
+
+// goFiles are the Go files of all modules.
+func goFiles(t *testing.T) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// declared are the names of functions, types, fields, parameters, constants and
+// variables of packages.
+func declared(file *ast.File) (names []*ast.Ident) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			names = append(names, n.Name)
+		case *ast.TypeSpec:
+			names = append(names, n.Name)
+		case *ast.ValueSpec:
+			names = append(names, n.Names...)
+		case *ast.Field:
+			names = append(names, n.Names...)
+		}
+		return true
+	})
+	return names
+}
+
 // usersTexts are the texts of a file that users may read, by line.
 func usersTexts(t *testing.T, path string) map[int]string {
 	t.Helper()

@@ -16,7 +16,7 @@ const (
 	EventTriggered      EventKind = "triggered"
 	EventRetried        EventKind = "retried"
 	EventMissed         EventKind = "missed"    // a range of slots that never had rows; reason says why
-	EventCoalesced      EventKind = "coalesced" // a range of slots of which only the newest fires
+	EventCoalesced      EventKind = "coalesced" // a range of slots; only the newest fires
 	EventBacklogOpened  EventKind = "backlog_opened"
 	EventBacklogClosed  EventKind = "backlog_closed" // dropped before it was worked off
 	EventExhausted      EventKind = "exhausted"      // no slot is left

@@ -149,7 +149,7 @@ func TestARunLoadsItsOwnersCodeWhereverItIsStored(t *testing.T) {
 				}
 				share(t, db, "given", "ada")
 				share(t, db, "own", "ada")
-				share(t, db, "report", "ada") // of which nothing is stored for all
+				share(t, db, "report", "ada") // it is not stored for all owners
 				share(t, db, "open", schedule.AllOwners)
 				for _, c := range []struct{ name, user, workflow, want string }{
 					{"another owner's code", "ada", "report", ""},

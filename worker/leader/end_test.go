@@ -36,23 +36,23 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 	wrongClock := errors.New("the clock is 5 s off")
 	for _, c := range []struct {
 		name string
-		do   func(p *lone)
+		do   func(p *onlyWorker)
 		want []string // terms, oldest first: epoch, reason and how long it lasted
 		log  string
 	}{
 		{
 			name: "a process that is told to end",
-			do:   func(p *lone) { p.stop() },
+			do:   func(p *onlyWorker) { p.stop() },
 			want: []string{"1 stopped 1m0s"},
 		},
 		{
 			name: "a worker that is asked to resign",
-			do:   func(p *lone) { p.elector.Resign(); time.Sleep(5 * time.Second) },
+			do:   func(p *onlyWorker) { p.elector.Resign(); time.Sleep(5 * time.Second) },
 			want: []string{"1 resigned 1m0s", "2 goes on"}, log: "from_ended=resigned",
 		},
 		{
 			name: "a worker whose launcher is away",
-			do: func(p *lone) {
+			do: func(p *onlyWorker) {
 				p.elector.ResignBecause(schedule.TermEnd{Reason: schedule.EndUnfit, Detail: "no launcher"})
 				time.Sleep(5 * time.Second)
 			},
@@ -60,7 +60,7 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		},
 		{
 			name: "a database that refuses connections",
-			do: func(p *lone) {
+			do: func(p *onlyWorker) {
 				p.outage.down.Store(true)
 				time.Sleep(12 * time.Second)
 				p.outage.down.Store(false)
@@ -70,7 +70,7 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		},
 		{
 			name: "a database that answers late, within the TTL",
-			do: func(p *lone) {
+			do: func(p *onlyWorker) {
 				p.slow.mu.Lock()
 				p.slow.slow = 5 * time.Second
 				p.slow.mu.Unlock()
@@ -80,7 +80,7 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		},
 		{
 			name: "a clock that goes wrong",
-			do: func(p *lone) {
+			do: func(p *onlyWorker) {
 				p.unfit.Store(&wrongClock)
 				time.Sleep(5 * time.Second)
 			},
@@ -88,7 +88,7 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		},
 		{
 			name: "a term that another worker took over",
-			do: func(p *lone) {
+			do: func(p *onlyWorker) {
 				if _, ok, err := p.town.store.Takeover(p.town.Context(), schedule.TakeoverRequest{
 					Holder: "other", Host: "box:2", TTL: time.Hour, LockHeld: true, Now: p.town.store.Now(),
 				}); !ok || err != nil {
@@ -135,8 +135,8 @@ func short(t *schedule.LeaderTerm) string {
 	return fmt.Sprint(t.Epoch, " ", t.End.Reason, detail, " ", t.EndedAt.Sub(t.StartedAt).Round(5*time.Second))
 }
 
-// lone is the only worker of a town, with a store that fails on demand.
-type lone struct {
+// onlyWorker is a town's only worker, with a store that fails on demand.
+type onlyWorker struct {
 	town    *town
 	elector *leader.Elector
 	outage  *outage
@@ -146,8 +146,8 @@ type lone struct {
 	stop    func()
 }
 
-func (t *town) alone() *lone {
-	p := &lone{town: t, log: &log{}}
+func (t *town) alone() *onlyWorker {
+	p := &onlyWorker{town: t, log: &log{}}
 	p.slow = &slowStore{LeaseStore: t.store}
 	p.outage = &outage{LeaseStore: p.slow, Lock: solo.New(t.path+".lock", quiet)}
 	p.elector = leader.New(leader.Options{

@@ -14,7 +14,7 @@ import (
 // copied from them.
 const sleepers = 1000
 
-// Sleep makes n schedules of which none is due for the next hours: daily ones,
+// Sleep makes n schedules that are not due for the next hours: daily ones,
 // at different minutes of the day. The first thousand come through the API; on
 // Postgres the others are copied from those, row by row with its revision, in
 // SQL: a million by the API would take longer than the run. They are copied once

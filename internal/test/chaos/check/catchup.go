@@ -35,7 +35,7 @@ func (c *checker) catchup() {
 			}
 		}
 	}
-	c.beside(joined(backlogs))
+	c.meanwhile(joined(backlogs))
 }
 
 // portions: a limited number fires in a tick. The next portion may come half a tick
@@ -88,9 +88,9 @@ func joined(times []window) []window {
 	return all
 }
 
-// beside: on-time slots are sent on time during a catch-up, except for delays by a fault
+// meanwhile: on-time slots are sent on time during a catch-up, except for delays by a fault
 // or the machine.
-func (c *checker) beside(backlogs []window) {
+func (c *checker) meanwhile(backlogs []window) {
 	bound := onTimeBound + c.rose + c.stall
 	for _, r := range c.Runs {
 		e := c.effects[r.Key]
@@ -98,7 +98,7 @@ func (c *checker) beside(backlogs []window) {
 			continue
 		}
 		if strings.HasPrefix(r.ScheduleID, Probe) {
-			c.report.Counts.Beside++
+			c.report.Counts.Meanwhile++
 		}
 		if late := e.first().Sub(r.FireAt); late > bound && c.broken(r.FireAt, e.first()) == 0 {
 			c.violate("I11", r, "it was sent %s late while a backlog was worked off; an on-time slot may be %s late", late, bound)

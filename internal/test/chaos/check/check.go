@@ -47,7 +47,7 @@ type Counts struct {
 	Terms       int `json:"terms"`
 	Hands       int `json:"hands"`     // how often a shard went to another process
 	CaughtUp    int `json:"caught_up"` // missed slots that were caught up
-	Beside      int `json:"beside"`    // slots of probes that fell due meanwhile
+	Meanwhile   int `json:"meanwhile"` // slots of probes that fell due meanwhile
 	Repeats     int `json:"repeats"`   // calls of the API that were repeated word by word
 }
 
@@ -281,5 +281,5 @@ func (n *Counts) Add(m Counts) {
 	n.Keys, n.Redelivered, n.Faults, n.Terms = n.Keys+m.Keys, n.Redelivered+m.Redelivered, n.Faults+m.Faults, n.Terms+m.Terms
 	n.Lost, n.Doubled, n.Early, n.WrongSkips = n.Lost+m.Lost, n.Doubled+m.Doubled, n.Early+m.Early, n.WrongSkips+m.WrongSkips
 	n.Kills, n.Pauses, n.Hands = n.Kills+m.Kills, n.Pauses+m.Pauses, n.Hands+m.Hands
-	n.CaughtUp, n.Beside, n.Repeats = n.CaughtUp+m.CaughtUp, n.Beside+m.Beside, n.Repeats+m.Repeats
+	n.CaughtUp, n.Meanwhile, n.Repeats = n.CaughtUp+m.CaughtUp, n.Meanwhile+m.Meanwhile, n.Repeats+m.Repeats
 }

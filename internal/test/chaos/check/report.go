@@ -24,8 +24,8 @@ func (r *Report) Print(to io.Writer) {
 	for _, shard := range slices.Sorted(maps.Keys(r.Hands)) {
 		hands = append(hands, fmt.Sprintf("shard %d: %d", shard, r.Hands[shard]))
 	}
-	p("changes of hands %d (%s); calls repeated %d; made up for %d missed slots, beside which %d of the probes fell due",
-		n.Hands, strings.Join(hands, ", "), n.Repeats, n.CaughtUp, n.Beside)
+	p("changes of hands %d (%s); calls repeated %d; caught up %d missed slots, during which %d of the probes fell due",
+		n.Hands, strings.Join(hands, ", "), n.Repeats, n.CaughtUp, n.Meanwhile)
 	var ended []string
 	for _, word := range slices.Sorted(maps.Keys(r.Ended)) {
 		ended = append(ended, fmt.Sprintf("%s %d", word, r.Ended[word]))
