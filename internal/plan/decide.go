@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -98,9 +99,14 @@ func (p *planner) planAhead() {
 	if ok && !at.After(horizon) {
 		horizon = horizon.Add(p.stride(at))
 	}
-	for n := 0; ok && !at.After(horizon) && (n < p.cfg.MaxRows || p.cfg.MaxRows == 0); n++ {
-		p.out.Rows = append(p.out.Rows, newRow(&p.s.Definition, p.s.Revision, p.tt.Slot(at), schedule.TriggerSchedule))
+	var slots []Slot
+	for ok && !at.After(horizon) && (len(slots) < p.cfg.MaxRows || p.cfg.MaxRows == 0) {
+		slots = append(slots, p.tt.Slot(at))
 		at, ok = p.tt.Next(at)
+	}
+	p.out.Rows = slices.Grow(p.out.Rows, len(slots)) // rows are large
+	for _, slot := range slots {
+		p.out.Rows = append(p.out.Rows, newRow(&p.s.Definition, p.s.Revision, slot, schedule.TriggerSchedule))
 	}
 	if !ok {
 		at = time.Time{}

@@ -50,13 +50,13 @@ func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
-// runArgs are planned rows for sqlInsertRuns.
-func runArgs(runs []schedule.Run, now time.Time) []any {
+// runArgs are planned rows for sqlInsertRuns. sidOf is the sid of a run's schedule.
+func runArgs(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.Time) []any {
 	type run = schedule.Run
 	return []any{
 		now,
 		column(runs, func(r *run) []byte { return r.Key[:] }),
-		column(runs, func(r *run) string { return r.ScheduleID }),
+		column(runs, func(r *run) pgtype.Int8 { return noneOrInt(int64(sidOf(r))) }),
 		column(runs, ledger.Nth),
 		column(runs, func(r *run) int64 { return r.Revision }),
 		column(runs, func(r *run) int16 { return int16(schedule.Bucket(r.OverlapKey)) }),

@@ -32,11 +32,33 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 			return 0, fmt.Errorf("raise planned_until: %w", err)
 		}
 	}
-	if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(runs, now)...); err != nil {
+	sids, err := sidsOf(ctx, tx, runs)
+	if err != nil {
+		return 0, err
+	}
+	sidOf := func(r *run) int32 { return sids[r.ScheduleID] }
+	if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(runs, sidOf, now)...); err != nil {
 		return 0, fmt.Errorf("insert runs: %w", err)
 	}
 	gone, err := dropEnded(ctx, tx, runs)
 	return inserted - gone, err
+}
+
+// sidsOf returns the sids of the schedules of runs.
+func sidsOf(ctx context.Context, tx pgx.Tx, runs []schedule.Run) (map[string]int32, error) {
+	var (
+		id   string
+		sid  int32
+		sids = make(map[string]int32)
+	)
+	err := each(ctx, tx, []any{&id, &sid}, func() error {
+		sids[id] = sid
+		return nil
+	}, sqlSidsOf, column(runs, func(r *schedule.Run) string { return r.ScheduleID }))
+	if err != nil {
+		return nil, fmt.Errorf("read the sids of schedules: %w", err)
+	}
+	return sids, nil
 }
 
 // dropEnded removes the inserted runs that history has. It comes in a later statement

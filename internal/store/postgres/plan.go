@@ -23,8 +23,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		result = schedule.PlanResult{}
 		var err error
-		plannedUntil := make(map[string]time.Time)
-		if candidates, err = s.planCandidates(ctx, tx, req, plannedUntil); err != nil {
+		places := make(map[string]runPlace)
+		if candidates, err = s.planCandidates(ctx, tx, req, places); err != nil {
 			return err
 		}
 		result.Candidates = len(candidates)
@@ -35,7 +35,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
 		}
-		w := planWrite{tx: tx, now: req.Now, insert: insert, plannedUntil: plannedUntil, result: &result}
+		w := planWrite{tx: tx, now: req.Now, insert: insert, places: places, result: &result}
 		err = alreadyThere(w.writePlan(ctx, decisions), runsKey)
 		insert = sqlInsertRuns
 		return err
@@ -48,10 +48,11 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 }
 
 // planCandidates locks schedules that are due for planning, then schedules with late
-// rows. It fills plannedUntil.
-func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest, plannedUntil map[string]time.Time) ([]schedule.PlanCandidate, error) {
+// rows. It fills places.
+func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest, places map[string]runPlace) ([]schedule.PlanCandidate, error) {
 	var (
 		row        scheduleRow
+		sid        int32
 		until      pgtype.Timestamptz
 		candidates []schedule.PlanCandidate
 		ids        []string
@@ -63,8 +64,8 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		return nil, fmt.Errorf("read seen_until: %w", err)
 	}
 	lock := func(statement string, args ...any) error {
-		return each(ctx, tx, append(row.targets(), &until), func() error {
-			plannedUntil[row.scheduleID] = until.Time
+		return each(ctx, tx, append(row.targets(), &sid, &until), func() error {
+			places[row.scheduleID] = runPlace{sid: sid, plannedUntil: until.Time}
 			decoded, err := row.schedule()
 			if err != nil { // only its id is reliable
 				decoded = schedule.Schedule{
@@ -208,11 +209,17 @@ func ofCandidates(decisions []schedule.PlanDecision, candidates []schedule.PlanC
 
 // planWrite writes the decisions of one plan.
 type planWrite struct {
-	tx           pgx.Tx
-	now          time.Time
-	insert       string
-	plannedUntil map[string]time.Time // of each candidate, before this plan
-	result       *schedule.PlanResult
+	tx     pgx.Tx
+	now    time.Time
+	insert string
+	places map[string]runPlace // of the candidates
+	result *schedule.PlanResult
+}
+
+// runPlace is where the tables of runs have the runs of a schedule.
+type runPlace struct {
+	sid          int32
+	plannedUntil time.Time // before this plan: later slots are not in history
 }
 
 func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDecision) error {
@@ -221,7 +228,12 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 		planned, failed []schedule.PlanDecision
 		judged          []schedule.Judgement
 		events          []schedule.Event
+		rows            int
 	)
+	for i := range decisions {
+		rows += len(decisions[i].Rows)
+	}
+	result.Rows = make([]schedule.Run, 0, rows)
 	for i := range decisions {
 		d := &decisions[i]
 		events = append(events, eventsOf(d.ScheduleID, d.Events, now)...)
@@ -248,7 +260,7 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 	return insertEvents(ctx, tx, events)
 }
 
-// insertRows inserts the planned runs. History can only have slots up to planned_until.
+// insertRows inserts the planned runs.
 func (w *planWrite) insertRows(ctx context.Context) error {
 	rows := w.result.Rows
 	if len(rows) == 0 {
@@ -257,13 +269,13 @@ func (w *planWrite) insertRows(ctx context.Context) error {
 	// Rows of one instant are stored together: a claim of a thousand reads few pages, and
 	// so does their settlement.
 	schedule.SortRuns(rows, schedule.ByFireAt)
-	inserted, err := affect(ctx, w.tx, w.insert, runArgs(rows, w.now)...)
+	inserted, err := affect(ctx, w.tx, w.insert, runArgs(rows, func(r *schedule.Run) int32 { return w.places[r.ScheduleID].sid }, w.now)...)
 	if err != nil {
 		return fmt.Errorf("insert runs: %w", err)
 	}
 	var lookUp []schedule.Run
 	for i := range rows {
-		if !rows[i].RunAt.After(w.plannedUntil[rows[i].ScheduleID]) {
+		if !rows[i].RunAt.After(w.places[rows[i].ScheduleID].plannedUntil) {
 			lookUp = append(lookUp, rows[i])
 		}
 	}

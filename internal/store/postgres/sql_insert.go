@@ -11,13 +11,13 @@ WITH changed AS (
 INSERT INTO open_runs (idempotency_key, sid, nth, revision, bucket, state, status, trigger, policy, overlap_key,
 	run_at, fire_at, due_at, priority, max_queued, attempt, deliveries, failed_attempts, epoch,
 	waiting_since, retry_of, input, trace_id, created_at, updated_at)
-SELECT key, (SELECT s.sid FROM schedules s WHERE s.schedule_id = u.schedule_id), u.nth, u.revision, u.bucket, u.state, 1, u.trigger, u.policy, u.overlap_key,
+SELECT key, u.sid, u.nth, u.revision, u.bucket, u.state, 1, u.trigger, u.policy, u.overlap_key,
 	u.run_at, u.fire_at, coalesce(u.due_at, 'infinity'), u.priority, u.max_queued, u.attempt, 0, 0, 0,
 	u.waiting_since, u.retry_of, u.input, u.trace_id, coalesce(u.created_at, $1), $1
-FROM unnest($2::bytea[], $3::text[], $4::integer[], $5::integer[], $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::text[],
+FROM unnest($2::bytea[], $3::integer[], $4::integer[], $5::integer[], $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::text[],
 	$11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::integer[], $15::integer[], $16::integer[],
 	$17::timestamptz[], $18::bytea[], $19::text[], $20::text[], $21::timestamptz[])
-	AS u(key, schedule_id, nth, revision, bucket, state, trigger, policy, overlap_key,
+	AS u(key, sid, nth, revision, bucket, state, trigger, policy, overlap_key,
 	run_at, fire_at, due_at, priority, max_queued, attempt, waiting_since, retry_of, input, trace_id, created_at)`
 
 	inserted = `
@@ -34,6 +34,9 @@ WHERE o.idempotency_key = ANY($1::bytea[]) AND (SELECT true FROM ended_runs e
 	WHERE e.run_at = o.run_at AND e.sid = o.sid AND e.idempotency_key = o.idempotency_key LIMIT 1)
 RETURNING 1)
 SELECT count(*) FROM gone`
+
+const sqlSidsOf = `
+SELECT s.schedule_id, s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
 
 const sqlRaisePlannedUntil = `
 UPDATE schedules s SET planned_until = greatest(s.planned_until, u.run_at)

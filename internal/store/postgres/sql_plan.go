@@ -8,7 +8,7 @@ package postgres
 // The condition on a term's buckets is a CASE here and everywhere: for BETWEEN with
 // parameters a generic plan estimates one row in 200, but without shards it matches all.
 const sqlPlanDue = `
-SELECT` + planColumns + `, s.planned_until
+SELECT` + planColumns + `, s.sid, s.planned_until
 FROM schedules s
 WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 	AND (NOT s.paused OR s.paused_until <= $2)
@@ -20,7 +20,7 @@ FOR NO KEY UPDATE SKIP LOCKED`
 // rows are at the beginning of open_runs_due. A schedule in quarantine waits for its
 // plan_at. The bucket is the schedule's: its rows may be of another, from before an edit.
 const sqlPlanLateOwners = `
-SELECT` + planColumns + `, s.planned_until
+SELECT` + planColumns + `, s.sid, s.planned_until
 FROM schedules s
 WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT ` + scheduleOfOpen + ` FROM open_runs o WHERE ` + late + `))
 	AND s.schedule_id <> ALL($4::text[])
