@@ -45,12 +45,6 @@ var unplain = []struct {
 // and the code that proto files generate.
 var plainEnough = regexp.MustCompile(`_test\.go$|\.pb\.(gw\.)?go$|^internal/(test|tools|failpoint|store)/|test/[a-z_]+\.go$`)
 
-// sameWords are texts in which such a word is right, by file.
-var sameWords = map[string]string{
-	"internal/schedule/terms.go":     "unfit", // a machine-readable code
-	"proto/carillon/v1/worker.proto": "unfit", // the same code
-}
-
 // TestUsersReadPlainEnglish keeps words that only this project uses out of what
 // users read: texts in the code, pages of the console, output of the command
 // line, rules and dashboards, documents, and comments of the API.
@@ -69,7 +63,7 @@ func TestUsersReadPlainEnglish(t *testing.T) {
 			checked++
 			for _, word := range unplain {
 				found := word.found.FindString(text)
-				if found != "" && !strings.Contains(sameWords[filepath.ToSlash(path)], found) {
+				if found != "" {
 					t.Errorf("%s:%d: %q; write %q", path, line, found, word.write)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/carillon/carillon/internal/app"
 	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // site is a deployment at work, whose figures the tests read.
@@ -24,8 +25,8 @@ type site struct {
 	apps []*app.App
 }
 
-// newSite starts all roles in one process, and, where there is a Redis, a second
-// deployment whose launches go through a queue. Between them every figure that
+// newSite starts all roles in one process, and, where there are servers, a second
+// deployment on Postgres whose launches go through a queue. Between them every figure that
 // is there without a fault shows itself.
 func newSite(t *testing.T) *site {
 	t.Helper()
@@ -34,7 +35,7 @@ func newSite(t *testing.T) *site {
 	s := &site{}
 	s.start(t, executor.URL, nil)
 	if os.Getenv("TEST_REDIS_URL") != "" || os.Getenv("REQUIRE_SERVICES") == "1" {
-		s.start(t, executor.URL, map[string]any{"launch_queue": "redis", "redis_url": services.Redis(t)})
+		s.start(t, executor.URL, map[string]any{"launch_queue": "redis", "redis_url": services.Redis(t), "database_url": migrated.Postgres(t)})
 	}
 	for _, a := range s.apps {
 		for _, workflow := range []string{"succeeds", "fails", "is-refused", "goes-on", "breaks-off"} {

@@ -25,8 +25,11 @@ const core = 28
 // portion is how many runs of history one transaction moves.
 const portion = 5000
 
-// A process counts as running for this long after its last heartbeat. Workers have
-// one every second or so, other processes every ten seconds.
+// From this version on the table instances has every process.
+const allInstances = 31
+
+// A process counts as running for this long after its last heartbeat. In the table
+// processes they have one every ten seconds, else every second.
 const (
 	workerWindow  = 10 * time.Second
 	processWindow = 25 * time.Second
@@ -89,13 +92,11 @@ func (b *bridge) unfinished(ctx context.Context) (bool, error) {
 func (b *bridge) refuseInUse(ctx context.Context) error {
 	since := `seen_at > clock_timestamp() - make_interval(secs => $1)`
 	processes := `SELECT count(to_regclass('processes'))`
+	roles := `roles <> '{}' AND `
 	if b.dialect == SQLite {
 		since = `seen_at > (unixepoch('subsec') - $1) * 1000000`
 		processes = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'processes'`
-	}
-	have, err := b.count(ctx, processes) // the table came with version 18
-	if err != nil {
-		return err
+		roles = `roles <> '[]' AND `
 	}
 	check := func(query string, window time.Duration) error {
 		var name string
@@ -106,6 +107,13 @@ func (b *bridge) refuseInUse(ctx context.Context) error {
 			return fmt.Errorf("look for running processes: %w", err)
 		}
 		return fmt.Errorf("%w: %s was seen in the last %s: stop every Carillon process (after a crash, wait %[3]s) and try again", ErrInUse, name, window)
+	}
+	if b.version >= allInstances {
+		return check(`SELECT 'process ' || instance_id || ' (' || host || ')' FROM instances WHERE `+roles, workerWindow)
+	}
+	have, err := b.count(ctx, processes) // the table came with version 18
+	if err != nil {
+		return err
 	}
 	if err := check(`SELECT 'worker ' || worker_id FROM workers WHERE `, workerWindow); err != nil || have == 0 {
 		return err

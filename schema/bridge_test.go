@@ -252,10 +252,14 @@ func TestADatabaseInUseIsNotTakenBack(t *testing.T) {
 				t.Errorf("an empty database: got %v, want ErrUnknownSchema", err)
 			}
 			migrateTwice(t, db, o.Dialect)
-			do(t, db, `INSERT INTO workers (worker_id, started_at, seen_at) VALUES ('w7', `+o.now+`, `+o.now+`)`)
+			roles := `["worker"]`
+			if o.Dialect == schema.Postgres {
+				roles = `{worker}`
+			}
+			do(t, db, `INSERT INTO instances (instance_id, host, roles, started_at, seen_at) VALUES ('w7', 'h:1', '`+roles+`', `+o.now+`, `+o.now+`)`)
 			old := o.described(t, db)
-			if err := schema.Down(t.Context(), db, o.Dialect); !errors.Is(err, schema.ErrInUse) || !strings.Contains(err.Error(), "worker w7") {
-				t.Errorf("got %v, want ErrInUse that names worker w7", err)
+			if err := schema.Down(t.Context(), db, o.Dialect); !errors.Is(err, schema.ErrInUse) || !strings.Contains(err.Error(), "process w7 (h:1)") {
+				t.Errorf("got %v, want ErrInUse that names process w7", err)
 			}
 			if d := cmp.Diff(old, o.described(t, db)); d != "" {
 				t.Errorf("something was done (- before, + after):\n%s", d)

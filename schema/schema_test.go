@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -211,11 +212,12 @@ var (
 	makesTable = regexp.MustCompile(`(?ms)^CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)^\)`)
 	isColumn   = regexp.MustCompile(`^    ([a-z_]+)\s+([a-zA-Z]+)(.*)$`)
 	addsColumn = regexp.MustCompile(`(?m)^ALTER TABLE (\w+) ADD COLUMN (\w+) ([a-zA-Z]+)(.*);$`)
+	dropsTable = regexp.MustCompile(`(?m)^DROP TABLE (\w+);$`)
 	primaryKey = regexp.MustCompile(`PRIMARY KEY \(([^)]*)\)`)
 )
 
 // readFiles reads the columns out of a dialect's migrations: tables are made
-// one column a line, and get more one statement a line.
+// one column a line, and get more or are dropped one statement a line.
 func readFiles(t *testing.T, dialect string) map[string]column {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dialect, "*.sql"))
@@ -228,7 +230,8 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, table := range makesTable.FindAllStringSubmatch(string(text), -1) {
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		for _, table := range makesTable.FindAllStringSubmatch(up, -1) {
 			inKey := make(map[string]bool)
 			for _, key := range primaryKey.FindAllStringSubmatch(table[2], -1) {
 				for part := range strings.SplitSeq(key[1], ", ") {
@@ -242,9 +245,11 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 				}
 			}
 		}
-		up, _, _ := strings.Cut(string(text), "-- +goose Down")
 		for _, m := range addsColumn.FindAllStringSubmatch(up, -1) {
 			found[m[1]+"."+m[2]] = column{Table: m[1], Name: m[2], Required: strings.Contains(m[4], "NOT NULL"), Kind: kind(t, m[3])}
+		}
+		for _, m := range dropsTable.FindAllStringSubmatch(up, -1) {
+			maps.DeleteFunc(found, func(_ string, c column) bool { return c.Table == m[1] })
 		}
 	}
 	return found

@@ -177,18 +177,18 @@ func (b blackHole) Plan(ctx context.Context, req schedule.PlanRequest, decide fu
 	return b.Store.Plan(ctx, req, decide)
 }
 
-func (b blackHole) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
+func (b blackHole) Heartbeat(ctx context.Context, i schedule.Instance) error {
 	if err := b.answers(ctx); err != nil {
 		return err
 	}
-	return b.Store.Heartbeat(ctx, w)
+	return b.Store.Heartbeat(ctx, i)
 }
 
-func (b blackHole) Leave(ctx context.Context, workerID string) error {
+func (b blackHole) Leave(ctx context.Context, id string) error {
 	if err := b.answers(ctx); err != nil {
 		return err
 	}
-	return b.Store.Leave(ctx, workerID)
+	return b.Store.Leave(ctx, id)
 }
 
 func (b blackHole) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.Claim) (rules.Claimed, error) {
@@ -246,19 +246,19 @@ func TestAProcessSignsOffAndIsSeenAliveBefore(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		stop := r.start()
 		time.Sleep(1500 * time.Millisecond)
-		seen, err := r.store.Workers(r.Context(), time.Minute, r.store.Now())
+		seen, err := r.store.Instances(r.Context(), time.Minute)
 		if err != nil || len(seen) != 1 || time.Since(seen[0].SeenAt) > time.Second {
 			r.Errorf("seen: %+v, %v", seen, err)
 		}
-		if err := r.worker.Beating(r.Context()); err != nil {
+		if err := r.heart.Alive(r.Context()); err != nil {
 			r.Errorf("a process that beats says: %v", err)
 		}
 		stop()
-		if seen, err := r.store.Workers(r.Context(), time.Minute, r.store.Now()); err != nil || len(seen) != 0 {
+		if seen, err := r.store.Instances(r.Context(), time.Minute); err != nil || len(seen) != 0 {
 			r.Errorf("after the end %+v are seen, %v", seen, err)
 		}
 		time.Sleep(6 * time.Second)
-		if err := r.worker.Beating(r.Context()); err == nil {
+		if err := r.heart.Alive(r.Context()); err == nil {
 			r.Error("a process that does not beat any more says nothing of it")
 		}
 	})

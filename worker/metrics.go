@@ -37,7 +37,7 @@ type Metrics struct {
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
-	fit            prometheus.Gauge
+	healthy        prometheus.Gauge
 	inFlight       *prometheus.GaugeVec
 	waiting        *prometheus.GaugeVec
 	overdue        *prometheus.GaugeVec
@@ -80,7 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
-		fit:            p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_fit", Help: "1 while this process can launch runs."}),
+		healthy:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_healthy", Help: "1 while this process can launch runs."}),
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
@@ -90,7 +90,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launches_limit", Help: "MAX_LAUNCHES of this process."}).Set(float64(launches.size))
 	}
 	m.showZeros()
-	m.showFit(true)
+	m.showHealth(true)
 	return m
 }
 
@@ -115,10 +115,10 @@ func (m *Metrics) showZeros() {
 	}
 }
 
-func (m *Metrics) showFit(fit bool) {
-	m.fit.Set(0)
-	if fit {
-		m.fit.Set(1)
+func (m *Metrics) showHealth(healthy bool) {
+	m.healthy.Set(0)
+	if healthy {
+		m.healthy.Set(1)
 	}
 }
 

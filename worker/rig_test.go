@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/migrated"
@@ -42,6 +43,7 @@ type rig struct {
 	reach     func(context.Context) error                          // of the next worker that is started
 	waker     worker.Waker                                         // nil: the store
 	worker    *worker.Worker                                       // the last that was started
+	heart     *heartbeat.Heart
 	shards    int
 }
 
@@ -52,6 +54,7 @@ type ledger interface {
 	worker.BackfillStore
 	leader.LeaseStore
 	leader.Roster
+	heartbeat.Store
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
@@ -119,7 +122,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	var self *worker.Worker
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: over, Holder: holder, Shards: r.shards, Now: store.Now, Logger: quiet,
-		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: func() string { return self.Unfit() },
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unhealthy: func() string { return self.Unhealthy() },
 	})
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
@@ -133,11 +136,18 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	r.worker = self
+	r.heart = heartbeat.New(heartbeat.Options{
+		Store: over, Unhealthy: self.Unhealthy, Changed: self.HealthChanged(), Logger: r.log,
+		Self: schedule.Instance{ID: holder, Host: "box:" + holder[:4], Roles: []string{"worker"}, StartedAt: store.Now()},
+	})
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
-	go func(w *worker.Worker) { done <- w.Run(ctx) }(r.worker)
+	var beating sync.WaitGroup
+	beating.Go(func() { r.heart.Run(ctx) })
+	go func() { done <- self.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
+		defer beating.Wait()
 		if err := <-done; err != nil {
 			r.Errorf("worker ended with %v", err)
 		}

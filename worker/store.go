@@ -18,18 +18,14 @@ type PlanStore interface {
 	// decide is pure and may be called again with fresh candidates if the transaction is
 	// retried.
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
-	// Heartbeat records that this worker process is alive, and its health. WorkerID is
-	// random for each process start; the store sets SeenAt.
-	Heartbeat(ctx context.Context, w schedule.WorkerSeen) error
-	// Leave removes the record: this process is about to end.
-	Leave(ctx context.Context, workerID string) error
-	// Workers returns the processes with a heartbeat within the given time, this one
-	// included.
-	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+	// Instances returns the processes with roles that had a heartbeat within a duration,
+	// this one included.
+	Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error)
 	// Prune deletes up to limit rows each of terminal runs, events, execution requests,
-	// workers (by when they were last seen) and tombstones (with their revisions) that are
-	// older than before. A request stays while its run is open or its lease is not older
-	// than before. It returns the number of deleted rows; 0: nothing is left to delete.
+	// and tombstones (with their revisions) that are older than before, and instances that
+	// were not seen for a day. A request stays while its run is open or its lease is not
+	// older than before, an instance while it holds the key of a run in flight. It returns
+	// the number of deleted rows; 0: nothing is left to delete.
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
 }
 

@@ -78,6 +78,10 @@ func (w *Worker) newTerm(t schedule.Term, trusted, passes context.Context) *term
 	return lead
 }
 
+// lookAround is how often a leader that ends looks for another worker: more often than
+// there are heartbeats.
+const lookAround = 500 * time.Millisecond
+
 // awaitCalls waits for open calls to settle under the term: a moment if another worker
 // waits or this one may lead again, most of DrainTimeout if the process ends and no other
 // worker is alive.
@@ -90,7 +94,7 @@ func (t *term) awaitCalls() {
 	}
 	bound, cancel := context.WithTimeout(t.trusted, max(t.cfg.DrainTimeout/2, t.cfg.DrainTimeout-shutdownTimeout))
 	defer cancel()
-	look := time.NewTicker(heartbeatInterval / 2) // a worker that starts must not wait
+	look := time.NewTicker(lookAround) // a worker that starts must not wait
 	defer look.Stop()
 	for bound.Err() == nil && t.ending.Err() != nil && t.alone() {
 		select {
@@ -108,8 +112,8 @@ func (t *term) awaitCalls() {
 func (t *term) alone() bool {
 	ctx, cancel := context.WithTimeout(t.trusted, handOver)
 	defer cancel()
-	workers, err := t.Plans.Workers(ctx, livenessWindow, t.now())
-	return err == nil && !slices.ContainsFunc(workers, func(w schedule.WorkerSeen) bool { return w.WorkerID != t.ID })
+	instances, err := t.Plans.Instances(ctx, livenessWindow)
+	return err == nil && !slices.ContainsFunc(schedule.Workers(instances), func(i schedule.Instance) bool { return i.ID != t.ID })
 }
 
 func (w *Worker) begins(t *term) {

@@ -3,14 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
@@ -66,7 +64,7 @@ type Worker struct {
 	cfg Config
 	log *slog.Logger
 
-	fitness  *fitness
+	health   *health
 	launches *pool
 	// Cancels do not use launches: calls that hang may hold all of them, and may be what
 	// has to be cancelled.
@@ -76,22 +74,19 @@ type Worker struct {
 	open        sync.WaitGroup  // calls of the launcher
 	retries     retry.Launches
 
-	mu          sync.Mutex
-	terms       []*term // woken in this order
-	startedAt   time.Time
-	heartbeatAt time.Time // of the last written heartbeat, by this machine's clock
+	mu    sync.Mutex
+	terms []*term // woken in this order
 }
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 10 * time.Second
 
-const (
-	// minShutdownTimeout is how long open calls may take after the terms, even if nothing
-	// of DrainTimeout is left.
-	minShutdownTimeout = 100 * time.Millisecond
-	// leaveTimeout bounds the removal from the list of workers.
-	leaveTimeout = time.Second
-)
+// minShutdownTimeout is how long open calls may take after the terms, even if nothing of
+// DrainTimeout is left.
+const minShutdownTimeout = 100 * time.Millisecond
+
+// livenessWindow: a process is alive if its last heartbeat is not older.
+const livenessWindow = 5 * time.Second
 
 // New returns a Worker with its defaults.
 func New(o Options) *Worker {
@@ -106,9 +101,9 @@ func New(o Options) *Worker {
 	}
 	w := &Worker{
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
-		freeCancels: make(chan struct{}, cancelBatch), startedAt: o.Now(),
+		freeCancels: make(chan struct{}, cancelBatch),
 	}
-	w.fitness = newFitness(o.Reach == nil || o.Reached, o.Metrics, w.log)
+	w.health = newHealth(o.Reach == nil || o.Reached, o.Metrics, w.log)
 	w.launches = newPool(w.cfg.MaxLaunches)
 	for range cancelBatch {
 		w.freeCancels <- struct{}{}
@@ -136,32 +131,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		g.Go(func() error { return w.Balancer.Run(ctx) })
 	}
 	if w.Reach != nil {
-		g.Go(func() error { w.fitness.watch(ctx, w.Reach); return nil })
+		g.Go(func() error { w.health.watch(ctx, w.Reach); return nil })
 	}
-	g.Go(func() error { w.heartbeats(ctx); return nil })
 	for _, elector := range w.Electors {
 		g.Go(func() error { return elector.Run(ctx, w.lead) })
 	}
 	err := g.Wait()
-	left := max(minShutdownTimeout, w.cfg.DrainTimeout-time.Since(<-told))
-	var leaving sync.WaitGroup
-	leaving.Go(func() { w.leave(ctx, min(left, leaveTimeout)) })
-	w.drain(left)
-	leaving.Wait()
+	w.drain(max(minShutdownTimeout, w.cfg.DrainTimeout-time.Since(<-told)))
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
-}
-
-// leave tells the other workers at once that this process is gone, so that they share its
-// shards.
-func (w *Worker) leave(ctx context.Context, bound time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
-	defer cancel()
-	if err := w.Plans.Leave(ctx, w.ID); err != nil {
-		w.log.Warn("cannot remove this worker from the list of workers; the others notice within seconds", "err", err)
-	}
 }
 
 // drain waits for open calls, at most d. The next leader sends the others again under the
@@ -189,55 +169,6 @@ func ended(wg *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 	return done
-}
-
-const (
-	// livenessWindow: a process is alive if its last heartbeat is not older.
-	livenessWindow = 5 * time.Second
-	// heartbeatInterval is the longest time between heartbeats, however slow the ticks.
-	heartbeatInterval = time.Second
-)
-
-// heartbeats writes heartbeats until ctx ends, leading or not, with the process's health.
-func (w *Worker) heartbeats(ctx context.Context) {
-	ticker := time.NewTicker(min(w.cfg.Tick, heartbeatInterval))
-	defer ticker.Stop()
-	quiet := logthrottle.New(w.log)
-	for {
-		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
-		err := w.Plans.Heartbeat(storeCtx, schedule.WorkerSeen{WorkerID: w.ID, Host: w.Host, Unfit: w.Unfit(), StartedAt: w.startedAt})
-		cancel()
-		if err == nil {
-			w.mu.Lock()
-			w.heartbeatAt = time.Now()
-			w.mu.Unlock()
-			quiet.Recovered("heartbeats are written again")
-		} else if ctx.Err() == nil {
-			quiet.Warn("cannot write the heartbeat", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		case <-w.fitness.turned:
-		}
-		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-// Beating returns why other workers do not count this process as alive; nil: they do.
-func (w *Worker) Beating(context.Context) error {
-	w.mu.Lock()
-	at := w.heartbeatAt
-	w.mu.Unlock()
-	switch since := time.Since(at); {
-	case at.IsZero():
-		return errors.New("no heartbeat was written yet")
-	case since > livenessWindow:
-		return fmt.Errorf("no heartbeat was written for %s", since.Round(time.Second))
-	}
-	return nil
 }
 
 // Wake starts a pass of the fire loops of the shards that have some of these hash buckets.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/connlimit"
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
@@ -66,8 +67,9 @@ type App struct {
 	bucket   *bucket.Store    // nil without WORKFLOW_STORE=blob
 	executor *executorRole    // nil without the launcher role
 	launch   *launcher.Launcher
-	presence *presence.Presence    // nil without the launcher role
-	health   *health.Server        // grpc.health.v1
+	presence *presence.Presence // nil without the launcher role
+	health   *health.Server     // grpc.health.v1
+	heart    *heartbeat.Heart
 	worker   *worker.Worker        // nil without the worker role
 	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
 	client   closer                // of LAUNCHER_ADDR
@@ -87,7 +89,8 @@ type App struct {
 	httpLis  net.Listener
 	grpcLis  net.Listener
 	steps    chan clockStep
-	watch    *alert.Watch // nil without the registrar role
+	failing  atomic.Pointer[string] // why the launcher of this process launches nothing; nil: it does
+	watch    *alert.Watch           // nil without the registrar role
 	auditor  *registrarapi.Auditor
 	ending   chan struct{} // closed when the servers have to stop
 	stopAt   atomic.Int64  // when the shutdown began, Unix nanoseconds; 0: not yet
@@ -158,6 +161,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		return nil, err
 	}
 	a.buildConsumer()
+	a.buildHeart()
 	if err := a.buildServers(ctx, reg, o.Reflection); err != nil {
 		return nil, err
 	}
@@ -230,9 +234,9 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	}
 	checks := []check{{name: "process", run: a.mayServe}, {name: "database", run: a.store.Ping}}
 	if a.worker != nil {
-		checks = append(checks, check{name: "worker", run: a.worker.Beating})
+		checks = append(checks, check{name: "worker", run: a.heart.Alive})
 		if !a.cfg.Has("registrar") { // the API works without a launcher
-			checks = append(checks, check{name: "launcher", run: a.worker.Fit, open: true})
+			checks = append(checks, check{name: "launcher", run: a.worker.Healthy, open: true})
 		}
 	}
 	if a.launch != nil && !a.cfg.Has("registrar") && a.worker == nil {
@@ -269,8 +273,8 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.database.run(serveCtx); return nil })
-	servers.Go(func() error { a.noteProcess(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
+	servers.Go(func() error { a.watchHistory(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })
 	servers.Go(func() error { a.pruneLogs(serveCtx); return nil })
@@ -281,6 +285,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.log.Info("carillon started", "http", a.HTTPAddr(), "grpc", a.GRPCAddr(), "roles", a.cfg.Roles, "executor", a.cfg.Executor)
 
 	workers, workCtx := errgroup.WithContext(ctx)
+	workers.Go(func() error { a.heart.Run(workCtx); return nil })
 	if a.worker != nil {
 		workers.Go(func() error { return a.worker.Run(workCtx) })
 	}

@@ -184,7 +184,7 @@ func (d *doctor) openAlerts(ctx context.Context, store Store) {
 func (d *doctor) processes(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	seen, err := store.Processes(ctx, seenLately)
+	seen, err := store.Instances(ctx, seenLately)
 	if err != nil {
 		d.unread("processes", err)
 		return
@@ -193,8 +193,10 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 	versions := make(map[string]int)
 	for _, p := range seen {
 		versions[p.Version]++
-		if slices.Contains(strings.Split(p.Roles, ","), "worker") {
+		if p.Has("worker") {
 			workers = append(workers, p.Host)
+		} else if p.Unhealthy != "" {
+			d.warn("processes", fmt.Sprintf("launcher %s (%s) is unhealthy: %s", p.ID, p.Host, p.Unhealthy), "it launches nothing; fix the cause")
 		}
 	}
 	if len(seen) == 0 {
@@ -236,7 +238,7 @@ func (d *doctor) history(ctx context.Context, store Store) {
 	switch {
 	case h.Until.Sub(store.Now()) < historyAhead:
 		d.warn("history", "ended_runs has daily partitions only until "+until,
-			"a worker adds them each minute: see its log for \"partitions of ended_runs\"; until then ended_runs_ahead takes the runs")
+			"a worker adds them every ten minutes: see its log for \"partitions of ended_runs\"; until then ended_runs_ahead takes the runs")
 	case h.Ahead >= postgres.HistoryAheadLimit:
 		d.warn("history", fmt.Sprintf("%d or more ended runs are later than %s, in ended_runs_ahead", h.Ahead, until),
 			"they were cancelled far ahead of their time; each new partition moves its part of them")

@@ -173,7 +173,7 @@ func TestTheDoctorNoticesAFileThatIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.ExecContext(t.Context(), `UPDATE workers SET seen_at = 0`); err != nil {
+	if _, err := tx.ExecContext(t.Context(), `UPDATE leaders SET expires_at = 0`); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := finding(t, cfg, "database"), "fail unavailable: another process has held the database's lock for 2s"; !strings.HasPrefix(got, want) {

@@ -13,12 +13,31 @@ func TestTheDoctorReportsAWorkerWithoutAStandby(t *testing.T) {
 	cfg := onDatabase(t, migrated.Postgres(t))
 	store := emptyStore(t, cfg)
 	for host, roles := range map[string]string{"a:1": "registrar", "b:2": "worker", "c:3": "launcher"} {
-		self := schedule.ProcessSeen{ProcessID: host, Host: host, Version: "v1", Roles: roles, StartedAt: store.Now()}
-		if err := store.NoteProcess(t.Context(), self); err != nil {
+		self := schedule.Instance{ID: host, Host: host, Version: "v1", Roles: []string{roles}, StartedAt: store.Now()}
+		if err := store.Heartbeat(t.Context(), self); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, want := finding(t, cfg, "processes"), "warn one worker, no standby: if b:2 ends, nothing is launched"; got != want {
+		t.Errorf("processes: %q, want %q", got, want)
+	}
+}
+
+func TestTheDoctorReportsALauncherThatIsUnhealthy(t *testing.T) {
+	cfg := onDatabase(t, migrated.Postgres(t))
+	store := emptyStore(t, cfg)
+	for _, i := range []schedule.Instance{
+		{ID: "a", Host: "a:1", Version: "v1", Roles: []string{"worker"}},
+		{ID: "b", Host: "b:2", Version: "v1", Roles: []string{"registrar", "worker"}},
+		{ID: "c", Host: "c:3", Version: "v1", Roles: []string{"launcher"}, Unhealthy: "cannot take the presence lock"},
+	} {
+		i.StartedAt = store.Now()
+		if err := store.Heartbeat(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "warn launcher c (c:3) is unhealthy: cannot take the presence lock\nok 3 seen in the last minute, 2 with the role worker, version v1"
+	if got := finding(t, cfg, "processes"); got != want {
 		t.Errorf("processes: %q, want %q", got, want)
 	}
 }

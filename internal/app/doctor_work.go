@@ -33,13 +33,13 @@ func (d *doctor) leaders(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
-	workers, err := store.Workers(ctx, seenLately, now)
+	instances, err := store.Instances(ctx, seenLately)
 	if err == nil {
 		var led []schedule.Leadership
 		if led, err = store.Leaders(ctx, now); err == nil {
 			var shards int
 			if shards, err = store.Shards(ctx); err == nil {
-				d.shards(workers, led, max(shards, 1), now)
+				d.shards(schedule.Workers(instances), led, max(shards, 1), now)
 				return
 			}
 		}
@@ -47,12 +47,12 @@ func (d *doctor) leaders(ctx context.Context, store Store) {
 	d.unread("leader", err)
 }
 
-func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership, shards int, now time.Time) {
-	byID := make(map[string]schedule.WorkerSeen)
+func (d *doctor) shards(workers []schedule.Instance, led []schedule.Leadership, shards int, now time.Time) {
+	byID := make(map[string]schedule.Instance)
 	for _, w := range workers {
-		byID[w.WorkerID] = w
-		if w.Unfit != "" {
-			d.warn("leader", fmt.Sprintf("worker %s (%s) is unhealthy: %s", w.WorkerID, w.Host, w.Unfit), "it could not launch runs; fix the cause")
+		byID[w.ID] = w
+		if w.Unhealthy != "" {
+			d.warn("leader", fmt.Sprintf("worker %s (%s) is unhealthy: %s", w.ID, w.Host, w.Unhealthy), "it could not launch runs; fix the cause")
 		}
 	}
 	if d.cfg.Has("worker") && shards != d.cfg.Shards {

@@ -12,8 +12,8 @@ import (
 )
 
 // electors campaign for one shard each under the id of this process. The balancer keeps the share of
-// each process fair; unfit returns why this process should lead no shard (nil: never).
-func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.Elector, worker.Balancer, error) {
+// each process fair; unhealthy returns why this process should lead no shard (nil: never).
+func (a *App) electors(metrics *worker.Metrics, unhealthy func() string) ([]worker.Elector, worker.Balancer, error) {
 	newLock, err := a.locks()
 	if err != nil {
 		return nil, nil, err
@@ -21,13 +21,13 @@ func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.E
 	electors := make([]*leader.Elector, a.cfg.Shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: a.store, Holder: a.id, Shards: a.cfg.Shards, Now: a.store.Now, Logger: a.log,
-		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: unfit,
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unhealthy: unhealthy,
 	})
 	all := make([]worker.Elector, a.cfg.Shards)
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: a.store, Terms: a.store, Host: thisHost(), Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
-			Now: a.store.Now, Logger: a.log, Fit: a.checkSkew, Defer: balancer.Defer(shard), OnChange: metrics.LeadershipChanged,
+			Now: a.store.Now, Logger: a.log, MayLead: a.checkSkew, Defer: balancer.Defer(shard), OnChange: metrics.LeadershipChanged,
 		})
 		all[shard] = electors[shard]
 	}

@@ -6,10 +6,13 @@ import (
 
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/carillon/carillon/internal/heartbeat"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher/presence"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/worker"
 )
 
 // buildPresence builds the presence lock of a process that launches.
@@ -46,6 +49,30 @@ func (a *App) mayLaunch(ctx context.Context) error {
 	return a.cfg.Scrub(a.presence.Reach(ctx))
 }
 
+// buildHeart builds the heartbeats of this process.
+func (a *App) buildHeart() {
+	o := heartbeat.Options{
+		Store: a.store, Unhealthy: a.unhealthy, Logger: a.log,
+		Self: schedule.Instance{ID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.roles(), StartedAt: a.store.Now()},
+	}
+	if a.worker != nil {
+		o.Changed = a.worker.HealthChanged()
+	}
+	a.heart = heartbeat.New(o)
+}
+
+// unhealthy returns why launches of this process would fail: those of its worker, otherwise those of
+// its launcher.
+func (a *App) unhealthy() string {
+	if a.worker != nil {
+		return a.worker.Unhealthy()
+	}
+	if why := a.failing.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
 // showLauncherHealth keeps the health of the launcher service for workers elsewhere: NOT_SERVING after
 // three seconds without the presence lock, like a worker in this process.
 func (a *App) showLauncherHealth(ctx context.Context) {
@@ -61,8 +88,10 @@ func (a *App) showLauncherHealth(ctx context.Context) {
 		}
 		switch failed {
 		case 0:
+			a.failing.Store(nil)
 			a.health.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 		case threshold:
+			a.failing.Store(new(worker.Reason(err)))
 			a.health.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_NOT_SERVING)
 		}
 		select {

@@ -198,8 +198,8 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	metrics := a.runMetrics()
-	unfit := func() string { return a.worker.Unfit() } // a.worker is set below
-	electors, balancer, err := a.electors(metrics, unfit)
+	unhealthy := func() string { return a.worker.Unhealthy() } // a.worker is set below
+	electors, balancer, err := a.electors(metrics, unhealthy)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
@@ -26,7 +27,7 @@ type Store interface {
 	leader.LeaseStore
 	leader.Roster
 	leader.TermStore
-	leader.ProcessStore
+	heartbeat.Store
 	launcher.Store
 	presence.Store
 	workflow.Versions

@@ -70,11 +70,12 @@ func showing(t *testing.T) *clitest.Server {
 		{Shard: 3, Epoch: 16, ExpiresAt: clitest.Time("2026-03-08T11:59:00Z"), Expired: true},
 	}
 	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{Shards: 4, Leaderships: led, Workers: []*carillonv1.Worker{
-		{WorkerId: "wa", Host: "db1:4711", StartedAt: clitest.Time("2026-03-08T10:00:00Z"), SeenAt: clitest.Time("2026-03-08T12:00:00Z"), Leads: led[:1], Version: proto.String("v1.2.0"), Roles: proto.String("worker,launcher")},
-		{WorkerId: "wb", Host: "db2:17", Unfit: "the launcher at 10.0.0.5:9090 does not answer", StartedAt: clitest.Time("2026-03-07T12:00:00Z"), SeenAt: clitest.Time("2026-03-08T11:59:30Z"), Leads: led[1:2]},
+		{WorkerId: "wa", Host: "db1:4711", StartedAt: clitest.Time("2026-03-08T10:00:00Z"), SeenAt: clitest.Time("2026-03-08T12:00:00Z"), Leads: led[:1], Version: "v1.2.0", Roles: "worker,launcher"},
+		{WorkerId: "wb", Host: "db2:17", Version: "v1.2.0", Roles: "worker", Unhealthy: "the launcher at 10.0.0.5:9090 does not answer", StartedAt: clitest.Time("2026-03-07T12:00:00Z"), SeenAt: clitest.Time("2026-03-08T11:59:30Z"), Leads: led[1:2]},
 	}})
 	f.Answer("ListProcesses", &carillonv1.ListProcessesResponse{Processes: []*carillonv1.Process{
 		{ProcessId: "pl", Host: "db3:99", Version: "v1.3.0", Roles: "registrar", StartedAt: clitest.Time("2026-03-08T11:00:00Z"), SeenAt: clitest.Time("2026-03-08T11:59:55Z")},
+		{ProcessId: "pm", Host: "db3:100", Version: "v1.2.0", Roles: "launcher", StartedAt: clitest.Time("2026-03-08T11:00:00Z"), SeenAt: clitest.Time("2026-03-08T11:59:59Z"), Unhealthy: "cannot take the presence lock: too many connections"},
 		{ProcessId: "wa", Host: "db1:4711", Version: "v1.2.0", Roles: "worker,launcher", StartedAt: clitest.Time("2026-03-08T10:00:00Z"), SeenAt: clitest.Time("2026-03-08T12:00:00Z")},
 	}})
 	f.Answer("ListLeaderTerms", &carillonv1.ListLeaderTermsResponse{Terms: []*carillonv1.LeaderTerm{

@@ -22,6 +22,7 @@ type workersView struct {
 type processRow struct {
 	*carillonv1.Process
 	Started, Seen moment
+	Silent        bool // longer than a process that lives would be
 }
 
 // termRow is a leadership term, with the gap without a leader before it.
@@ -68,7 +69,9 @@ func (c *Console) addProcesses(v *visit, view *workersView) error {
 			view.Versions = append(view.Versions, p.GetVersion())
 		}
 		if !slices.ContainsFunc(view.Workers, func(w workerRow) bool { return w.GetWorkerId() == p.GetProcessId() }) {
-			view.Others = append(view.Others, processRow{p, v.at(p.GetStartedAt()), v.at(p.GetSeenAt())})
+			row := processRow{Process: p, Started: v.at(p.GetStartedAt()), Seen: v.at(p.GetSeenAt())}
+			row.Silent = v.now.Sub(row.Seen.Instant) > lateGrace
+			view.Others = append(view.Others, row)
 		}
 	}
 	slices.Sort(view.Versions)

@@ -43,15 +43,6 @@ type Leadership struct {
 // SameLock reports whether a lock of one kind proves anything about a leader that uses the other.
 func SameLock(kind, other string) bool { return kind == "" || other == "" || kind == other }
 
-// WorkerSeen is one row of workers.
-type WorkerSeen struct {
-	WorkerID  string // the Holder of its terms
-	Host      string // which process it is: host:pid
-	Unfit     string // why its launches would fail; empty: healthy
-	StartedAt time.Time
-	SeenAt    time.Time // the store notes it
-}
-
 // LeaseExtension keeps an open call's key for longer.
 type LeaseExtension struct {
 	Key   Key

@@ -10,7 +10,7 @@ type EndReason string
 const (
 	EndResigned      EndReason = "resigned"             // requested by an operator
 	EndBalanced      EndReason = "balanced"             // gave the shard to a worker with fewer
-	EndUnfit         EndReason = "unfit"                // its launches would fail, those of another worker would not
+	EndUnhealthy     EndReason = "unhealthy"            // its launches would fail, those of another worker would not
 	EndStopped       EndReason = "stopped"              // its process was told to end
 	EndDatabase      EndReason = "database_unreachable" // no renewal was answered in time
 	EndLock          EndReason = "lock_lost"            // the shard's lock was gone, and the database answered
@@ -25,7 +25,7 @@ const (
 
 // EndReasons is the closed set.
 var EndReasons = []EndReason{
-	EndResigned, EndBalanced, EndUnfit, EndStopped, EndDatabase, EndLock, EndClock, EndSuspended, EndReplaced,
+	EndResigned, EndBalanced, EndUnhealthy, EndStopped, EndDatabase, EndLock, EndClock, EndSuspended, EndReplaced,
 	EndShardsChanged, EndExpired, EndLockFreed, EndUnknown,
 }
 
@@ -50,7 +50,7 @@ func (r EndReason) Amends() bool { return !r.Inferred() && r != EndReplaced }
 var endWords = map[EndReason]string{
 	EndResigned:      "asked to resign",
 	EndBalanced:      "handed over to a worker with fewer shards",
-	EndUnfit:         "its launcher was unreachable",
+	EndUnhealthy:     "its launcher was unreachable",
 	EndStopped:       "process stopped",
 	EndDatabase:      "database unreachable",
 	EndLock:          "leader lock lost",
@@ -125,13 +125,3 @@ type TermWindow struct {
 
 // MaxWindowTerms bounds the terms that begin within a TermWindow.
 const MaxWindowTerms = 200
-
-// ProcessSeen is one row of processes: a running server process of any role.
-type ProcessSeen struct {
-	ProcessID string // a worker's is its WorkerID
-	Host      string // host:pid
-	Version   string
-	Roles     string // as ROLES says it
-	StartedAt time.Time
-	SeenAt    time.Time // set by the store
-}

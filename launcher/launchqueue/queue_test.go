@@ -66,7 +66,7 @@ func TestEntriesOfAProcessThatIsGoneAreTakenOverAtOnce(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	r := newRig(t, s)
-	no, err := s.RegisterInstance(t.Context(), schedule.Instance{ID: "gone", Host: "host:1", StartedAt: s.Now()})
+	no, err := s.Register(t.Context(), schedule.Instance{ID: "gone", Host: "host:1", StartedAt: s.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestEntriesOfAProcessThatIsGoneAreTakenOverAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ConfirmInstance(t.Context(), no, lock.Generation()); err != nil {
+	if err := s.ConfirmPresence(t.Context(), no, lock.Generation()); err != nil {
 		t.Fatal(err)
 	}
 	launches := r.claim(10)

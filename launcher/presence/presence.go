@@ -19,14 +19,12 @@ import (
 
 // Store keeps the table instances.
 type Store interface {
-	// RegisterInstance writes the row of an instance and returns its new number. It
-	// replaces the row of an earlier registration with the same ID.
-	RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error)
-	// ConfirmInstance records that the instance holds its presence lock on a server
-	// of that generation. Before, a free lock proves nothing.
-	ConfirmInstance(ctx context.Context, no int32, generation string) error
-	// SeeInstance records that the instance lives; schedule.ErrNotFound: no row.
-	SeeInstance(ctx context.Context, no int32) error
+	// Register writes the row of an instance and returns its new number. It replaces the
+	// number of an earlier registration with the same ID.
+	Register(ctx context.Context, i schedule.Instance) (no int32, err error)
+	// ConfirmPresence records that the instance holds its presence lock on a server of
+	// that generation. Before, a free lock proves nothing. schedule.ErrNotFound: no row.
+	ConfirmPresence(ctx context.Context, no int32, generation string) error
 }
 
 // Lock takes presence locks.
@@ -136,12 +134,8 @@ func (p *Presence) set(no int32) {
 	p.changed = make(chan struct{})
 }
 
-const (
-	// seeEvery is the interval at which the row's seen_at is written.
-	seeEvery = 10 * time.Second
-	// registerTimeout bounds one registration.
-	registerTimeout = 10 * time.Second
-)
+// registerTimeout bounds one registration.
+const registerTimeout = 10 * time.Second
 
 // Run holds the lock until ctx ends. When it is lost, Run registers under a new
 // number, calls move to give that number the keys of open calls, and goes on.
@@ -168,7 +162,7 @@ func (p *Presence) Run(ctx context.Context, move func(ctx context.Context, from,
 		}
 		p.set(no)
 		before = no
-		err = p.keep(ctx, no, session)
+		err = session.Wait(ctx)
 		p.set(0)
 		session.Close()
 		if ctx.Err() != nil {
@@ -183,49 +177,19 @@ func (p *Presence) Run(ctx context.Context, move func(ctx context.Context, from,
 func (p *Presence) register(ctx context.Context, started time.Time) (no int32, session Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	no, err = p.Store.RegisterInstance(ctx, schedule.Instance{ID: p.ID, Host: p.Host, StartedAt: started})
+	no, err = p.Store.Register(ctx, schedule.Instance{ID: p.ID, Host: p.Host, StartedAt: started})
 	if err != nil {
 		return 0, nil, err
 	}
 	if session, err = p.Lock.Take(ctx, no); err != nil {
 		return 0, nil, fmt.Errorf("instance %d: %w", no, err)
 	}
-	if err := p.Store.ConfirmInstance(ctx, no, session.Generation()); err != nil {
+	if err := p.Store.ConfirmPresence(ctx, no, session.Generation()); err != nil {
 		session.Close()
 		return 0, nil, err
 	}
 	p.log.Info("presence lock taken", "instance_no", no)
 	return no, session, nil
-}
-
-// keep returns why the lock is no longer held.
-func (p *Presence) keep(ctx context.Context, no int32, session Session) error {
-	lost, ended := make(chan error, 1), make(chan struct{})
-	waiting, stop := context.WithCancel(ctx)
-	go func() {
-		defer close(ended)
-		lost <- session.Wait(waiting)
-	}()
-	defer func() { stop(); <-ended }()
-	ticker := time.NewTicker(seeEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-lost:
-			return err
-		case <-ticker.C:
-		}
-		see, cancel := context.WithTimeout(ctx, registerTimeout)
-		err := p.Store.SeeInstance(see, no)
-		cancel()
-		switch {
-		case err == nil || ctx.Err() != nil:
-		case errors.Is(err, schedule.ErrNotFound):
-			return err
-		default:
-			p.log.Debug("cannot write when this process was last seen", "err", err)
-		}
-	}
 }
 
 func wait(ctx context.Context, d time.Duration) {

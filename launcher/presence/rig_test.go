@@ -333,13 +333,13 @@ func (g *gate) reopen() {
 	close(g.opened)
 }
 
-func (g *gate) RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error) {
+func (g *gate) Register(ctx context.Context, i schedule.Instance) (no int32, err error) {
 	g.mu.Lock()
 	opened := g.opened
 	g.mu.Unlock()
 	select {
 	case <-opened:
-		return g.store.RegisterInstance(ctx, i)
+		return g.store.Register(ctx, i)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

@@ -99,16 +99,14 @@ type Runs interface {
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 }
 
-// Workers reads the rows that workers write about themselves.
+// Workers reads the rows that processes write about themselves.
 type Workers interface {
-	// Workers were seen within a duration before now, ordered by id.
-	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+	// Instances were seen within a duration, ordered by id.
+	Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error)
 	// Leaders are all shards that were ever led, by number.
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
 	// Shards returns the recorded number of shards; 0: none is recorded.
 	Shards(ctx context.Context) (int, error)
-	// Processes were seen within a duration, ordered by id.
-	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
 	// ListTerms returns terms, newest first.
 	ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error)
 	// AskToResign returns schedule.ErrNotFound if the shard has no leader.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -30,11 +31,7 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 	if err != nil {
 		return nil, err
 	}
-	seen, err := s.workers.Workers(ctx, workersWithin, now)
-	if err != nil {
-		return nil, err
-	}
-	processes, err := s.processes(ctx)
+	instances, err := s.workers.Instances(ctx, workersWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -47,35 +44,26 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 			leads[l.GetWorkerId()] = append(leads[l.GetWorkerId()], l)
 		}
 	}
-	for _, w := range seen {
-		worker := &carillonv1.Worker{
-			WorkerId: w.WorkerID, StartedAt: timestamp(w.StartedAt), SeenAt: timestamp(w.SeenAt), Leads: leads[w.WorkerID],
-			Host: w.Host, Unfit: w.Unfit,
-		}
-		for i := range processes {
-			if p := &processes[i]; p.ProcessID == w.WorkerID {
-				worker.Version, worker.Roles = &p.Version, &p.Roles
-			}
-		}
-		resp.Workers = append(resp.Workers, worker)
+	for _, w := range schedule.Workers(instances) {
+		resp.Workers = append(resp.Workers, &carillonv1.Worker{
+			WorkerId: w.ID, StartedAt: timestamp(w.StartedAt), SeenAt: timestamp(w.SeenAt), Leads: leads[w.ID],
+			Host: w.Host, Unhealthy: w.Unhealthy, Version: w.Version, Roles: strings.Join(w.Roles, ","),
+		})
 	}
 	return resp, nil
 }
 
-func (s *workerServer) processes(ctx context.Context) ([]schedule.ProcessSeen, error) {
-	return s.workers.Processes(ctx, workersWithin)
-}
-
 func (s *workerServer) ListProcesses(ctx context.Context, _ *carillonv1.ListProcessesRequest) (*carillonv1.ListProcessesResponse, error) {
-	processes, err := s.processes(ctx)
+	instances, err := s.workers.Instances(ctx, workersWithin)
 	if err != nil {
 		return nil, err
 	}
 	resp := &carillonv1.ListProcessesResponse{}
-	for i := range processes {
-		p := &processes[i]
+	for i := range instances {
+		p := &instances[i]
 		resp.Processes = append(resp.Processes, &carillonv1.Process{
-			ProcessId: p.ProcessID, Host: p.Host, Version: p.Version, Roles: p.Roles, StartedAt: timestamp(p.StartedAt), SeenAt: timestamp(p.SeenAt),
+			ProcessId: p.ID, Host: p.Host, Version: p.Version, Roles: strings.Join(p.Roles, ","), StartedAt: timestamp(p.StartedAt), SeenAt: timestamp(p.SeenAt),
+			Unhealthy: p.Unhealthy,
 		})
 	}
 	return resp, nil

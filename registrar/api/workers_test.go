@@ -24,7 +24,7 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	if _, err := r.store.RecordShards(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "wa", Host: "box:4711", Unfit: "no launcher", StartedAt: r.store.Now()}); err != nil {
+	if err := r.store.Heartbeat(ctx, schedule.Instance{ID: "wa", Host: "box:4711", Version: "v1.2.3", Roles: []string{"registrar", "worker"}, Unhealthy: "no launcher", StartedAt: r.store.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for shard, holder := range []string{"wa", "gone"} {
@@ -38,7 +38,7 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	got := r.must("GET", "/v1/workers", "")
 	for _, want := range []string{
 		`{"workers":[{"worker_id":"wa","started_at":"`, `"leads":[{"shard":0,"worker_id":"wa","epoch":1,"expires_at":"`,
-		`"expired":false,"lock_held":true,"asked_to_resign":false,"lock_kind":"solo"}],"host":"box:4711","unfit":"no launcher"}],"shards":2,`, `{"shard":1,"worker_id":"gone","epoch":2,`,
+		`"expired":false,"lock_held":true,"asked_to_resign":false,"lock_kind":"solo"}],"host":"box:4711","unhealthy":"no launcher","version":"v1.2.3","roles":"registrar,worker"}],"shards":2,`, `{"shard":1,"worker_id":"gone","epoch":2,`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)
@@ -89,20 +89,17 @@ func TestProcessesAreListedWithVersionAndRoles(t *testing.T) {
 		t.Errorf("before the first process: %s", got)
 	}
 	started := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
-	for id, roles := range map[string]string{"wa": "registrar,worker", "pl": "launcher"} {
-		if err := r.store.NoteProcess(t.Context(), schedule.ProcessSeen{ProcessID: id, Host: "box:1", Version: "v1.2.3", Roles: roles, StartedAt: started}); err != nil {
+	for id, roles := range map[string][]string{"wa": {"registrar", "worker"}, "pl": {"launcher"}} {
+		if err := r.store.Heartbeat(t.Context(), schedule.Instance{ID: id, Host: "box:1", Version: "v1.2.3", Roles: roles, StartedAt: started}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := r.store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "wa", StartedAt: started}); err != nil {
-		t.Fatal(err)
 	}
 	want := `{"processes":[{"process_id":"pl","host":"box:1","version":"v1.2.3","roles":"launcher","started_at":"2026-03-07T12:00:00Z","seen_at":"`
 	if got := r.must("GET", "/v1/processes", ""); !strings.HasPrefix(got, want) {
 		t.Errorf("%s does not begin with %s", got, want)
 	}
-	if got, want := r.must("GET", "/v1/workers", ""), `"unfit":"","version":"v1.2.3","roles":"registrar,worker"}`; !strings.Contains(got, want) {
-		t.Errorf("%s is not in %s", want, got)
+	if got := r.must("GET", "/v1/workers", ""); strings.Contains(got, `"pl"`) || !strings.Contains(got, `"unhealthy":"","version":"v1.2.3","roles":"registrar,worker"}`) {
+		t.Errorf("the workers, with version and roles, are %s", got)
 	}
 }
 

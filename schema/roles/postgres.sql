@@ -69,7 +69,7 @@ GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition TO sch
 GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
 GRANT USAGE ON SEQUENCE schedules_sid_seq TO sched_api;
 GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys, audit_log TO sched_api;
-GRANT SELECT ON execution_requests, leaders, leader_terms, workers, settings TO sched_api;
+GRANT SELECT ON execution_requests, leaders, leader_terms, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
@@ -87,7 +87,6 @@ GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the 
 GRANT SELECT, DELETE ON schedules TO sched_worker;
 GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
     paused, pause_note, paused_by, paused_until, last_run_at, planned_until) ON schedules TO sched_worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
 GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log, alerts, alert_deliveries, alert_groups, alert_group_members TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
@@ -105,11 +104,10 @@ GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_launcher; -- of the local executor, and reported
 
--- Whoever launches registers the number under which it holds keys.
-GRANT SELECT, INSERT, UPDATE, DELETE ON instances TO sched_launcher;
-
--- Every server process notes its version and roles.
-GRANT SELECT, INSERT, UPDATE, DELETE ON processes TO sched_api, sched_worker, sched_launcher;
+-- Every process writes its heartbeats, and one that launches the number under which it
+-- holds keys. Only the worker deletes, rows of processes that are long gone.
+GRANT SELECT, INSERT, UPDATE ON instances TO sched_api, sched_worker, sched_launcher;
+GRANT DELETE ON instances TO sched_worker;
 
 -- sched_ro: looks.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO sched_ro;

@@ -46,7 +46,9 @@ CREATE TABLE schedules (
     expect             TEXT,
     -- How long after its fire time a run may take to be accepted; NULL: LAUNCH_RETRY_FOR_MS.
     launch_timeout_ms  INTEGER,
-    sid                INTEGER,              -- its number in the tables of runs
+    -- Its number in the tables of runs: each insert draws one, so it is never NULL. It
+    -- is not NOT NULL because SQLite cannot add such a column to the rows of version 27.
+    sid                INTEGER,
     -- The greatest run_at that was ever inserted under a slot's own key. Slots up to
     -- it are looked up in history before they are inserted. NULL: none exists.
     planned_until      INTEGER

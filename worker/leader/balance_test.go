@@ -63,13 +63,13 @@ func inTown(t *testing.T, shards int, test func(*town)) {
 // process is one worker: an elector for each shard, a balancer, a heartbeat.
 type process struct {
 	leader.LeaseStore
-	id    string
-	led   atomic.Int64
-	terms atomic.Int64 // won so far
-	ill   atomic.Bool  // lives, but cannot lead
-	unfit atomic.Bool  // could lead, but says that it had better not
-	dead  atomic.Bool
-	stop  func()
+	id        string
+	led       atomic.Int64
+	terms     atomic.Int64 // won so far
+	ill       atomic.Bool  // lives, but cannot lead
+	unhealthy atomic.Bool  // could lead, but its launches would fail
+	dead      atomic.Bool
+	stop      func()
 }
 
 // Resign is where a killed process does nothing.
@@ -80,15 +80,15 @@ func (p *process) Resign(ctx context.Context, term schedule.Term, r schedule.Res
 	return p.LeaseStore.Resign(ctx, term, r)
 }
 
-func (p *process) fit() error {
+func (p *process) mayLead() error {
 	if p.ill.Load() {
-		return errors.New("not fit")
+		return errors.New("must not lead")
 	}
 	return nil
 }
 
 func (p *process) why() string {
-	if p.unfit.Load() {
+	if p.unhealthy.Load() {
 		return "no launcher"
 	}
 	return ""
@@ -100,9 +100,9 @@ func (t *town) start(ill bool) *process {
 	return t.run(p)
 }
 
-func (t *town) startUnfit() *process {
+func (t *town) startUnhealthy() *process {
 	p := &process{LeaseStore: t.store, id: fmt.Sprint("p", len(t.all))}
-	p.unfit.Store(true)
+	p.unhealthy.Store(true)
 	return t.run(p)
 }
 
@@ -110,14 +110,14 @@ func (t *town) run(p *process) *process {
 	electors := make([]*leader.Elector, t.shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: t.store, Holder: p.id, Shards: t.shards, Now: t.store.Now, Logger: quiet,
-		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: p.why,
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unhealthy: p.why,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var g sync.WaitGroup
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
 			Lease: p, Lock: solo.New(fmt.Sprint(t.path, ".lock.", shard), quiet), Shard: shard, Shards: t.shards, Holder: p.id,
-			Now: t.store.Now, Logger: quiet, Fit: p.fit, Defer: balancer.Defer(shard),
+			Now: t.store.Now, Logger: quiet, MayLead: p.mayLead, Defer: balancer.Defer(shard),
 		})
 		g.Go(func() {
 			_ = electors[shard].Run(ctx, func(ctx, _ context.Context, term schedule.Term) error { return t.lead(ctx, p, term) })
@@ -126,7 +126,7 @@ func (t *town) run(p *process) *process {
 	g.Go(func() { _ = balancer.Run(ctx) })
 	g.Go(func() {
 		for ctx.Err() == nil {
-			if err := t.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: p.id, Unfit: p.why(), StartedAt: t.store.Now()}); err != nil && ctx.Err() == nil {
+			if err := t.store.Heartbeat(ctx, schedule.Instance{ID: p.id, Roles: []string{"worker"}, Unhealthy: p.why(), StartedAt: t.store.Now()}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			select {

@@ -120,7 +120,7 @@
 // before it expires. A key that never expires, which this package never writes, is removed
 // by the leader that leads without it.
 //
-// A wrong clock: Fit refuses. An unhealthy process does not wait for the lock, and gives up
+// A wrong clock: MayLead refuses. Such a process does not wait for the lock, and gives up
 // its term at the next renewal. On Postgres its clock could not have moved the row anyway.
 //
 // The launcher cannot be reached: the process may lead, but what it claims would wait. Its

@@ -34,9 +34,9 @@ type Options struct {
 	TTL      time.Duration
 	Now      func() time.Time
 	Logger   *slog.Logger
-	// Fit returns why this process must not lead now, e.g. a wrong clock; nil: it may. It is
+	// MayLead returns why this process must not lead now, e.g. a wrong clock; nil: it may. It is
 	// called before each takeover and renewal.
-	Fit func() error
+	MayLead func() error
 	// Defer reports that the shard is free and another worker should take it first; nil:
 	// never. It is called before each takeover. Balancer.Defer implements it.
 	Defer func(ctx context.Context) bool
@@ -102,8 +102,8 @@ func New(o Options) *Elector {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Fit == nil {
-		o.Fit = func() error { return nil }
+	if o.MayLead == nil {
+		o.MayLead = func() error { return nil }
 	}
 	if o.Defer == nil {
 		o.Defer = func(context.Context) bool { return false }
@@ -154,7 +154,7 @@ func (e *Elector) Run(ctx context.Context, lead Lead) error {
 // campaign waits as a follower and serves the term if it wins one. away is the pause before
 // the next campaign.
 func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) {
-	err := e.Fit()
+	err := e.MayLead()
 	if err == nil {
 		err = e.contend(ctx, lead)
 	}
@@ -255,7 +255,7 @@ func (e *Elector) shouldDefer(ctx context.Context) bool {
 }
 
 func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, bool, error) {
-	if err := e.Fit(); err != nil {
+	if err := e.MayLead(); err != nil {
 		return schedule.Term{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.trust()/2)

@@ -53,10 +53,10 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		{
 			name: "a worker whose launcher is away",
 			do: func(p *onlyWorker) {
-				p.elector.ResignBecause(schedule.TermEnd{Reason: schedule.EndUnfit, Detail: "no launcher"})
+				p.elector.ResignBecause(schedule.TermEnd{Reason: schedule.EndUnhealthy, Detail: "no launcher"})
 				time.Sleep(5 * time.Second)
 			},
-			want: []string{"1 unfit (no launcher) 1m0s", "2 goes on"},
+			want: []string{"1 unhealthy (no launcher) 1m0s", "2 goes on"},
 		},
 		{
 			name: "a database that refuses connections",
@@ -81,7 +81,7 @@ func TestWhyATermEndedIsRecorded(t *testing.T) {
 		{
 			name: "a clock that goes wrong",
 			do: func(p *onlyWorker) {
-				p.unfit.Store(&wrongClock)
+				p.barred.Store(&wrongClock)
 				time.Sleep(5 * time.Second)
 			},
 			want: []string{"1 clock (the clock is 5 s off) 1m0s"},
@@ -142,7 +142,7 @@ type onlyWorker struct {
 	outage  *outage
 	slow    *slowStore
 	log     *log
-	unfit   atomic.Pointer[error]
+	barred  atomic.Pointer[error]
 	stop    func()
 }
 
@@ -152,8 +152,8 @@ func (t *town) alone() *onlyWorker {
 	p.outage = &outage{LeaseStore: p.slow, Lock: solo.New(t.path+".lock", quiet)}
 	p.elector = leader.New(leader.Options{
 		Lease: p.outage, Terms: t.store, Lock: p.outage, Host: "box:1", Now: t.store.Now, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
-		Fit: func() error {
-			if err := p.unfit.Load(); err != nil {
+		MayLead: func() error {
+			if err := p.barred.Load(); err != nil {
 				return *err
 			}
 			return nil

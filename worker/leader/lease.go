@@ -37,21 +37,8 @@ type TermStore interface {
 	WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error)
 }
 
-// ProcessStore stores which server processes run, of all roles.
-type ProcessStore interface {
-	// NoteProcess records that a process runs; the store sets SeenAt.
-	NoteProcess(ctx context.Context, p schedule.ProcessSeen) error
-	// ForgetProcess removes a process that ends.
-	ForgetProcess(ctx context.Context, processID string) error
-	// Processes returns the processes that were seen within a duration, in order of id.
-	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
-}
-
-// Roster stores the live workers and the number of shards.
+// Roster stores the number of shards.
 type Roster interface {
-	// Workers returns the workers that were seen within a duration, in order of id, by the
-	// clock that sets SeenAt.
-	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
 	// Shards returns the recorded number of shards; 0: none is recorded.
 	Shards(ctx context.Context) (int, error)
 	// RecordShards records n if no number of shards is recorded, and returns the recorded

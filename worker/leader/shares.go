@@ -49,7 +49,7 @@ func ShouldDefer(me string, shares []Share) bool {
 // ShareStore reads which worker leads which shard, and which workers are alive.
 type ShareStore interface {
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
-	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+	Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error)
 }
 
 // BalancerOptions are a Balancer's parts.
@@ -59,11 +59,11 @@ type BalancerOptions struct {
 	Shards int
 	// Resign releases the shard if this process leads it; Elector.ResignBecause does that.
 	Resign func(shard int, why schedule.TermEnd)
-	// Unfit returns why this process should not lead while another worker is healthy; empty,
+	// Unhealthy returns why this process should not lead while another worker is healthy; empty,
 	// or nil: it is healthy. The health of other workers is in their heartbeats.
-	Unfit  func() string
-	Now    func() time.Time
-	Logger *slog.Logger
+	Unhealthy func() string
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
 // Balancer gives each live worker a fair share of the shards. A worker that leads two more
@@ -140,21 +140,21 @@ func (b *Balancer) Run(ctx context.Context) error {
 
 // canRelease reports whether the process may ever have to release a shard. A single shard is
 // released for health only.
-func (b *Balancer) canRelease() bool { return b.Shards > 1 || b.Unfit != nil }
+func (b *Balancer) canRelease() bool { return b.Shards > 1 || b.Unhealthy != nil }
 
 // hasShare reports whether the process may keep its only shard now.
-func (b *Balancer) hasShare() bool { return b.Shards <= 1 && b.unfit() == "" }
+func (b *Balancer) hasShare() bool { return b.Shards <= 1 && b.unhealthy() == "" }
 
-func (b *Balancer) unfit() string {
-	if b.Unfit == nil {
+func (b *Balancer) unhealthy() string {
+	if b.Unhealthy == nil {
 		return ""
 	}
-	return b.Unfit()
+	return b.Unhealthy()
 }
 
 func (b *Balancer) why(seen view) schedule.TermEnd {
 	if seen.passed {
-		return schedule.TermEnd{Reason: schedule.EndUnfit, Detail: b.unfit()}
+		return schedule.TermEnd{Reason: schedule.EndUnhealthy, Detail: b.unhealthy()}
 	}
 	return schedule.TermEnd{Reason: schedule.EndBalanced}
 }
@@ -200,23 +200,23 @@ func (b *Balancer) look(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	workers, err := b.Store.Workers(ctx, aliveWithin, now)
+	instances, err := b.Store.Instances(ctx, aliveWithin)
 	if err != nil {
 		return view{}, err
 	}
-	return b.count(leaders, workers, time.Now()), nil
+	return b.count(leaders, schedule.Workers(instances), time.Now()), nil
 }
 
-func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.WorkerSeen, now time.Time) view {
+func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Instance, now time.Time) view {
 	v := view{rows: make(map[int]schedule.Leadership)}
 	led := map[string]int{b.Holder: 0} // alive for certain
-	silent, unfit := make(map[string]bool), make(map[string]bool)
+	silent, unhealthy := make(map[string]bool), make(map[string]bool)
 	for _, w := range workers {
-		led[w.WorkerID] = 0
-		silent[w.WorkerID] = w.WorkerID != b.Holder && b.Now().Sub(w.SeenAt) > heardWithin
-		unfit[w.WorkerID] = w.Unfit != ""
+		led[w.ID] = 0
+		silent[w.ID] = w.ID != b.Holder && b.Now().Sub(w.SeenAt) > heardWithin
+		unhealthy[w.ID] = w.Unhealthy != ""
 	}
-	unfit[b.Holder] = b.unfit() != ""
+	unhealthy[b.Holder] = b.unhealthy() != ""
 	counted := 0
 	for _, row := range leaders {
 		if row.Shard >= b.Shards { // from before SHARDS was reduced
@@ -229,16 +229,16 @@ func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Worke
 		}
 	}
 	v.settled = counted == b.Shards
-	fallen, fit := b.fallen(led, now), false
+	fallen, healthy := b.fallen(led, now), false
 	for worker, shards := range led {
 		if !fallen[worker] && (shards > 0 || !silent[worker]) {
 			v.shares = append(v.shares, Share{worker, shards})
-			fit = fit || !unfit[worker] && !silent[worker]
+			healthy = healthy || !unhealthy[worker] && !silent[worker]
 		}
 	}
-	if fit {
-		v.shares = slices.DeleteFunc(v.shares, func(s Share) bool { return unfit[s.Worker] })
-		v.passed = unfit[b.Holder]
+	if healthy {
+		v.shares = slices.DeleteFunc(v.shares, func(s Share) bool { return unhealthy[s.Worker] })
+		v.passed = unhealthy[b.Holder]
 	}
 	return v
 }

@@ -163,7 +163,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 func (t *tenure) renew(ctx context.Context, since time.Time, stalled *stall) (asked bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, since.Add(t.trust()))
 	defer cancel()
-	if err := t.Fit(); err != nil {
+	if err := t.MayLead(); err != nil {
 		return false, because(schedule.EndClock, err)
 	}
 	held := t.isHeld()

@@ -66,11 +66,11 @@ func writeWorkers(p *render.Page, resp *carillonv1.ListWorkersResponse, processe
 		}
 		listed[w.GetWorkerId()] = true
 		rows[i] = p.WideCells([]string{w.GetWorkerId(), w.GetHost(), w.GetVersion(), w.GetRoles(), p.When(w.GetStartedAt()), p.When(w.GetSeenAt()), strings.Join(leads, ", ")},
-			locks(w.GetLeads()), w.GetUnfit())
+			locks(w.GetLeads()), w.GetUnhealthy())
 	}
 	for _, o := range processes {
 		if !listed[o.GetProcessId()] {
-			rows = append(rows, p.WideCells([]string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt()), ""}, "", ""))
+			rows = append(rows, p.WideCells([]string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt()), ""}, "", o.GetUnhealthy()))
 		}
 	}
 	p.Table(p.WideCells([]string{"worker", "host", "version", "roles", "started", "last seen", "leader of"}, "lock", "unhealthy"), rows)
@@ -78,8 +78,13 @@ func writeWorkers(p *render.Page, resp *carillonv1.ListWorkersResponse, processe
 		p.Line("%d versions are running: %s", len(versions), strings.Join(versions, ", "))
 	}
 	for _, w := range resp.GetWorkers() {
-		if w.GetUnfit() != "" {
-			p.Line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), render.Legible(w.GetUnfit()))
+		if w.GetUnhealthy() != "" {
+			p.Line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), render.Legible(w.GetUnhealthy()))
+		}
+	}
+	for _, o := range processes {
+		if o.GetUnhealthy() != "" && !listed[o.GetProcessId()] {
+			p.Line("launcher %s (%s) is unhealthy: %s", o.GetProcessId(), o.GetHost(), render.Legible(o.GetUnhealthy()))
 		}
 	}
 	known := make(map[uint32]*carillonv1.Leadership)

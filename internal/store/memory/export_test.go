@@ -16,6 +16,15 @@ func (s *Store) Poison(_ context.Context, scheduleID string) error {
 	return nil
 }
 
+// Age makes it a storetest.Ager.
+func (s *Store) Age(ctx context.Context, id string, by time.Duration) error {
+	return s.write(ctx, func(t *tx) error {
+		i := t.instance(id)
+		i.SeenAt = i.SeenAt.Add(-by)
+		return nil
+	})
+}
+
 // DropCancelReason deletes the cancel_reason of a run.
 func (s *Store) DropCancelReason(ctx context.Context, key schedule.Key) error {
 	return s.write(ctx, func(t *tx) error {

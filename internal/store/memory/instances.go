@@ -1,10 +1,13 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -16,22 +19,93 @@ type instance struct {
 	locked bool
 }
 
-// RegisterInstance writes the row of an instance and returns its new number. A
-// second registration of the same process replaces the first.
-func (s *Store) RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error) {
+// Register writes the row of an instance and returns its new number. A second
+// registration of the same process replaces the number of the first.
+func (s *Store) Register(ctx context.Context, i schedule.Instance) (no int32, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		for n, there := range t.instances {
-			if there.ID == i.ID {
-				delete(t.instances, n)
-			}
+		if there := t.instance(i.ID); there != nil {
+			delete(t.instances, there.No)
+			i = there.Instance
 		}
-		t.lastNo++
-		no = t.lastNo
-		i.No, i.Generation, i.SeenAt = no, "", s.clock(s.Now())
-		t.instances[no] = &instance{Instance: i}
+		no = t.register(i)
 		return nil
 	})
 	return no, err
+}
+
+func (t *tx) register(i schedule.Instance) int32 {
+	t.lastNo++
+	i.No, i.Generation, i.StartedAt, i.SeenAt = t.lastNo, "", at(i.StartedAt), t.clock(t.Now())
+	t.instances[i.No] = &instance{Instance: i}
+	return i.No
+}
+
+// instance returns the row of a process, or nil.
+func (s *Store) instance(id string) *instance {
+	for _, i := range s.instances {
+		if i.ID == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// Heartbeat records that a process is alive, and its health.
+func (s *Store) Heartbeat(ctx context.Context, i schedule.Instance) error {
+	return s.write(ctx, func(t *tx) error {
+		there := t.instance(i.ID)
+		if there == nil {
+			t.register(i)
+			return nil
+		}
+		i.No, i.Generation, i.StartedAt, i.SeenAt = there.No, there.Generation, there.StartedAt, t.clock(t.Now())
+		there.Instance = i
+		return nil
+	})
+}
+
+// Leave takes the roles from a process that ends. Its row stays while keys may name it.
+func (s *Store) Leave(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		if there := t.instance(id); there != nil {
+			there.Roles = nil
+		}
+		return nil
+	})
+}
+
+// Instances returns the processes with roles that were seen within a duration.
+func (s *Store) Instances(ctx context.Context, within time.Duration) (instances []schedule.Instance, err error) {
+	err = s.read(ctx, func() error {
+		since := s.clock(s.Now()).Add(-within)
+		for _, i := range s.instances {
+			if i.SeenAt.After(since) && len(i.Roles) > 0 {
+				instances = append(instances, i.Instance)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(instances, func(a, b schedule.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return instances, err
+}
+
+// pruneInstances keeps the row of a process that an open call still names.
+func (t *tx) pruneInstances(limit int) (pruned int) {
+	before := t.clock(t.Now()).Add(-24 * time.Hour)
+	named := make(map[int32]bool)
+	for _, r := range t.requests {
+		if run := t.runs[r.Key]; run != nil && run.Status.InFlight() && !r.Done {
+			named[r.Holder] = true
+		}
+	}
+	maps.DeleteFunc(t.instances, func(no int32, i *instance) bool {
+		old := i.SeenAt.Before(before) && !named[no] && pruned < limit
+		if old {
+			pruned++
+		}
+		return old
+	})
+	return pruned
 }
 
 // HoldPresence takes the presence lock of an instance until drop is called or the
@@ -57,21 +131,16 @@ func (s *Store) Restart() {
 	}
 }
 
-// ConfirmInstance records that the instance holds its presence lock.
-func (s *Store) ConfirmInstance(ctx context.Context, no int32, generation string) error {
+// ConfirmPresence records that the instance holds its presence lock.
+func (s *Store) ConfirmPresence(ctx context.Context, no int32, generation string) error {
 	return s.touchInstance(ctx, no, func(i *instance) { i.Generation = generation })
-}
-
-// SeeInstance records that the instance lives; schedule.ErrNotFound: it has no row.
-func (s *Store) SeeInstance(ctx context.Context, no int32) error {
-	return s.touchInstance(ctx, no, func(*instance) {})
 }
 
 func (s *Store) touchInstance(ctx context.Context, no int32, edit func(*instance)) error {
 	return s.write(ctx, func(t *tx) error {
 		i := t.instances[no]
 		if i == nil {
-			return fmt.Errorf("write instance %d: %w", no, schedule.ErrNotFound)
+			return fmt.Errorf("confirm the presence lock of instance %d: %w", no, schedule.ErrNotFound)
 		}
 		i.SeenAt = s.clock(s.Now())
 		edit(i)

@@ -188,7 +188,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			t.remove(r)
 			pruned++
 		}
-		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneWorkers(before, limit) + t.pruneTerms(before, limit) + t.pruneProcesses(before, limit) + t.pruneTombstones(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit)
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneInstances(limit) + t.pruneTerms(before, limit) + t.pruneTombstones(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit)
 		return nil
 	})
 	if err != nil {
@@ -236,16 +236,6 @@ func (t *tx) pruneRequests(before time.Time, limit int) (pruned int) {
 	for _, q := range old[:min(len(old), limit)] {
 		delete(t.requests, q.Key)
 		pruned++
-	}
-	return pruned
-}
-
-func (t *tx) pruneWorkers(before time.Time, limit int) (pruned int) {
-	for id, w := range t.workers {
-		if w.SeenAt.Before(before) && pruned < limit {
-			delete(t.workers, id)
-			pruned++
-		}
 	}
 	return pruned
 }

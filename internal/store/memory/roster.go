@@ -1,46 +1,12 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
-
-// Heartbeat records that a worker process is alive.
-func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
-	return s.write(ctx, func(t *tx) error {
-		w.StartedAt, w.SeenAt = at(w.StartedAt), s.clock(s.Now())
-		t.workers[w.WorkerID] = &w
-		return nil
-	})
-}
-
-// Leave removes a worker from the roster.
-func (s *Store) Leave(ctx context.Context, workerID string) error {
-	return s.write(ctx, func(t *tx) error {
-		delete(t.workers, workerID)
-		return nil
-	})
-}
-
-// Workers returns the workers that were seen within a duration.
-func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) (workers []schedule.WorkerSeen, err error) {
-	err = s.read(ctx, func() error {
-		since := s.clock(s.Now()).Add(-within)
-		for _, w := range s.workers {
-			if w.SeenAt.After(since) {
-				workers = append(workers, *w)
-			}
-		}
-		return nil
-	})
-	slices.SortFunc(workers, func(a, b schedule.WorkerSeen) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	return workers, err
-}
 
 // Shards returns the recorded number of shards; 0: none is recorded.
 func (s *Store) Shards(ctx context.Context) (n int, err error) {

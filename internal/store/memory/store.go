@@ -66,9 +66,7 @@ type Store struct {
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	changes    changeLog
-	workers    map[string]*schedule.WorkerSeen
 	terms      []*termRow
-	processes  map[string]schedule.ProcessSeen
 	instances  map[int32]*instance
 	lastNo     int32                      // of instances
 	generation int                        // of the server; see Restart
@@ -112,8 +110,8 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
-		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
-		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),
+		leaders: make(map[int]*leadership),
+		buckets: make(map[string]int), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
 		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
 		notices: make(map[noticeID]notice), groups: make(map[noticeID]group),

@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -139,49 +138,6 @@ func (s *Store) windowTerms(w schedule.TermWindow) (terms []schedule.LeaderTerm)
 func (t *tx) pruneTerms(before time.Time, limit int) (pruned int) {
 	t.terms = slices.DeleteFunc(t.terms, func(row *termRow) bool {
 		old := row.StartedAt.Before(before) && !row.EndedAt.IsZero() && row.EndedAt.Before(before) && pruned < limit
-		if old {
-			pruned++
-		}
-		return old
-	})
-	return pruned
-}
-
-// NoteProcess notes that a server process runs.
-func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
-	return s.write(ctx, func(t *tx) error {
-		p.StartedAt, p.SeenAt = at(p.StartedAt), s.clock(s.Now())
-		t.processes[p.ProcessID] = p
-		return nil
-	})
-}
-
-// ForgetProcess removes a process that ends.
-func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
-	return s.write(ctx, func(t *tx) error {
-		delete(t.processes, processID)
-		return nil
-	})
-}
-
-// Processes are those that were seen within a duration.
-func (s *Store) Processes(ctx context.Context, within time.Duration) (processes []schedule.ProcessSeen, err error) {
-	err = s.read(ctx, func() error {
-		since := s.clock(s.Now()).Add(-within)
-		for _, p := range s.processes {
-			if p.SeenAt.After(since) {
-				processes = append(processes, p)
-			}
-		}
-		return nil
-	})
-	slices.SortFunc(processes, func(a, b schedule.ProcessSeen) int { return cmp.Compare(a.ProcessID, b.ProcessID) })
-	return processes, err
-}
-
-func (t *tx) pruneProcesses(before time.Time, limit int) (pruned int) {
-	maps.DeleteFunc(t.processes, func(_ string, p schedule.ProcessSeen) bool {
-		old := p.SeenAt.Before(before) && pruned < limit
 		if old {
 			pruned++
 		}

@@ -143,11 +143,11 @@ func TestAStatementDoesNotWaitForALockForEver(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
 	blocker := connect(t, url)
-	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE workers`); err != nil {
+	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE instances`); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil {
+	if err := store.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: noon}); err == nil {
 		t.Error("it got past the lock")
 	}
 	if waited := time.Since(began); waited < time.Second || waited > 30*time.Second {
@@ -160,13 +160,13 @@ func TestTheDSNMayChooseItsOwnLimits(t *testing.T) {
 	_, url := fresh(t)
 	store := open(t, url+"&lock_timeout=1ms", postgres.Options{MaxConns: 1})
 	blocker := connect(t, url)
-	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE workers`); err != nil {
+	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE instances`); err != nil {
 		t.Fatal(err)
 	}
 	fastest := time.Hour // of a few: on a busy machine one may be slow, but none is faster than the store's own limit of 2 s
 	for range 5 {
 		began := time.Now()
-		if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil {
+		if err := store.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: noon}); err == nil {
 			t.Fatal("it got past the lock")
 		}
 		fastest = min(fastest, time.Since(began))

@@ -13,3 +13,6 @@ func ListStatement(f *schedule.RunFilter) (statement string, args []any) {
 	}
 	return order.list(source), runFilterArgs(f)
 }
+
+// ForgetPartitions lets the next Prune look after the partitions, however soon it comes.
+func (s *Store) ForgetPartitions() { s.partitions.kept.Store(nil) }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,37 +11,58 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// RegisterInstance writes the row of an instance and returns its new number. A
-// second registration of the same process replaces the first.
-func (s *Store) RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error) {
-	if _, err := s.pool.Exec(ctx, sqlPruneInstances); err != nil {
-		return 0, fmt.Errorf("prune instances: %w", err)
-	}
-	if err := s.pool.QueryRow(ctx, sqlRegisterInstance, i.ID, i.Host, i.StartedAt).Scan(&no); err != nil {
+// Register writes the row of an instance and returns its new number. A second
+// registration of the same process replaces the number of the first.
+func (s *Store) Register(ctx context.Context, i schedule.Instance) (no int32, err error) {
+	if err := s.pool.QueryRow(ctx, sqlRegister, i.ID, i.Host, i.StartedAt).Scan(&no); err != nil {
 		return 0, fmt.Errorf("register instance: %w", err)
 	}
 	return no, nil
 }
 
-// ConfirmInstance records that the instance holds its presence lock.
-func (s *Store) ConfirmInstance(ctx context.Context, no int32, generation string) error {
-	return s.touchInstance(ctx, sqlConfirmInstance, no, generation)
-}
-
-// SeeInstance records that the instance lives; schedule.ErrNotFound: it has no row.
-func (s *Store) SeeInstance(ctx context.Context, no int32) error {
-	return s.touchInstance(ctx, sqlSeeInstance, no)
-}
-
-func (s *Store) touchInstance(ctx context.Context, statement string, args ...any) error {
-	tag, err := s.pool.Exec(ctx, statement, args...)
+// ConfirmPresence records that the instance holds its presence lock.
+func (s *Store) ConfirmPresence(ctx context.Context, no int32, generation string) error {
+	tag, err := s.pool.Exec(ctx, sqlConfirmPresence, no, generation)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = schedule.ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("write instance %d: %w", args[0], err)
+		return fmt.Errorf("confirm the presence lock of instance %d: %w", no, err)
 	}
 	return nil
+}
+
+// Heartbeat records that a process is alive, by the database's clock, and its health.
+func (s *Store) Heartbeat(ctx context.Context, i schedule.Instance) error {
+	if _, err := s.pool.Exec(ctx, sqlHeartbeat, i.ID, i.Host, i.Version, i.Roles, i.Features, i.Unhealthy, i.StartedAt); err != nil {
+		return fmt.Errorf("write the heartbeat of %s: %w", i.ID, err)
+	}
+	return nil
+}
+
+// Leave takes the roles from a process that ends. Its row stays while keys may name it.
+func (s *Store) Leave(ctx context.Context, id string) error {
+	if _, err := s.pool.Exec(ctx, sqlLeave, id); err != nil {
+		return fmt.Errorf("take the roles from instance %s: %w", id, err)
+	}
+	return nil
+}
+
+// Instances returns the processes with roles that were seen within a duration, by the
+// database's clock.
+func (s *Store) Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error) {
+	var i schedule.Instance
+	var instances []schedule.Instance
+	err := each(ctx, s.pool, []any{&i.No, &i.ID, &i.Host, &i.Version, &i.Roles, &i.Features, &i.Unhealthy, &i.Generation, &i.StartedAt, &i.SeenAt}, func() error {
+		i.StartedAt, i.SeenAt = i.StartedAt.UTC(), i.SeenAt.UTC()
+		instances = append(instances, i)
+		i.Roles, i.Features = nil, nil
+		return nil
+	}, sqlInstances, interval(within))
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	return instances, nil
 }
 
 // MoveKeys gives keys that the number From still holds to the number To, and returns

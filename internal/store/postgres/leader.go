@@ -170,39 +170,6 @@ func leaderships(ctx context.Context, q rowQuerier, statement string, args ...an
 	return rows, err
 }
 
-// Heartbeat records that a worker process is alive, by the database's clock.
-func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
-	if _, err := s.pool.Exec(ctx, sqlHeartbeat, w.WorkerID, w.Host, w.Unfit, w.StartedAt); err != nil {
-		return fmt.Errorf("note worker %s: %w", w.WorkerID, err)
-	}
-	return nil
-}
-
-// Leave removes a worker from the roster.
-func (s *Store) Leave(ctx context.Context, workerID string) error {
-	if _, err := s.pool.Exec(ctx, sqlLeave, workerID); err != nil {
-		return fmt.Errorf("take worker %s off: %w", workerID, err)
-	}
-	return nil
-}
-
-// Workers returns the workers that were seen within a duration, by the database's clock.
-func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
-	var (
-		w       schedule.WorkerSeen
-		workers []schedule.WorkerSeen
-	)
-	err := each(ctx, s.pool, []any{&w.WorkerID, &w.Host, &w.Unfit, &w.StartedAt, &w.SeenAt}, func() error {
-		w.StartedAt, w.SeenAt = w.StartedAt.UTC(), w.SeenAt.UTC()
-		workers = append(workers, w)
-		return nil
-	}, sqlWorkers, interval(within))
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	return workers, nil
-}
-
 // rowQuerier is a pool or a transaction.
 type rowQuerier interface {
 	querier

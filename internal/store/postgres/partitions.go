@@ -26,6 +26,7 @@ func (p partitions) end() pgtype.Timestamptz   { return p[len(p)-1].from }
 
 const (
 	partitionsEvery = time.Minute
+	lockTries       = 3 // tries in a row that find a lock held are worth a warning
 	partitionsAhead = 2 // whole days after today
 	day             = 24 * time.Hour
 	// largeBefore is the size from which ended_runs_before does not replace the partition
@@ -36,28 +37,43 @@ const (
 )
 
 // keepPartitions adds partitions ahead and drops old ones, at most once a minute, and
-// returns all partitions. A failure of either is logged, and the next minute tries again.
+// returns all partitions. A failure of either stops nothing else: the next call tries again.
 func (s *Store) keepPartitions(ctx context.Context, before time.Time) (partitions, error) {
 	parts, now, err := s.readPartitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	last := s.partitionsKept.Load()
+	last := s.partitions.kept.Load()
 	if last != nil && time.Since(*last) < partitionsEvery {
 		return parts, nil
 	}
-	s.partitionsKept.Store(new(time.Now()))
-	for _, err := range []error{s.addPartitions(ctx, parts, now), s.dropPartitions(ctx, parts, before)} {
-		switch {
-		case stateOf(err) == stateLockTimeout:
-			s.log.Info("partitions of ended_runs are in use, trying again in a minute", "err", err)
-		case err != nil && ctx.Err() == nil:
-			s.log.Warn("partitions of ended_runs were not added or dropped, trying again in a minute", "err", err)
-		}
+	s.partitions.kept.Store(new(time.Now()))
+	added, dropped := s.addPartitions(ctx, parts, now), s.dropPartitions(ctx, parts, before)
+	if ctx.Err() == nil {
+		s.countTry(errors.Join(added, dropped))
 	}
 	parts, _, err = s.readPartitions(ctx)
 	return parts, err
 }
+
+// countTry logs a try that failed. A lock that others hold is normal now and then: a try
+// waits 50 ms, because all ends of runs wait with it.
+func (s *Store) countTry(err error) {
+	if err == nil {
+		s.partitions.inARow.Store(0)
+		return
+	}
+	s.partitions.failures.Add(1)
+	tries := s.partitions.inARow.Add(1)
+	if stateOf(err) == stateLockTimeout && tries < lockTries {
+		s.log.Info("partitions of ended_runs are in use, trying again within ten minutes", "err", err)
+		return
+	}
+	s.log.Warn("partitions of ended_runs were not added or dropped, trying again within ten minutes", "tries", tries, "err", err)
+}
+
+// PartitionFailures counts the tries of this process to add or drop partitions that failed.
+func (s *Store) PartitionFailures() uint64 { return s.partitions.failures.Load() }
 
 func (s *Store) readPartitions(ctx context.Context) (parts partitions, now time.Time, err error) {
 	var p partition
@@ -76,8 +92,9 @@ func (s *Store) readPartitions(ctx context.Context) (parts partitions, now time.
 
 // History is the state of the partitions of ended_runs.
 type History struct {
-	Until time.Time // runs before it have a partition of their day
-	Ahead int       // rows after it, all in one partition; counting stops at HistoryAheadLimit
+	Partitions int
+	Until      time.Time // runs before it have a partition of their day
+	Ahead      int       // rows after it, all in one partition; counting stops at HistoryAheadLimit
 }
 
 // HistoryAheadLimit is the number of rows after History.Until that is too many: each new
@@ -90,7 +107,7 @@ func (s *Store) History(ctx context.Context) (h History, err error) {
 	if err != nil {
 		return h, err
 	}
-	h.Until = parts.end().Time.UTC()
+	h.Partitions, h.Until = len(parts), parts.end().Time.UTC()
 	if err = s.pool.QueryRow(ctx, sqlHistoryAhead, h.Until, HistoryAheadLimit).Scan(&h.Ahead); err != nil {
 		return h, fmt.Errorf("count runs after the last partition: %w", err)
 	}

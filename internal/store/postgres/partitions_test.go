@@ -1,8 +1,11 @@
 package postgres_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ const day = 24 * time.Hour
 type history struct {
 	*testing.T
 	store *postgres.Store
+	url   string
 	conn  *pgx.Conn
 	term  schedule.Term
 	today time.Time
@@ -26,7 +30,7 @@ type history struct {
 func newHistory(t *testing.T) *history {
 	t.Helper()
 	store, url := fresh(t)
-	h := &history{T: t, store: store, conn: connect(t, url), term: lead(t, store), today: time.Now().UTC().Truncate(day)}
+	h := &history{T: t, store: store, url: url, conn: connect(t, url), term: lead(t, store), today: time.Now().UTC().Truncate(day)}
 	from := h.days(-40)
 	h.exec(`DROP TABLE ended_runs_before, ended_runs_ahead`)
 	h.exec(fmt.Sprintf(`CREATE TABLE ended_runs_before PARTITION OF ended_runs FOR VALUES FROM (MINVALUE) TO ('%s')`, from.Format(time.RFC3339)))
@@ -219,7 +223,49 @@ func TestHistoryCountsTheRunsThatHaveNoPartitionOfTheirDay(t *testing.T) {
 	h.ended(h.days(5), h.today)
 	h.ended(h.days(6), h.today)
 	got, err := h.store.History(t.Context())
-	if want := (postgres.History{Until: h.days(3), Ahead: 2}); err != nil || got != want {
+	if want := (postgres.History{Partitions: 45, Until: h.days(3), Ahead: 2}); err != nil || got != want {
 		t.Errorf("History: %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestPartitionsThatStayInUseAreReportedAndCounted(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	var log bytes.Buffer
+	h.store = open(t, h.url, postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	old := h.days(-39).Add(time.Hour)
+	h.ended(old, old)
+	lock := `BEGIN; LOCK TABLE ONLY ended_runs IN ACCESS SHARE MODE`
+	for _, c := range []struct {
+		name      string
+		held      bool
+		before    time.Time
+		warnings  int
+		failures  uint64
+		partition int // the last one
+	}{
+		{"the first try finds a lock held", true, h.days(-40), 0, 1, -1},
+		{"so does the second", true, h.days(-40), 0, 2, -1},
+		{"the third one is a warning", true, h.days(-40), 1, 3, -1},
+		{"the lock is free", false, h.days(-40), 1, 3, 2},
+		{"a later one finds a lock held when it drops", true, h.days(-31), 1, 4, 2},
+	} {
+		if c.held {
+			h.exec(lock)
+		}
+		h.store.ForgetPartitions()
+		h.prune(c.before)
+		if c.held {
+			h.exec(`COMMIT`)
+		}
+		if got := strings.Count(log.String(), "level=WARN"); got != c.warnings {
+			t.Errorf("%s: the log has %d warnings, want %d:\n%s", c.name, got, c.warnings, log.String())
+		}
+		if got := h.store.PartitionFailures(); got != c.failures {
+			t.Errorf("%s: %d failures are counted, want %d", c.name, got, c.failures)
+		}
+		if found := h.partitions(); found[len(found)-1] != h.named(c.partition) {
+			t.Errorf("%s: partitions until %s, want until %s", c.name, found[len(found)-1], h.named(c.partition))
+		}
 	}
 }

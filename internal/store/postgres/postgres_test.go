@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,6 +41,11 @@ func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error 
 
 // WritesBesideOthers makes it a storetest.OpenWriters.
 func (poisoner) WritesBesideOthers() {}
+
+// Age makes it a storetest.Ager.
+func (p poisoner) Age(ctx context.Context, id string, by time.Duration) error {
+	return p.exec(ctx, fmt.Sprintf(`UPDATE instances SET seen_at = seen_at - interval '%d seconds' WHERE instance_id = $1`, int(by.Seconds())), id)
+}
 
 func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 	conn, err := pgx.Connect(ctx, p.url)

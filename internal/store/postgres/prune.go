@@ -31,8 +31,12 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if err != nil {
 			return err
 		}
-		gone += runs
-		for _, statement := range []string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+		instances, err := affect(ctx, tx, sqlPruneInstances, limit)
+		if err != nil {
+			return err
+		}
+		gone += runs + instances
+		for _, statement := range []string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

@@ -17,9 +17,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/schema"
@@ -38,7 +40,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](),
 		},
 		nil,
 	},
@@ -46,7 +48,7 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
-			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](),
+			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](),
 		},
 		nil,
 	},
@@ -54,6 +56,7 @@ var roleNeeds = []struct {
 		"sched_launcher",
 		[]reflect.Type{
 			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[local.LogStore](),
+			reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[presence.Store](),
 		},
 		map[string]string{
 			"sqlInsertRuns":        "of the changes of a run it only takes reports; triggers and retries are the registrar's",
@@ -206,9 +209,9 @@ var refusedTo = map[string][]string{
 		`DELETE FROM schedules`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_drop_partition(NULL, NULL)`, `DELETE FROM schedule_events`, `UPDATE schedule_events SET actor = 'x'`, `DELETE FROM schedule_revisions`,
 		`UPDATE schedule_revisions SET definition = ''`, `UPDATE workflow_versions SET dag = ''`, `DELETE FROM workflow_versions`,
 		`INSERT INTO execution_requests DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `DELETE FROM execution_requests`,
-		`INSERT INTO leaders DEFAULT VALUES`, `UPDATE leaders SET epoch = 1`, `UPDATE leaders SET holder = 'x'`, `DELETE FROM leaders`, `SELECT 1 FROM workers FOR UPDATE`,
+		`INSERT INTO leaders DEFAULT VALUES`, `UPDATE leaders SET epoch = 1`, `UPDATE leaders SET holder = 'x'`, `DELETE FROM leaders`, `DELETE FROM instances`,
 		`UPDATE audit_log SET subject = 'x'`, `DELETE FROM audit_log`, `DELETE FROM backfills`, `INSERT INTO backfill_runs DEFAULT VALUES`,
-		`INSERT INTO workers DEFAULT VALUES`, `UPDATE settings SET value = '9'`, `INSERT INTO settings DEFAULT VALUES`,
+		`UPDATE settings SET value = '9'`, `INSERT INTO settings DEFAULT VALUES`,
 		`UPDATE execution_grants SET scopes = '{}'`, `UPDATE execution_grants SET user_id = 'x'`, `DELETE FROM execution_grants`,
 	},
 	"sched_worker": {
@@ -223,7 +226,7 @@ var refusedTo = map[string][]string{
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `UPDATE schedules SET next_run_at = NULL`, `DELETE FROM schedules`,
 		`INSERT INTO open_runs DEFAULT VALUES`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_add_partition(NULL, NULL)`, `DELETE FROM execution_requests`, `DELETE FROM schedule_events`,
 		`UPDATE schedule_events SET note = ''`, `UPDATE schedule_revisions SET definition = ''`, `INSERT INTO workflow_versions DEFAULT VALUES`,
-		`SELECT epoch FROM leaders`, `UPDATE leaders SET epoch = 1`, `INSERT INTO workers DEFAULT VALUES`, `UPDATE settings SET value = '9'`, `SELECT 1 FROM deploys`,
+		`SELECT epoch FROM leaders`, `UPDATE leaders SET epoch = 1`, `DELETE FROM instances`, `UPDATE settings SET value = '9'`, `SELECT 1 FROM deploys`,
 		`INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET expires_at = NULL`,
 		`SELECT 1 FROM audit_log`, `DELETE FROM audit_log`, `UPDATE audit_log SET subject = 'x'`, `SELECT 1 FROM backfills`, `UPDATE backfills SET state = 'paused'`,
 	},

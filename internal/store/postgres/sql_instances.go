@@ -24,22 +24,43 @@ SELECT i.instance_no, i.instance_id, i.server_generation, ` + serverGeneration +
 FROM instances i WHERE `
 )
 
-// sqlRegisterInstance: DEFAULT draws another number. Without a generation the
-// number is no proof of anything until its lock is held.
-const sqlRegisterInstance = `
+// sqlRegister: DEFAULT draws another number. Without a generation the number is no
+// proof of anything until its lock is held.
+const sqlRegister = `
 INSERT INTO instances (instance_id, host, started_at, seen_at) VALUES ($1, $2, $3, clock_timestamp())
 ON CONFLICT (instance_id) DO UPDATE SET instance_no = DEFAULT, server_generation = '', seen_at = excluded.seen_at
 RETURNING instance_no`
 
-const sqlConfirmInstance = `
+const sqlConfirmPresence = `
 UPDATE instances SET server_generation = $2, seen_at = clock_timestamp() WHERE instance_no = $1`
 
-const sqlSeeInstance = `
-UPDATE instances SET seen_at = clock_timestamp() WHERE instance_no = $1`
+// sqlHeartbeat updates first: each INSERT draws a number, also one that ends in an
+// update, and numbers have 31 bits.
+const sqlHeartbeat = `
+WITH seen AS (
+	UPDATE instances SET host = $2, version = $3, roles = COALESCE($4::text[], '{}'), features = COALESCE($5::text[], '{}'), unhealthy = $6, seen_at = clock_timestamp()
+	WHERE instance_id = $1 RETURNING 1)
+INSERT INTO instances (instance_id, host, version, roles, features, unhealthy, started_at, seen_at)
+SELECT $1, $2, $3, COALESCE($4::text[], '{}'), COALESCE($5::text[], '{}'), $6, $7, clock_timestamp() WHERE NOT EXISTS (SELECT FROM seen)
+ON CONFLICT (instance_id) DO NOTHING`
 
-// sqlPruneInstances: leases of these instances have ended long ago.
+const sqlLeave = `
+UPDATE instances SET roles = '{}' WHERE instance_id = $1`
+
+const sqlInstances = `
+SELECT instance_no, instance_id, host, version, roles, features, unhealthy, server_generation, started_at, seen_at FROM instances
+WHERE seen_at > clock_timestamp() - $1::interval AND roles <> '{}'
+ORDER BY instance_id COLLATE "C"`
+
+// sqlPruneInstances keeps the row of a process that an open call still names: it may be
+// the proof that the process is gone.
 const sqlPruneInstances = `
-DELETE FROM instances WHERE seen_at < clock_timestamp() - interval '1 day'`
+DELETE FROM instances WHERE instance_no = ANY(ARRAY(
+	SELECT i.instance_no FROM instances i
+	WHERE i.seen_at < clock_timestamp() - interval '1 day' AND NOT EXISTS (
+		SELECT FROM open_runs o JOIN execution_requests q USING (idempotency_key)
+		WHERE o.state = 3 AND q.holder = i.instance_no AND q.state = 'IN_PROGRESS')
+	ORDER BY i.seen_at LIMIT $1))`
 
 const sqlMoveKeys = `
 UPDATE execution_requests SET holder = $3

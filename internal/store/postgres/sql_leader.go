@@ -62,20 +62,6 @@ const sqlLeaders = `
 SELECT` + leadershipColumns + `
 FROM leaders l ORDER BY l.shard`
 
-// Workers.
-
-const sqlHeartbeat = `
-INSERT INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES ($1, $2, $3, $4, clock_timestamp())
-ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, unfit = excluded.unfit, seen_at = excluded.seen_at`
-
-const sqlLeave = `
-DELETE FROM workers WHERE worker_id = $1`
-
-const sqlWorkers = `
-SELECT worker_id, host, unfit, started_at, seen_at FROM workers
-WHERE seen_at > clock_timestamp() - $1::interval
-ORDER BY worker_id COLLATE "C"`
-
 // The number of shards. NULL: none is recorded.
 
 const sqlShards = `

@@ -144,10 +144,6 @@ const sqlPruneDeploys = `
 DELETE FROM deploys WHERE (managed_by, user_id, request_id) IN (
 	SELECT managed_by, user_id, request_id FROM deploys WHERE applied_at < $1 ORDER BY applied_at LIMIT $2)`
 
-const sqlPruneWorkers = `
-DELETE FROM workers WHERE worker_id = ANY(ARRAY(
-	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`
-
 // A tombstone stays while a run or an event of it does: its revisions have the run's
 // owner, and the next owner of a free id would read the events.
 const sqlPruneTombstones = `

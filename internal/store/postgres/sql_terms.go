@@ -76,20 +76,3 @@ ORDER BY t.started_at, t.epoch`
 const sqlPruneTerms = `
 DELETE FROM leader_terms WHERE (shard, epoch, started_at) IN (
 	SELECT shard, epoch, started_at FROM leader_terms WHERE started_at < $1 AND ended_at < $1 ORDER BY started_at LIMIT $2)`
-
-// Processes.
-
-const sqlNoteProcess = `
-INSERT INTO processes (process_id, host, version, roles, started_at, seen_at) VALUES ($1, $2, $3, $4, $5, clock_timestamp())
-ON CONFLICT (process_id) DO UPDATE SET seen_at = excluded.seen_at`
-
-const sqlForgetProcess = `
-DELETE FROM processes WHERE process_id = $1`
-
-const sqlProcesses = `
-SELECT process_id, host, version, roles, started_at, seen_at FROM processes
-WHERE seen_at > clock_timestamp() - $1::interval
-ORDER BY process_id COLLATE "C"`
-
-const sqlPruneProcesses = `
-DELETE FROM processes WHERE process_id IN (SELECT process_id FROM processes WHERE seen_at < $1 ORDER BY seen_at LIMIT $2)`

@@ -47,8 +47,12 @@ type Store struct {
 	definitions revision.Cache
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
-	clock          atomic.Pointer[reading]
-	partitionsKept atomic.Pointer[time.Time]
+	clock      atomic.Pointer[reading]
+	partitions struct {
+		kept     atomic.Pointer[time.Time] // the last try
+		failures atomic.Uint64             // tries that failed
+		inARow   atomic.Uint64             // of them, since the last that did not
+	}
 }
 
 // Open connects, and refuses a pooler that shares sessions between clients. It

@@ -97,40 +97,6 @@ func utc(t pgtype.Timestamptz) time.Time {
 	return t.Time.UTC()
 }
 
-// NoteProcess records that a server process runs, by the database's clock.
-func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
-	if _, err := s.pool.Exec(ctx, sqlNoteProcess, p.ProcessID, p.Host, p.Version, p.Roles, p.StartedAt); err != nil {
-		return fmt.Errorf("note process %s: %w", p.ProcessID, err)
-	}
-	return nil
-}
-
-// ForgetProcess removes a process that ends.
-func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
-	if _, err := s.pool.Exec(ctx, sqlForgetProcess, processID); err != nil {
-		return fmt.Errorf("forget process %s: %w", processID, err)
-	}
-	return nil
-}
-
-// Processes returns the processes that were seen within a duration, by the database's
-// clock.
-func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error) {
-	var (
-		p         schedule.ProcessSeen
-		processes []schedule.ProcessSeen
-	)
-	err := each(ctx, s.pool, []any{&p.ProcessID, &p.Host, &p.Version, &p.Roles, &p.StartedAt, &p.SeenAt}, func() error {
-		p.StartedAt, p.SeenAt = p.StartedAt.UTC(), p.SeenAt.UTC()
-		processes = append(processes, p)
-		return nil
-	}, sqlProcesses, interval(within))
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	return processes, nil
-}
-
 // FirstSent returns when the first call of a key that may have reached the executor was
 // recorded; zero: there was none.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {

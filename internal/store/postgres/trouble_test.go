@@ -52,7 +52,7 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 			return err
 		},
 		"Heartbeat": func(ctx context.Context) error {
-			return store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "w", StartedAt: noon})
+			return store.Heartbeat(ctx, schedule.Instance{ID: "w", StartedAt: noon})
 		},
 	}
 }
@@ -124,7 +124,7 @@ func TestADiskThatIsFullIsSaidAndLaunchesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"schedules", "open_runs", "ended_runs", "execution_requests", "leaders", "workers"} {
+	for _, table := range []string{"schedules", "open_runs", "ended_runs", "execution_requests", "leaders", "instances"} {
 		if _, err := conn.Exec(t.Context(), fmt.Sprintf(`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON %s EXECUTE FUNCTION full_disk()`, table)); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 		}
 		others = append(others, s)
 	}
-	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err != nil {
+	if err := store.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: noon}); err != nil {
 		t.Errorf("what is connected goes on, got %v", err)
 	}
 	for _, s := range others {

@@ -6,14 +6,12 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/carillon/carillon/internal/schedule"
 )
 
 // clock is the host's clock without steps back. During a step back within hold, now does
 // not advance until the host has caught up, so that nothing is judged twice; a larger
 // step is accepted and reported. The last seen time outlives the process in
-// workers.seen_at.
+// instances.seen_at.
 type clock struct {
 	host    func() time.Time
 	hold    time.Duration
@@ -69,30 +67,11 @@ func (c *clock) read() (now, steppedFrom time.Time) {
 // MeasureClock returns 0: the store's clock is this machine's.
 func (s *Store) MeasureClock(context.Context) (skew time.Duration, err error) { return 0, nil }
 
-// Heartbeat notes that a worker is alive, and with it what the clock says, so
-// that a step back is noticed across a restart.
-func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
-	now := s.Now()
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		// After an accepted step back, what others saw lies ahead; left there, it
-		// would be taken for a step back again at the next start.
-		if _, err := t.exec(ctx, sqlHeartbeatLower, micros(now)); err != nil {
-			return err
-		}
-		_, err := t.exec(ctx, sqlHeartbeat, w.WorkerID, w.Host, w.Unfit, micros(w.StartedAt), micros(now))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("note heartbeat: %w", err)
-	}
-	return nil
-}
-
-// recallClock reads what this file's workers last saw. A file that is not yet
+// recallClock reads when this file's instances were last seen. A file that is not yet
 // migrated has seen nothing.
 func (s *Store) recallClock(ctx context.Context) error {
 	var tables int64
-	if err := s.readers.query(ctx, sqlHasWorkers, func(scan scan) error { return scan(&tables) }); err != nil {
+	if err := s.readers.query(ctx, sqlHasInstances, func(scan scan) error { return scan(&tables) }); err != nil {
 		return fmt.Errorf("look for tables: %w", err)
 	}
 	if tables == 0 {
@@ -100,7 +79,7 @@ func (s *Store) recallClock(ctx context.Context) error {
 	}
 	var seen instant
 	if err := s.readers.query(ctx, sqlLastSeen, func(scan scan) error { return scan(&seen) }); err != nil {
-		return fmt.Errorf("read when a worker was last seen: %w", err)
+		return fmt.Errorf("read when an instance was last seen: %w", err)
 	}
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()

@@ -81,7 +81,7 @@ func TestWhatAWorkerSawOutlivesTheProcess(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "carillon.db")
 			before := open(t, path, sqlite.Options{HostClock: func() time.Time { return noon }})
 			for _, worker := range []string{"one", "two"} {
-				if err := before.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: worker, StartedAt: noon}); err != nil {
+				if err := before.Heartbeat(t.Context(), schedule.Instance{ID: worker, StartedAt: noon}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -104,7 +104,7 @@ func TestWhatAWorkerSawOutlivesTheProcess(t *testing.T) {
 				if got := after.Now(); !got.Equal(want) {
 					t.Errorf("now is %s, want %s", got, want)
 				}
-				if err := after.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "one", StartedAt: noon}); err != nil {
+				if err := after.Heartbeat(t.Context(), schedule.Instance{ID: "one", StartedAt: noon}); err != nil {
 					t.Fatal(err)
 				}
 				if err := after.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
@@ -59,6 +60,11 @@ func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
 
 func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error {
 	return p.exec(ctx, `UPDATE open_runs SET cancel_reason = NULL WHERE idempotency_key = ?`, key[:])
+}
+
+// Age makes it a storetest.Ager.
+func (p poisoner) Age(ctx context.Context, id string, by time.Duration) error {
+	return p.exec(ctx, fmt.Sprintf(`UPDATE instances SET seen_at = seen_at - %d WHERE instance_id = ?`, by.Microseconds()), id)
 }
 
 func (p poisoner) exec(ctx context.Context, statement string, arg any) error {

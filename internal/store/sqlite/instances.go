@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,8 +18,8 @@ import (
 // holders are gone, so a free lock is always a proof.
 const Generation = "file"
 
-// instancesFor is how long the row of an instance is kept after it was last seen,
-// presenceFor its presence file. Its leases have ended long before.
+// instancesFor is how long the row of an instance is kept at least after it was last
+// seen, presenceFor its presence file. Its leases have ended long before.
 const (
 	instancesFor = 24 * time.Hour
 	presenceFor  = time.Minute
@@ -27,26 +28,19 @@ const (
 // PresenceFile is the file that an instance holds locked while it lives.
 func (s *Store) PresenceFile(no int32) string { return fmt.Sprintf("%s.instance-%d", s.path, no) }
 
-// RegisterInstance writes the row of an instance and returns its new number. A
-// second registration of the same process replaces the first.
-func (s *Store) RegisterInstance(ctx context.Context, i schedule.Instance) (no int32, err error) {
+// Register writes the row of an instance and returns its new number. A second
+// registration of the same process replaces the number of the first.
+func (s *Store) Register(ctx context.Context, i schedule.Instance) (no int32, err error) {
 	now := s.Now()
-	var old []int32
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		old = nil
-		var n int32
-		err := t.query(ctx, sqlOldInstances, func(scan scan) error {
-			err := scan(&n)
-			old = append(old, n)
-			return err
-		}, now.Add(-presenceFor).UnixMicro())
+		roles, features := "[]", "[]"
+		err := t.query(ctx, sqlForgetInstance, func(scan scan) error {
+			return scan(&i.Version, &roles, &features, &i.Unhealthy)
+		}, i.ID)
 		if err != nil {
-			return fmt.Errorf("read old instances: %w", err)
+			return err
 		}
-		if _, err := t.exec(ctx, sqlPruneInstances, now.Add(-instancesFor).UnixMicro(), i.ID); err != nil {
-			return fmt.Errorf("prune instances: %w", err)
-		}
-		if _, err = t.exec(ctx, sqlRegisterInstance, i.ID, i.Host, i.StartedAt.UnixMicro(), now.UnixMicro()); err != nil {
+		if _, err := t.exec(ctx, sqlRegister, i.ID, i.Host, i.Version, roles, features, i.Unhealthy, micros(i.StartedAt), micros(now)); err != nil {
 			return err
 		}
 		return t.query(ctx, sqlInstanceNo, func(scan scan) error { return scan(&no) }, i.ID)
@@ -54,34 +48,95 @@ func (s *Store) RegisterInstance(ctx context.Context, i schedule.Instance) (no i
 	if err != nil {
 		return 0, fmt.Errorf("register instance: %w", err)
 	}
-	for _, n := range old {
-		if s.lockFree(n) {
-			_ = os.Remove(s.PresenceFile(n)) // tried again by the next registration
-		}
-	}
 	return no, nil
 }
 
-// ConfirmInstance records that the instance holds its presence lock.
-func (s *Store) ConfirmInstance(ctx context.Context, no int32, generation string) error {
-	return s.touchInstance(ctx, sqlConfirmInstance, no, generation)
-}
-
-// SeeInstance records that the instance lives; schedule.ErrNotFound: it has no row.
-func (s *Store) SeeInstance(ctx context.Context, no int32) error {
-	return s.touchInstance(ctx, sqlSeeInstance, no)
-}
-
-func (s *Store) touchInstance(ctx context.Context, statement string, no int32, args ...any) error {
+// ConfirmPresence records that the instance holds its presence lock.
+func (s *Store) ConfirmPresence(ctx context.Context, no int32, generation string) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		n, err := t.exec(ctx, statement, append([]any{no, s.Now().UnixMicro()}, args...)...)
+		n, err := t.exec(ctx, sqlConfirmPresence, no, s.Now().UnixMicro(), generation)
 		if err == nil && n == 0 {
 			err = schedule.ErrNotFound
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write instance %d: %w", no, err)
+		return fmt.Errorf("confirm the presence lock of instance %d: %w", no, err)
+	}
+	return nil
+}
+
+// Heartbeat records that a process is alive, and its health. It also records what the
+// clock says, so that a step back is noticed across a restart.
+func (s *Store) Heartbeat(ctx context.Context, i schedule.Instance) error {
+	now := s.Now()
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		// After an accepted step back, what others saw lies ahead; left there, it
+		// would be taken for a step back again at the next start.
+		if _, err := t.exec(ctx, sqlHeartbeatLower, micros(now)); err != nil {
+			return err
+		}
+		n, err := t.exec(ctx, sqlHeartbeat, i.ID, i.Host, i.Version, list(i.Roles), list(i.Features), i.Unhealthy, micros(now))
+		if err == nil && n == 0 {
+			_, err = t.exec(ctx, sqlRegister, i.ID, i.Host, i.Version, list(i.Roles), list(i.Features), i.Unhealthy, micros(i.StartedAt), micros(now))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the heartbeat of %s: %w", i.ID, err)
+	}
+	return nil
+}
+
+// Leave takes the roles from a process that ends. Its row stays while keys may name it.
+func (s *Store) Leave(ctx context.Context, id string) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		_, err := t.exec(ctx, sqlLeave, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take the roles from instance %s: %w", id, err)
+	}
+	return nil
+}
+
+// Instances returns the processes with roles that were seen within a duration, by the
+// store's clock.
+func (s *Store) Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error) {
+	var instances []schedule.Instance
+	err := s.readers.query(ctx, sqlInstances, func(scan scan) error {
+		var i schedule.Instance
+		var roles, features []byte
+		var started, seen instant
+		if err := scan(&i.No, &i.ID, &i.Host, &i.Version, &roles, &features, &i.Unhealthy, &i.Generation, &started, &seen); err != nil {
+			return err
+		}
+		i.StartedAt, i.SeenAt = started.Time, seen.Time
+		instances = append(instances, i)
+		last := &instances[len(instances)-1]
+		return errors.Join(json.Unmarshal(roles, &last.Roles), json.Unmarshal(features, &last.Features))
+	}, s.Now().Add(-within).UnixMicro())
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	return instances, nil
+}
+
+// removePresenceFiles removes the files of processes that are gone, before their rows are
+// pruned.
+func (s *Store) removePresenceFiles(ctx context.Context) error {
+	var no int32
+	err := s.readers.query(ctx, sqlOldInstances, func(scan scan) error {
+		if err := scan(&no); err != nil {
+			return err
+		}
+		if s.lockFree(no) {
+			_ = os.Remove(s.PresenceFile(no)) // tried again by the next call
+		}
+		return nil
+	}, s.Now().Add(-presenceFor).UnixMicro())
+	if err != nil {
+		return fmt.Errorf("read old instances: %w", err)
 	}
 	return nil
 }

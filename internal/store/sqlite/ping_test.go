@@ -35,7 +35,7 @@ func TestAFileThatIsBusyAnswersAPing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(t.Context(), `UPDATE workers SET seen_at = 0`); err != nil {
+	if _, err := tx.ExecContext(t.Context(), `UPDATE leaders SET expires_at = 0`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Ping(t.Context()); err != nil {
@@ -54,7 +54,7 @@ func TestAPingFailsOnceAnotherProcessHasHeldTheLockForLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.ExecContext(t.Context(), `UPDATE workers SET seen_at = 0`); err != nil {
+		if _, err := tx.ExecContext(t.Context(), `UPDATE leaders SET expires_at = 0`); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Ping(t.Context()); err != nil {
@@ -86,7 +86,7 @@ func TestAFileThatOthersWriteWithoutAPauseAnswersAPing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tx.ExecContext(t.Context(), `INSERT OR REPLACE INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES ('other', '', '', 0, 0)`); err != nil {
+			if _, err := tx.ExecContext(t.Context(), `INSERT OR REPLACE INTO instances (instance_id, host, started_at, seen_at) VALUES ('other', '', 0, 0)`); err != nil {
 				t.Fatal(err)
 			}
 			return tx
@@ -106,7 +106,7 @@ func TestAFileThatOthersWriteWithoutAPauseAnswersAPing(t *testing.T) {
 			next()
 		}
 		written := make(chan error)
-		go func() { written <- s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()}) }()
+		go func() { written <- s.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: s.Now()}) }()
 		var err error
 		for waits := true; waits; {
 			select {
@@ -131,10 +131,10 @@ func TestAPingFailsWhileTheDiskIsFull(t *testing.T) {
 	if err := s.LimitPages(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	seen := schedule.WorkerSeen{Host: strings.Repeat("h", 8<<10), StartedAt: s.Now()}
+	seen := schedule.Instance{Host: strings.Repeat("h", 8<<10), StartedAt: s.Now()}
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
-		seen.WorkerID = strconv.Itoa(n)
+		seen.ID = strconv.Itoa(n)
 		err = s.Heartbeat(t.Context(), seen)
 	}
 	if !errors.Is(err, schedule.ErrUnavailable) || !strings.Contains(err.Error(), "the disk is full, nothing was written: make room") {
@@ -185,7 +185,7 @@ func TestNothingIsWrittenToAFileThatWasRemovedOrReplaced(t *testing.T) {
 			}
 			remove(t, path)
 			for what, err := range map[string]error{
-				"the write": s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()}), "the ping": s.Ping(t.Context()),
+				"the write": s.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: s.Now()}), "the ping": s.Ping(t.Context()),
 			} {
 				if !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !strings.Contains(err.Error(), path) {
 					t.Errorf("%s: %v", what, err)
@@ -212,7 +212,7 @@ func TestAFileThatCannotBeLookedAtIsNotCalledRemoved(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // the path leads through it
 		t.Fatal(err)
 	}
-	err := s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()})
+	err := s.Heartbeat(t.Context(), schedule.Instance{ID: "w", StartedAt: s.Now()})
 	if !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !errors.Is(err, syscall.ENOTDIR) || strings.Contains(err.Error(), "restore") {
 		t.Errorf("got %v", err)
 	}

@@ -10,6 +10,9 @@ import (
 
 // Prune deletes rows that are older than before, up to limit rows of each kind.
 func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	if err := s.removePresenceFiles(ctx); err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
 	pruned := 0
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		pruned = 0
@@ -19,19 +22,23 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if _, err := t.exec(ctx, sqlPruneLastRuns, before.UnixMicro(), limit); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
 			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}
 			pruned += int(n)
 		}
+		instances, err := t.exec(ctx, sqlPruneInstances, s.Now().Add(-instancesFor).UnixMicro(), limit)
+		if err != nil {
+			return err
+		}
 		n, err := s.pruneTombstones(ctx, t, before, limit)
 		if err != nil {
 			return err
 		}
 		changes, err := pruneChanges(ctx, t, s.Now(), limit)
-		pruned += n + changes
+		pruned += int(instances) + n + changes
 		return err
 	})
 	if err != nil {

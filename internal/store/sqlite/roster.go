@@ -9,36 +9,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Leave removes a worker from the roster.
-func (s *Store) Leave(ctx context.Context, workerID string) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlLeave, workerID)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("take worker %s off: %w", workerID, err)
-	}
-	return nil
-}
-
-// Workers returns the workers that were seen within a duration. Now is the store's own
-// clock, which noted them.
-func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
-	var workers []schedule.WorkerSeen
-	err := s.readers.query(ctx, sqlWorkers, func(scan scan) error {
-		var w schedule.WorkerSeen
-		var started, seen instant
-		err := scan(&w.WorkerID, &w.Host, &w.Unfit, &started, &seen)
-		w.StartedAt, w.SeenAt = started.Time, seen.Time
-		workers = append(workers, w)
-		return err
-	}, s.Now().Add(-within).UnixMicro())
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	return workers, nil
-}
-
 // recordedShards returns the number of shards; zero: none is recorded.
 func recordedShards(ctx context.Context, q querier) (n int, err error) {
 	var recorded text

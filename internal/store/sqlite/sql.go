@@ -22,19 +22,9 @@ const (
 	// sqlDataVersion changes with each commit of another connection.
 	sqlDataVersion = `PRAGMA data_version`
 
-	sqlPing       = `SELECT count(*) FROM sqlite_schema`
-	sqlHasWorkers = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'workers'`
-	sqlLastSeen   = `SELECT max(seen_at) FROM workers`
-
-	sqlHeartbeatLower = `UPDATE workers SET seen_at = ?1 WHERE seen_at > ?1`
-	sqlHeartbeat      = `INSERT INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES (?, ?, ?, ?, ?)
- ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, unfit = excluded.unfit, started_at = excluded.started_at, seen_at = excluded.seen_at`
-)
-
-// Workers.
-const (
-	sqlLeave   = `DELETE FROM workers WHERE worker_id = ?`
-	sqlWorkers = `SELECT worker_id, host, unfit, started_at, seen_at FROM workers WHERE seen_at > ? ORDER BY worker_id`
+	sqlPing         = `SELECT count(*) FROM sqlite_schema`
+	sqlHasInstances = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'instances'`
+	sqlLastSeen     = `SELECT max(seen_at) FROM instances`
 )
 
 // Leaders. Fence comes first in every transaction that names a term.

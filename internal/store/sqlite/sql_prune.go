@@ -19,7 +19,6 @@ const (
   AND NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = q.idempotency_key)
  ORDER BY q.created_at LIMIT ?2)`
 	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
-	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
  AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid)
  AND NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid)

@@ -45,12 +45,3 @@ const (
 	sqlPruneTerms = `DELETE FROM leader_terms WHERE (shard, epoch, started_at) IN (
  SELECT shard, epoch, started_at FROM leader_terms WHERE started_at < ?1 AND ended_at < ?1 ORDER BY started_at LIMIT ?2)`
 )
-
-// Processes.
-const (
-	sqlNoteProcess = `INSERT INTO processes (process_id, host, version, roles, started_at, seen_at) VALUES (?, ?, ?, ?, ?, ?)
- ON CONFLICT (process_id) DO UPDATE SET seen_at = excluded.seen_at`
-	sqlForgetProcess  = `DELETE FROM processes WHERE process_id = ?`
-	sqlProcesses      = `SELECT process_id, host, version, roles, started_at, seen_at FROM processes WHERE seen_at > ? ORDER BY process_id`
-	sqlPruneProcesses = `DELETE FROM processes WHERE process_id IN (SELECT process_id FROM processes WHERE seen_at < ?1 ORDER BY seen_at LIMIT ?2)`
-)

@@ -50,7 +50,7 @@ func TestTicksInABubble(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "worker", StartedAt: start}); err != nil {
+			if err := s.Heartbeat(ctx, schedule.Instance{ID: "worker", StartedAt: start}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,11 +167,11 @@ func TestWritersOfOtherConnectionsAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := make(chan error, 1)
-	go func() { written <- s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "worker", StartedAt: noon}) }()
+	go func() { written <- s.Heartbeat(t.Context(), schedule.Instance{ID: "worker", StartedAt: noon}) }()
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "impatient", StartedAt: noon}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Heartbeat(ctx, schedule.Instance{ID: "impatient", StartedAt: noon}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller whose time is over is let go, got %v", err)
 	}
 	if err := s.Ping(t.Context()); err != nil {

@@ -98,48 +98,6 @@ func readTerms(ctx context.Context, q querier, statement string, args ...any) ([
 	return terms, err
 }
 
-// NoteProcess notes that a server process runs.
-func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
-	now := s.Now()
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlNoteProcess, p.ProcessID, p.Host, p.Version, p.Roles, p.StartedAt.UnixMicro(), now.UnixMicro())
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("note process %s: %w", p.ProcessID, err)
-	}
-	return nil
-}
-
-// ForgetProcess removes a process that ends.
-func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlForgetProcess, processID)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("forget process %s: %w", processID, err)
-	}
-	return nil
-}
-
-// Processes are those that were seen within a duration.
-func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error) {
-	var processes []schedule.ProcessSeen
-	err := s.readers.query(ctx, sqlProcesses, func(scan scan) error {
-		var p schedule.ProcessSeen
-		var started, seen instant
-		err := scan(&p.ProcessID, &p.Host, &p.Version, &p.Roles, &started, &seen)
-		p.StartedAt, p.SeenAt = started.Time, seen.Time
-		processes = append(processes, p)
-		return err
-	}, s.Now().Add(-within).UnixMicro())
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	return processes, nil
-}
-
 // FirstSent returns when the first call of a key that may have reached the executor was
 // recorded; zero: there was none.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {

@@ -85,7 +85,7 @@ var documentedMetrics = []string{
 	"carillon_schedules_due", "carillon_runs_emitted_total", "carillon_runs_skipped_overlap_total", "carillon_runs_failed_launch_total",
 	"carillon_scheduling_drift_seconds_bucket", "carillon_launch_lateness_seconds_bucket", "carillon_worker_step_seconds_bucket",
 	"carillon_leader", "carillon_leader_epoch", "carillon_leader_takeovers_total", "carillon_runs_in_flight", "carillon_runs_waiting",
-	"carillon_slots_missed_total", "carillon_worker_fit", "carillon_clock_skew_seconds",
+	"carillon_slots_missed_total", "carillon_worker_healthy", "carillon_clock_skew_seconds",
 	"carillon_build_info", "carillon_database_up",
 }
 

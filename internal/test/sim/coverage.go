@@ -65,7 +65,7 @@ const (
 	siteBreak
 	siteAskToResign
 	siteLeaders
-	siteWorkers
+	siteInstances
 	siteLeave
 	siteExtend
 	siteGrants

@@ -50,7 +50,7 @@ func (s store) AskToResign(ctx context.Context, shard int, now time.Time) (asked
 	return asked, err
 }
 
-// Leaders and Workers are the input of the balancer.
+// Leaders and Instances are the input of the balancer.
 func (s store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Leadership, err error) {
 	err = s.tell(ctx, siteLeaders, 0, func() (err error) {
 		rows, err = s.ledger.Leaders(context.WithoutCancel(ctx), now)
@@ -59,17 +59,17 @@ func (s store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Lead
 	return rows, err
 }
 
-func (s store) Workers(ctx context.Context, within time.Duration, now time.Time) (rows []schedule.WorkerSeen, err error) {
-	err = s.tell(ctx, siteWorkers, 0, func() (err error) {
-		rows, err = s.ledger.Workers(context.WithoutCancel(ctx), within, now)
+func (s store) Instances(ctx context.Context, within time.Duration) (rows []schedule.Instance, err error) {
+	err = s.tell(ctx, siteInstances, 0, func() (err error) {
+		rows, err = s.ledger.Instances(context.WithoutCancel(ctx), within)
 		return err
 	})
 	return rows, err
 }
 
-// Leave removes an ending process from the list of workers.
-func (s store) Leave(ctx context.Context, workerID string) error {
-	return s.tell(ctx, siteLeave, 0, func() error { return s.ledger.Leave(context.WithoutCancel(ctx), workerID) })
+// Leave removes an ending process from the list of instances.
+func (s store) Leave(ctx context.Context, id string) error {
+	return s.tell(ctx, siteLeave, 0, func() error { return s.ledger.Leave(context.WithoutCancel(ctx), id) })
 }
 
 // lockService gives each shard's lock to one session at a time. As in real services, a

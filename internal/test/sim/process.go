@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/worker"
@@ -91,6 +93,10 @@ func (p *process) run() {
 	if w.backfills {
 		backfills = s
 	}
+	heart := heartbeat.New(heartbeat.Options{Store: s, Self: schedule.Instance{ID: p.name, Roles: []string{"worker"}}, Logger: quiet})
+	var beating sync.WaitGroup
+	beating.Go(func() { heart.Run(p.ctx) })
+	defer beating.Wait()
 	err := worker.New(worker.Options{
 		ID: p.name, Plans: s, Fires: s, Backfills: backfills, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
 		Now: p.now, Logger: slog.New(defects{w: p.world}), Metrics: workerMetrics,

@@ -34,8 +34,8 @@ func (s store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([
 	return out, err
 }
 
-func (s store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
-	return s.tell(ctx, siteHeartbeat, 0, func() error { return s.ledger.Heartbeat(context.WithoutCancel(ctx), w) })
+func (s store) Heartbeat(ctx context.Context, i schedule.Instance) error {
+	return s.tell(ctx, siteHeartbeat, 0, func() error { return s.ledger.Heartbeat(context.WithoutCancel(ctx), i) })
 }
 
 func (s store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (n int, err error) {

@@ -19,7 +19,6 @@ var leaderTerms = []check{
 	{"another number of shards ends all terms", termShardsChanged},
 	{"a window has the terms that decide who led a bucket", termWindow},
 	{"terms that ended long ago are pruned, those that go on stay", termsPruned},
-	{"processes are listed while they are seen", processesSeen},
 	{"the first call of a key is remembered, if it may have reached the executor", firstSent},
 }
 
@@ -70,9 +69,9 @@ func termResigned(r *rig) {
 	r.hold(got.End.Reason == schedule.EndResigned && got.EndedAt.After(got.StartedAt), "it resigned, got %+v", got)
 
 	term = r.led("a", time.Hour)
-	r.ends(term, schedule.EndUnfit, "no launcher")
+	r.ends(term, schedule.EndUnhealthy, "no launcher")
 	got = r.listTerms(2)[1]
-	r.hold(got.End == schedule.TermEnd{Reason: schedule.EndUnfit, Detail: "no launcher"}, "it says why, got %+v", got)
+	r.hold(got.End == schedule.TermEnd{Reason: schedule.EndUnhealthy, Detail: "no launcher"}, "it says why, got %+v", got)
 }
 
 func termLockFreed(r *rig) {
@@ -227,22 +226,4 @@ func firstSent(r *rig) {
 	r.now = r.at(time.Hour)
 	r.permits(q, schedule.GrantedAgain)
 	r.hold(first(q).Equal(again), "the third is not the first, got %s", first(q))
-}
-
-func processesSeen(r *rig) {
-	want := schedule.ProcessSeen{ProcessID: "p1", Host: "box:4711", Version: "v1.2.3", Roles: "registrar,launcher", StartedAt: noon}
-	r.ok(r.NoteProcess(r.ctx, want), "note")
-	r.ok(r.NoteProcess(r.ctx, want), "note again")
-	r.ok(r.NoteProcess(r.ctx, schedule.ProcessSeen{ProcessID: "p0", StartedAt: noon}), "note another")
-	got, err := r.Processes(r.ctx, time.Hour)
-	r.ok(err, "list")
-	r.hold(len(got) == 2 && got[0].ProcessID == "p0" && !got[1].SeenAt.IsZero(), "both are listed by id, got %+v", got)
-	got[1].SeenAt = time.Time{}
-	equal(r, "process", got[1], want)
-	r.ok(r.ForgetProcess(r.ctx, "p0"), "forget")
-	got, err = r.Processes(r.ctx, time.Hour)
-	r.ok(err, "list")
-	r.hold(len(got) == 1, "who ends is off the list, got %+v", got)
-	r.lead()
-	r.hold(r.pruneAll(time.Now().Add(time.Hour)) == 1, "who is not seen any more is pruned")
 }

@@ -19,7 +19,7 @@ var presences = []check{
 	{"a process that registers again has a new number, and its old one proves nothing", presenceAgain},
 	{"keys move to the new number of a process, except those that others took", presenceMove},
 	{"instances that are gone are named by their ids", presenceIDs},
-	{"an instance without a row cannot be seen", presenceNoRow},
+	{"an instance without a row cannot confirm its lock", presenceNoRow},
 	{"of many who take over a key of an instance that is gone exactly one gets it", presenceRace},
 	{"a key that moves while others take it over has one holder", presenceMoveRace},
 	{"a key is never granted while the process that holds it lives", presenceKills},
@@ -38,7 +38,7 @@ func (r *rig) lives(name string) *held {
 	h := r.registers(name)
 	generation, drop, err := r.presences().HoldPresence(r.ctx, h.no)
 	r.ok(err, "hold presence")
-	r.ok(r.ConfirmInstance(r.ctx, h.no, generation), "confirm instance")
+	r.ok(r.ConfirmPresence(r.ctx, h.no, generation), "confirm presence")
 	h.drop = sync.OnceFunc(drop)
 	r.Cleanup(h.drop)
 	return h
@@ -46,7 +46,7 @@ func (r *rig) lives(name string) *held {
 
 func (r *rig) registers(name string) *held {
 	r.Helper()
-	no, err := r.RegisterInstance(r.ctx, schedule.Instance{ID: r.id(name), Host: "host:1", StartedAt: r.now})
+	no, err := r.Register(r.ctx, schedule.Instance{ID: r.id(name), Host: "host:1", StartedAt: r.now})
 	r.ok(err, "register instance")
 	return &held{id: r.id(name), no: no}
 }
@@ -99,7 +99,7 @@ func presenceUnconfirmed(r *rig) {
 func presenceGeneration(r *rig) {
 	first, second := r.lives("first"), r.lives("second")
 	r.granted(r.heldBy(first.no, "key"))
-	r.ok(r.ConfirmInstance(r.ctx, first.no, "before the restart"), "confirm instance")
+	r.ok(r.ConfirmPresence(r.ctx, first.no, "before the restart"), "confirm presence")
 	first.drop()
 	r.permits(r.heldBy(second.no, "key"), schedule.Busy)
 }
@@ -154,9 +154,8 @@ func presenceIDs(r *rig) {
 
 func presenceNoRow(r *rig) {
 	first := r.lives("first")
-	r.ok(r.SeeInstance(r.ctx, first.no), "see instance")
 	r.lives("first")
-	err := r.SeeInstance(r.ctx, first.no)
+	err := r.ConfirmPresence(r.ctx, first.no, "any")
 	r.hold(errors.Is(err, schedule.ErrNotFound), "a number that was replaced has no row: %v", err)
 }
 

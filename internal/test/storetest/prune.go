@@ -15,7 +15,6 @@ var prunes = []check{
 	{"the memory of a key stays while its run is not over", pruneKeepsMemoryOfLiveRuns},
 	{"the memory of a call that nobody finished goes once its run is over, or gone", pruneOpenRequests},
 	{"last_run_at outlives the run", pruneKeepsLastRunAt},
-	{"workers that were not seen for so long are forgotten", pruneWorkers},
 	{"a run that stays can still be read when its tombstone is old", pruneKeepsRunsReadable},
 	{"at most limit rows of each kind go at once, until nothing is left", pruneInChunks},
 }
@@ -186,19 +185,6 @@ func pruneOpenRequests(r *rig) {
 	r.now = r.at(48 * time.Hour)
 	r.pruneAll(r.at(-24 * time.Hour))
 	r.permits(held, schedule.Busy)
-}
-
-func pruneWorkers(r *rig) {
-	r.lead()
-	seen := time.Now() // by the store's own clock
-	for _, worker := range []string{"one", "two", "three"} {
-		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: r.id(worker), StartedAt: seen}), "heartbeat")
-	}
-	r.hold(r.prune(seen.Add(-time.Hour), 1000) == 0, "who was seen since stays")
-	n := r.prune(seen.Add(time.Hour), 2)
-	r.hold(n == 2, "at most two go at once, got %d", n)
-	n = r.pruneAll(seen.Add(time.Hour))
-	r.hold(n == 1, "the last one goes then, got %d", n)
 }
 
 func pruneTombstone(r *rig) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
@@ -25,7 +26,7 @@ type Store interface {
 	leader.LeaseStore
 	leader.Roster
 	leader.TermStore
-	leader.ProcessStore
+	heartbeat.Store
 	launcher.Store
 	presence.Store
 	workflow.Versions
@@ -68,6 +69,12 @@ type Store interface {
 type Presences interface {
 	// HoldPresence takes the presence lock of an instance until drop is called.
 	HoldPresence(ctx context.Context, no int32) (generation string, drop func(), err error)
+}
+
+// Ager is optional for a test adapter.
+type Ager interface {
+	// Age makes it longer ago that an instance was last seen.
+	Age(ctx context.Context, id string, by time.Duration) error
 }
 
 // Poisoner is optional for a test adapter. It makes, with SQL, rows that no call of the
@@ -114,6 +121,7 @@ var topics = []topic{
 	{name: "attempts", checks: attempts},
 	{name: "requests", checks: requests, shared: true},
 	{name: "presence", checks: presences, shared: true},
+	{name: "instances", checks: instances},
 	{name: "leases", checks: leases, shared: true},
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},

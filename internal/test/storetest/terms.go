@@ -20,8 +20,6 @@ var terms = []check{
 	{"a leader that is asked to resign learns of it when it renews", askToResign},
 	{"nobody is asked where nobody leads", askNobody},
 	{"asking wakes the workers", askWakes},
-	{"a worker is listed with its host and with what it said last of its fitness", workersSayWhoTheyAre},
-	{"workers are listed while they are seen, and no longer than they stay", workersSeen},
 }
 
 // takeShard asks for a shard of n.
@@ -196,44 +194,4 @@ func askWakes(r *rig) {
 		_, err := r.AskToResign(r.ctx, 0, r.now)
 		r.ok(err, "ask to resign")
 	})
-}
-
-func workersSayWhoTheyAre(r *rig) {
-	said := schedule.WorkerSeen{WorkerID: "a", Host: "box:4711", StartedAt: noon}
-	for _, unfit := range []string{"", "launcher at 127.0.0.1:1: refused", "another reason", ""} {
-		said.Unfit = unfit
-		r.ok(r.Heartbeat(r.ctx, said), "heartbeat")
-		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: "b", StartedAt: noon}), "heartbeat of another")
-		workers, err := r.Workers(r.ctx, time.Hour, time.Now())
-		r.ok(err, "list workers")
-		for i := range workers {
-			workers[i].SeenAt = time.Time{}
-		}
-		equal(r, "workers", workers, []schedule.WorkerSeen{said, {WorkerID: "b", StartedAt: noon}})
-	}
-}
-
-func workersSeen(r *rig) {
-	listed := func(within time.Duration) []string {
-		workers, err := r.Workers(r.ctx, within, time.Now())
-		r.ok(err, "list workers")
-		var ids []string
-		for _, w := range workers {
-			r.hold(w.StartedAt.Equal(noon), "%s started at %s, got %s", w.WorkerID, noon, w.StartedAt)
-			r.hold(w.SeenAt.Location() == time.UTC && time.Since(w.SeenAt).Abs() < time.Hour, "%s was seen now, by the clock, got %s", w.WorkerID, w.SeenAt)
-			ids = append(ids, w.WorkerID)
-		}
-		return ids
-	}
-	equal(r, "workers of an empty store", listed(time.Hour), nil)
-	for _, id := range []string{"b", "a", "C", "b"} {
-		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: id, StartedAt: noon}), "heartbeat")
-	}
-	equal(r, "workers", listed(time.Hour), []string{"C", "a", "b"})
-	equal(r, "workers that were seen after now", listed(-time.Hour), nil)
-	r.ok(r.Leave(r.ctx, "a"), "leave")
-	r.ok(r.Leave(r.ctx, "nobody"), "leave without having come")
-	equal(r, "workers once one has left", listed(time.Hour), []string{"C", "b"})
-	r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: "a", StartedAt: noon}), "heartbeat after all")
-	equal(r, "workers once it is back", listed(time.Hour), []string{"C", "a", "b"})
 }

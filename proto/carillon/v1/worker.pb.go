@@ -141,8 +141,7 @@ type Worker struct {
 	// Random per process start.
 	WorkerId  string                 `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Its last heartbeat. A live worker writes one each tick, and at least one a
-	// second.
+	// Its last heartbeat. A live process writes one each second.
 	SeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	// The shards that it leads, by number.
 	Leads []*Leadership `protobuf:"bytes,4,rep,name=leads,proto3" json:"leads,omitempty"`
@@ -151,11 +150,10 @@ type Worker struct {
 	// Why the worker is unhealthy: its launches would not arrive, e.g. because
 	// its launcher is unreachable. Empty: healthy. An unhealthy worker gives its
 	// shards away while another worker is healthy.
-	Unfit string `protobuf:"bytes,6,opt,name=unfit,proto3" json:"unfit,omitempty"`
-	// Its version, and its ROLES. Absent for older releases, which do not record
-	// them.
-	Version       *string `protobuf:"bytes,7,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	Roles         *string `protobuf:"bytes,8,opt,name=roles,proto3,oneof" json:"roles,omitempty"`
+	Unhealthy string `protobuf:"bytes,6,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`
+	Version   string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// registrar, worker and launcher, separated by commas.
+	Roles         string `protobuf:"bytes,8,opt,name=roles,proto3" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,23 +223,23 @@ func (x *Worker) GetHost() string {
 	return ""
 }
 
-func (x *Worker) GetUnfit() string {
+func (x *Worker) GetUnhealthy() string {
 	if x != nil {
-		return x.Unfit
+		return x.Unhealthy
 	}
 	return ""
 }
 
 func (x *Worker) GetVersion() string {
-	if x != nil && x.Version != nil {
-		return *x.Version
+	if x != nil {
+		return x.Version
 	}
 	return ""
 }
 
 func (x *Worker) GetRoles() string {
-	if x != nil && x.Roles != nil {
-		return *x.Roles
+	if x != nil {
+		return x.Roles
 	}
 	return ""
 }
@@ -257,8 +255,11 @@ type Process struct {
 	// registrar, worker and launcher, separated by commas.
 	Roles     string                 `protobuf:"bytes,4,opt,name=roles,proto3" json:"roles,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Its last heartbeat; one every ten seconds.
-	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// Its last heartbeat; one each second.
+	SeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// Why its launches would fail. Empty: healthy, or it has neither the role
+	// worker nor launcher.
+	Unhealthy     string `protobuf:"bytes,7,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +336,13 @@ func (x *Process) GetSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Process) GetUnhealthy() string {
+	if x != nil {
+		return x.Unhealthy
+	}
+	return ""
+}
+
 // LeaderTerm is a period in which one worker led a shard. If it could not reach
 // the database for a while and still led afterwards, several terms have the
 // same epoch.
@@ -352,7 +360,7 @@ type LeaderTerm struct {
 	// It has expired, and no worker has taken over yet.
 	Expired bool `protobuf:"varint,8,opt,name=expired,proto3" json:"expired,omitempty"`
 	// Why it ended; empty while it leads. resigned: requested. balanced: given to
-	// a worker with fewer shards. unfit: its launcher was unreachable. stopped:
+	// a worker with fewer shards. unhealthy: its launcher was unreachable. stopped:
 	// its process was stopped. database_unreachable: renewals failed. lock_lost:
 	// the leader lock was lost. clock: its clock was too far off.
 	// process_suspended: the process did not run. replaced: another worker took
@@ -853,20 +861,17 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\aexpired\x18\x05 \x01(\bR\aexpired\x12\x1b\n" +
 	"\tlock_held\x18\x06 \x01(\bR\blockHeld\x12&\n" +
 	"\x0fasked_to_resign\x18\a \x01(\bR\raskedToResign\x12\x1b\n" +
-	"\tlock_kind\x18\b \x01(\tR\blockKind\"\xbe\x02\n" +
+	"\tlock_kind\x18\b \x01(\tR\blockKind\"\xa6\x02\n" +
 	"\x06Worker\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x129\n" +
 	"\n" +
 	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x123\n" +
 	"\aseen_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12-\n" +
 	"\x05leads\x18\x04 \x03(\v2\x17.carillon.v1.LeadershipR\x05leads\x12\x12\n" +
-	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
-	"\x05unfit\x18\x06 \x01(\tR\x05unfit\x12\x1d\n" +
-	"\aversion\x18\a \x01(\tH\x00R\aversion\x88\x01\x01\x12\x19\n" +
-	"\x05roles\x18\b \x01(\tH\x01R\x05roles\x88\x01\x01B\n" +
-	"\n" +
-	"\b_versionB\b\n" +
-	"\x06_roles\"\xdc\x01\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x1c\n" +
+	"\tunhealthy\x18\x06 \x01(\tR\tunhealthy\x12\x18\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12\x14\n" +
+	"\x05roles\x18\b \x01(\tR\x05roles\"\xfa\x01\n" +
 	"\aProcess\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x12\n" +
@@ -875,7 +880,8 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\x05roles\x18\x04 \x01(\tR\x05roles\x129\n" +
 	"\n" +
 	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x123\n" +
-	"\aseen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\"\x92\x04\n" +
+	"\aseen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x1c\n" +
+	"\tunhealthy\x18\a \x01(\tR\tunhealthy\"\x96\x04\n" +
 	"\n" +
 	"LeaderTerm\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
@@ -887,9 +893,9 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
 	"renewed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x12\x18\n" +
-	"\aexpired\x18\b \x01(\bR\aexpired\x12\xc0\x01\n" +
+	"\aexpired\x18\b \x01(\bR\aexpired\x12\xc4\x01\n" +
 	"\n" +
-	"end_reason\x18\t \x01(\tB\xa0\x01\xbaH\x9c\x01r\x99\x01R\x00R\bresignedR\bbalancedR\x05unfitR\astoppedR\x14database_unreachableR\tlock_lostR\x05clockR\x11process_suspendedR\breplacedR\x0eshards_changedR\aexpiredR\n" +
+	"end_reason\x18\t \x01(\tB\xa4\x01\xbaH\xa0\x01r\x9d\x01R\x00R\bresignedR\bbalancedR\tunhealthyR\astoppedR\x14database_unreachableR\tlock_lostR\x05clockR\x11process_suspendedR\breplacedR\x0eshards_changedR\aexpiredR\n" +
 	"lock_freedR\aunknownR\tendReason\x12\x1d\n" +
 	"\n" +
 	"end_detail\x18\n" +
@@ -984,7 +990,6 @@ func file_carillon_v1_worker_proto_init() {
 	if File_carillon_v1_worker_proto != nil {
 		return
 	}
-	file_carillon_v1_worker_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_worker_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -77,7 +77,7 @@ type lease struct {
 	leader.LeaseStore
 	*gate
 	slow      time.Duration // how long the answer of a takeover is on its way
-	unfit     atomic.Bool
+	barred    atomic.Bool
 	refused   atomic.Bool // takeovers: another number of shards is recorded
 	mute      atomic.Bool // resigning fails
 	loses     atomic.Bool // the answer of the next takeover
@@ -101,13 +101,13 @@ func hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
-type unfitError struct{}
+type barredError struct{}
 
-func (unfitError) Error() string { return "not fit to lead" }
+func (barredError) Error() string { return "must not lead" }
 
-func (l *lease) fit() error {
-	if l.unfit.Load() {
-		return unfitError{}
+func (l *lease) mayLead() error {
+	if l.barred.Load() {
+		return barredError{}
 	}
 	return nil
 }

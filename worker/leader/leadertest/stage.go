@@ -67,7 +67,7 @@ func (st *stage) enter(prepare func(*candidate, *leader.Options)) *candidate {
 	c.lease = &lease{LeaseStore: st.setting.Lease, gate: &c.gate}
 	c.lock = &lock{Lock: st.setting.Lock(), gate: &c.gate}
 	o := leader.Options{
-		Lease: c.lease, Lock: c.lock, TTL: TTL, Now: st.setting.Now, Fit: c.lease.fit, Logger: slog.New(slog.DiscardHandler),
+		Lease: c.lease, Lock: c.lock, TTL: TTL, Now: st.setting.Now, MayLead: c.lease.mayLead, Logger: slog.New(slog.DiscardHandler),
 	}
 	if breaker, ok := c.lock.Lock.(leader.Breaker); ok {
 		o.Lock = struct {

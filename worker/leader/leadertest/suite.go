@@ -77,7 +77,7 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Setting))) {
 		"trust ends in time though a renewal hangs for ever":                  trustEndsThoughRenewalHangs,
 		"a process that stands still is replaced when its row has expired":    stoppedIsReplaced,
 		"a lock that comes free says nothing of a leader that has none":       freedLockSaysNothing,
-		"a process that is not fit does not lead, nor keep others from it":    unfitDoesNotLead,
+		"a process that must not lead does not, nor keep others from it":      barredDoesNotLead,
 		"a lock of another kind takes nothing from a leader that lives":       otherLockWaits,
 		"the row decides where there is no lock to be had":                    rowDecidesWithoutLock,
 		"who was refused for its number of shards asks again, but not always": refusedAsksAgain,

@@ -136,16 +136,16 @@ func defersToOthers(t *testing.T, s Setting) {
 	}
 }
 
-func unfitDoesNotLead(t *testing.T, s Setting) {
+func barredDoesNotLead(t *testing.T, s Setting) {
 	stage := newStage(t, s)
-	unfit := stage.enter(func(c *candidate, _ *leader.Options) { c.lease.unfit.Store(true) })
-	stage.nobodyFor(s.Soon, "the process is not fit")
+	barred := stage.enter(func(c *candidate, _ *leader.Options) { c.lease.barred.Store(true) })
+	stage.nobodyFor(s.Soon, "the process must not lead")
 	stage.limit = 2 * s.Soon
-	fit := stage.enterAndLead(nil)
-	unfit.lease.unfit.Store(false)
+	other := stage.enterAndLead(nil)
+	barred.lease.barred.Store(false)
 	stage.nobodyFor(s.Soon, "another leads")
-	fit.candidate.lease.unfit.Store(true)
-	if again := stage.next(); again.candidate != unfit {
-		t.Error("a process that has become unfit still leads")
+	other.candidate.lease.barred.Store(true)
+	if again := stage.next(); again.candidate != barred {
+		t.Error("a process that must not lead any more still leads")
 	}
 }

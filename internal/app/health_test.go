@@ -59,7 +59,13 @@ func beginLogging(t *testing.T, settings map[string]any, log io.Writer) *app.App
 
 func metricsOf(t *testing.T, a *app.App) string {
 	t.Helper()
-	resp, err := http.Get("http://" + a.HTTPAddr() + "/metrics")
+	return textOf(t, a, "/metrics")
+}
+
+// textOf is what a process answers at a path.
+func textOf(t *testing.T, a *app.App, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + a.HTTPAddr() + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +90,8 @@ func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
 	if code, answer := ask(t, w, "/readyz"); code != http.StatusServiceUnavailable || answer["database"] != "ok" {
 		t.Errorf("without a launcher it answers %d %v", code, answer)
 	}
-	if !strings.Contains(metricsOf(t, w), "carillon_worker_fit 0") {
-		t.Error("the gauge says that it is fit")
+	if !strings.Contains(metricsOf(t, w), "carillon_worker_healthy 0") {
+		t.Error("the gauge says that it is healthy")
 	}
 	eventually(t, "it leads all the same, being the only one", func() bool { return strings.Contains(metricsOf(t, w), `carillon_leader{shard="0"} 1`) })
 
@@ -94,8 +100,8 @@ func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
 		code, answer := ask(t, w, "/readyz")
 		return code == http.StatusOK && answer["launcher"] == "ok"
 	})
-	if !strings.Contains(metricsOf(t, w), "carillon_worker_fit 1") {
-		t.Error("the gauge says that it is unfit")
+	if !strings.Contains(metricsOf(t, w), "carillon_worker_healthy 1") {
+		t.Error("the gauge says that it is unhealthy")
 	}
 }
 
@@ -125,6 +131,7 @@ func TestALauncherThatCannotTakeItsPresenceLockTellsItsWorkers(t *testing.T) {
 	unblock := blockPresence(t, folder)
 	launcher := begin(t, map[string]any{"data_dir": folder, "roles": "launcher"})
 	worker := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": launcher.GRPCAddr()})
+	registrar := begin(t, map[string]any{"data_dir": folder, "roles": "registrar"})
 	eventually(t, "the launcher is not ready, and says why", func() bool {
 		_, answer := ask(t, launcher, "/readyz")
 		return strings.HasPrefix(answer["launcher"], "failed: cannot take the presence lock: ")
@@ -132,6 +139,10 @@ func TestALauncherThatCannotTakeItsPresenceLockTellsItsWorkers(t *testing.T) {
 	eventually(t, "its worker is unhealthy", func() bool {
 		_, answer := ask(t, worker, "/readyz")
 		return strings.HasSuffix(answer["launcher"], " answers NOT_SERVING; its log says why")
+	})
+	eventually(t, "the list of processes says why", func() bool {
+		return strings.Contains(textOf(t, registrar, "/v1/processes"), `"roles":"launcher","started_at":"`) &&
+			strings.Contains(textOf(t, registrar, "/v1/processes"), `"unhealthy":"cannot take the presence lock: `)
 	})
 	unblock()
 	eventually(t, "both are ready once it has the lock", func() bool {
@@ -151,7 +162,7 @@ func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T)
 		return strings.HasPrefix(answer["launcher"], "failed: cannot take the presence lock: ")
 	})
 	metrics := metricsOf(t, a)
-	for _, sample := range []string{"carillon_presence_held 0", "carillon_worker_fit 0", `carillon_leader{shard="0"} 1`} {
+	for _, sample := range []string{"carillon_presence_held 0", "carillon_worker_healthy 0", `carillon_leader{shard="0"} 1`} {
 		if !strings.Contains(metrics, "\n"+sample+"\n") {
 			t.Errorf("the metrics have no sample %s", sample)
 		}
@@ -159,7 +170,7 @@ func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T)
 	unblock()
 	eventually(t, "healthy once it has the lock", func() bool {
 		metrics := metricsOf(t, a)
-		return strings.Contains(metrics, "\ncarillon_presence_held 1\n") && strings.Contains(metrics, "\ncarillon_worker_fit 1\n")
+		return strings.Contains(metrics, "\ncarillon_presence_held 1\n") && strings.Contains(metrics, "\ncarillon_worker_healthy 1\n")
 	})
 }
 

@@ -40,66 +40,66 @@ func (t *town) noGap() {
 	}
 }
 
-func TestAnUnfitLeaderHandsItsOneShardOverToAFitFollower(t *testing.T) {
+func TestAnUnhealthyLeaderHandsItsOneShardOverToAHealthyFollower(t *testing.T) {
 	inTown(t, 1, func(town *town) {
 		first := town.start(false)
 		town.sharesAre(2*time.Second, "one starts", 1)
 		second := town.start(false)
 		town.sharesAre(time.Second, "another one follows", 1, 0)
-		first.unfit.Store(true)
-		town.sharesAre(2*time.Second, "the first is unfit", 0, 1)
-		first.unfit.Store(false)
-		town.sharesAre(time.Second, "it is fit again: one shard stays where it is", 0, 1)
-		second.unfit.Store(true)
-		town.sharesAre(2*time.Second, "the second is unfit", 1, 0)
-		first.unfit.Store(true)
-		town.sharesAre(time.Second, "nobody is fit: the leader stays", 1, 0)
-		second.unfit.Store(false)
-		town.sharesAre(3*time.Second, "the second is fit again", 0, 1)
+		first.unhealthy.Store(true)
+		town.sharesAre(2*time.Second, "the first is unhealthy", 0, 1)
+		first.unhealthy.Store(false)
+		town.sharesAre(time.Second, "it is healthy again: one shard stays where it is", 0, 1)
+		second.unhealthy.Store(true)
+		town.sharesAre(2*time.Second, "the second is unhealthy", 1, 0)
+		first.unhealthy.Store(true)
+		town.sharesAre(time.Second, "nobody is healthy: the leader stays", 1, 0)
+		second.unhealthy.Store(false)
+		town.sharesAre(3*time.Second, "the second is healthy again", 0, 1)
 		town.end(second)
-		town.sharesAre(2*time.Second, "the fit one ends: the other plans on", 1, 0)
+		town.sharesAre(2*time.Second, "the healthy one ends: the other plans on", 1, 0)
 		town.noGap()
 	})
 }
 
-func TestWhereNobodyIsFitTheShardsAreSharedOutAllTheSame(t *testing.T) {
+func TestWhereNobodyIsHealthyTheShardsAreSharedOutAllTheSame(t *testing.T) {
 	inTown(t, 4, func(town *town) {
 		for range 2 {
-			town.startUnfit()
+			town.startUnhealthy()
 		}
-		town.sharesAre(6*time.Second, "both are unfit", 2, 2)
+		town.sharesAre(6*time.Second, "both are unhealthy", 2, 2)
 		town.noGap()
 	})
 }
 
-func TestAnUnfitWorkerHasNoShareUntilItIsFitAgain(t *testing.T) {
+func TestAnUnhealthyWorkerHasNoShareUntilItIsHealthyAgain(t *testing.T) {
 	inTown(t, 6, func(town *town) {
 		first, second := town.start(false), town.start(false)
 		town.sharesAre(6*time.Second, "two start", 3, 3)
-		first.unfit.Store(true)
-		town.sharesAre(5*time.Second, "the first is unfit", 0, 6)
+		first.unhealthy.Store(true)
+		town.sharesAre(5*time.Second, "the first is unhealthy", 0, 6)
 		third := town.start(false)
 		town.sharesAre(6*time.Second, "a third one joins", 0, 3, 3)
-		first.unfit.Store(false)
-		town.sharesAre(10*time.Second, "the first is fit again", 2, 2, 2)
-		second.unfit.Store(true)
-		third.unfit.Store(true)
-		town.sharesAre(8*time.Second, "only the first is fit", 6, 0, 0)
+		first.unhealthy.Store(false)
+		town.sharesAre(10*time.Second, "the first is healthy again", 2, 2, 2)
+		second.unhealthy.Store(true)
+		third.unhealthy.Store(true)
+		town.sharesAre(8*time.Second, "only the first is healthy", 6, 0, 0)
 		town.noGap()
 	})
 }
 
-func TestAFitWorkerThatCannotLeadIsLeftAloneByAnUnfitOne(t *testing.T) {
+func TestAHealthyWorkerThatCannotLeadIsLeftAloneByAnUnhealthyOne(t *testing.T) {
 	inTown(t, 1, func(town *town) {
-		unfit := town.start(false)
+		unhealthy := town.start(false)
 		town.sharesAre(2*time.Second, "one starts", 1)
 		ill := town.start(true)
-		unfit.unfit.Store(true)
+		unhealthy.unhealthy.Store(true)
 		began := time.Now()
 		var without time.Duration
 		for time.Since(began) < 3*time.Minute {
 			time.Sleep(100 * time.Millisecond)
-			without += time.Duration(1-unfit.led.Load()) * 100 * time.Millisecond
+			without += time.Duration(1-unhealthy.led.Load()) * 100 * time.Millisecond
 		}
 		t.Logf("the shard was without a leader for %s in sum, in three minutes", without)
 		if without > 6*time.Second {
@@ -110,14 +110,14 @@ func TestAFitWorkerThatCannotLeadIsLeftAloneByAnUnfitOne(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatIsUnfitFromTheStartTakesNoShare(t *testing.T) {
+func TestAWorkerThatIsUnhealthyFromTheStartTakesNoShare(t *testing.T) {
 	inTown(t, 4, func(town *town) {
 		town.start(false)
 		town.sharesAre(2*time.Second, "one starts", 4)
-		unfit := town.startUnfit()
-		town.sharesAre(time.Second, "an unfit one joins", 4, 0)
-		if unfit.terms.Load() > 0 {
-			t.Errorf("the unfit one won %d terms", unfit.terms.Load())
+		unhealthy := town.startUnhealthy()
+		town.sharesAre(time.Second, "an unhealthy one joins", 4, 0)
+		if unhealthy.terms.Load() > 0 {
+			t.Errorf("the unhealthy one won %d terms", unhealthy.terms.Load())
 		}
 	})
 }

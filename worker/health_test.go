@@ -62,39 +62,39 @@ func (s *said) count(words string) int {
 }
 
 // seen is the one worker of a rig as the others see it.
-func (r *rig) seen() schedule.WorkerSeen {
+func (r *rig) seen() schedule.Instance {
 	r.Helper()
-	workers, err := r.store.Workers(r.Context(), time.Minute, r.store.Now())
+	workers, err := r.store.Instances(r.Context(), time.Minute)
 	if err != nil || len(workers) != 1 {
 		r.Fatalf("workers: %+v, %v", workers, err)
 	}
 	return workers[0]
 }
 
-func TestAWorkerIsUnfitOnceItsLauncherWasNotReachedThreeTimesInARow(t *testing.T) {
+func TestAWorkerIsUnhealthyOnceItsLauncherWasNotReachedThreeTimesInARow(t *testing.T) {
 	log := &said{}
 	inBubble(t, func(r *rig) {
 		way := &way{}
 		r.reach, r.log = way.reach, slog.New(slog.NewTextHandler(log, nil))
 		defer r.start()()
-		is := func(at time.Duration, fit bool) {
+		is := func(at time.Duration, healthy bool) {
 			t.Helper()
 			r.until(at)
 			seen := r.seen()
-			if (seen.Unfit == "") != fit || (r.worker.Fit(r.Context()) == nil) != fit {
-				t.Errorf("at +%s the heartbeat says %q, the worker %v; want fit %t", at, seen.Unfit, r.worker.Fit(r.Context()), fit)
+			if (seen.Unhealthy == "") != healthy || (r.worker.Healthy(r.Context()) == nil) != healthy {
+				t.Errorf("at +%s the heartbeat says %q, the worker %v; want healthy %t", at, seen.Unhealthy, r.worker.Healthy(r.Context()), healthy)
 			}
 		}
 		is(100*time.Millisecond, true)
-		if host := r.seen().Host; host != "box:"+r.seen().WorkerID[:4] {
+		if host := r.seen().Host; host != "box:"+r.seen().ID[:4] {
 			t.Errorf("its host is %q", host)
 		}
 		r.until(500 * time.Millisecond)
 		way.cut.Store(true) // looks at 1, 2, 3
 		is(2900*time.Millisecond, true)
 		is(3100*time.Millisecond, false)
-		if unfit := r.seen().Unfit; len(unfit) > 200 || !strings.HasPrefix(unfit, "no launcher ü") || !strings.HasSuffix(unfit, "ü…") {
-			t.Errorf("the reason is %d bytes: %q; want one line of 200 at most", len(unfit), unfit)
+		if why := r.seen().Unhealthy; len(why) > 200 || !strings.HasPrefix(why, "no launcher ü") || !strings.HasSuffix(why, "ü…") {
+			t.Errorf("the reason is %d bytes: %q; want one line of 200 at most", len(why), why)
 		}
 		r.until(20500 * time.Millisecond)
 		way.cut.Store(false) // looks at 21, 22, 23
@@ -115,7 +115,7 @@ func TestAWorkerIsUnfitOnceItsLauncherWasNotReachedThreeTimesInARow(t *testing.T
 	})
 }
 
-func TestAWorkerThatNeverReachedItsLauncherIsUnfitFromTheStartAndFitAtOnceWhenItHas(t *testing.T) {
+func TestAWorkerThatNeverReachedItsLauncherIsUnhealthyFromTheStartAndHealthyAtOnceWhenItHas(t *testing.T) {
 	log := &said{}
 	inBubble(t, func(r *rig) {
 		way := &way{}
@@ -123,8 +123,8 @@ func TestAWorkerThatNeverReachedItsLauncherIsUnfitFromTheStartAndFitAtOnceWhenIt
 		r.reach, r.log = way.reach, slog.New(slog.NewTextHandler(log, nil))
 		defer r.start()()
 		r.until(1500 * time.Millisecond)
-		if r.seen().Unfit == "" || log.count("launches would fail") != 0 {
-			t.Errorf("after two looks the heartbeat says %q, and the log something already: %t", r.seen().Unfit, log.count("launches would fail") > 0)
+		if r.seen().Unhealthy == "" || log.count("launches would fail") != 0 {
+			t.Errorf("after two looks the heartbeat says %q, and the log something already: %t", r.seen().Unhealthy, log.count("launches would fail") > 0)
 		}
 		r.until(4500 * time.Millisecond)
 		if n := log.count("launches would fail"); n != 1 {
@@ -132,8 +132,8 @@ func TestAWorkerThatNeverReachedItsLauncherIsUnfitFromTheStartAndFitAtOnceWhenIt
 		}
 		way.cut.Store(false)
 		r.until(5100 * time.Millisecond)
-		if unfit := r.seen().Unfit; unfit != "" {
-			t.Errorf("after the first good look the heartbeat says %q", unfit)
+		if why := r.seen().Unhealthy; why != "" {
+			t.Errorf("after the first good look the heartbeat says %q", why)
 		}
 	})
 }
@@ -161,8 +161,8 @@ func TestALeaderThatLosesItsLauncherHandsOverAndNoSlotIsLost(t *testing.T) {
 			t.Errorf("another one leads %s after the launcher was lost, want about three seconds", took)
 		}
 		r.until(12500 * time.Millisecond)
-		if first.Fit(r.Context()) == nil {
-			t.Error("the first says that it is fit")
+		if first.Healthy(r.Context()) == nil {
+			t.Error("the first says that it is healthy")
 		}
 		r.onceEach("s", time.Second, 12*time.Second)
 		for _, call := range r.executor.calls("s") {
@@ -180,7 +180,7 @@ func TestALeaderThatLosesItsLauncherHandsOverAndNoSlotIsLost(t *testing.T) {
 			t.Errorf("the shard is led by %v", led)
 		}
 		if rows, err := r.store.Leaders(r.Context(), r.store.Now()); err != nil || rows[0].Epoch != 2 {
-			t.Errorf("it moved once more when the first was fit again: %+v, %v", rows, err)
+			t.Errorf("it moved once more when the first was healthy again: %+v, %v", rows, err)
 		}
 	})
 }
