@@ -41,7 +41,7 @@ func (r *leaseRenewer) leaseAt(now time.Time, req *schedule.BeginRequest) time.D
 // lease is a key that this process holds while its call is open.
 type lease struct {
 	key    schedule.Key
-	holder atomic.Int32 // instance_no that the record of the key names
+	holder atomic.Int32 // instance_no that the key names as its holder
 	// leaseRenewer.mu guards the rest.
 	//
 	// giveUpAt is when a call counts as hanging and its lease is no longer
@@ -73,8 +73,8 @@ type leaseRenewer struct {
 
 // add begins to extend the lease of a granted key.
 func (r *leaseRenewer) add(b begun) *lease {
-	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.LeaseUntil}, giveUpAt: time.Now().Add(r.maxOpen)}
-	l.holder.Store(b.Request.Holder)
+	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.Lease.Until}, giveUpAt: time.Now().Add(r.maxOpen)}
+	l.holder.Store(b.Request.Lease.Holder)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[l] = true; len(r.open) == 1 && r.extending == nil {

@@ -50,7 +50,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	return reply, err
 }
 
-// run records the key and continues with it, or answers from the record.
+// run begins the key and continues with it, or answers with the outcome that it has.
 func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 	for range renewals {
 		b, err := s.begin(ctx)
@@ -63,9 +63,9 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 				return reply, err
 			}
 		case schedule.Recorded, schedule.Refused:
-			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls}, nil
+			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls, Settled: b.Settled}, nil
 		case schedule.Conflict:
-			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), s.timers.wait(ctx, s.req.FireAt)
+			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key is that of another request"), s.timers.wait(ctx, s.req.FireAt)
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
@@ -118,9 +118,9 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 	jitter := s.renewer.spread(s.req.Key, maxBusyPause/4)
 	for pause := minBusyPause; ; pause = min(2*pause, maxBusyPause) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
-			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
+			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, ScheduledFor: s.req.ScheduledFor, Trigger: s.req.Trigger,
+			Version: s.req.Version, Input: s.req.Input, Grant: s.grantUse(),
 			FireAt: s.req.FireAt, // beginAll sets the lease
-			Grant:  s.grantUse(),
 		})
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err

@@ -84,10 +84,8 @@ func (s *Store) touchInstance(ctx context.Context, no int32, edit func(*instance
 func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		for _, k := range m.Keys {
-			if there := t.requests[k]; there != nil && !there.Done && there.Holder == m.From {
-				row := there.ExecutionRequest
-				row.Holder = m.To
-				t.request(row)
+			if there, _ := t.openKey(k); there.Lease.Holder == m.From && !there.Lease.Until.IsZero() {
+				t.putLease(k, schedule.KeyLease{Holder: m.To, Until: there.Lease.Until}, s.Now())
 				moved = append(moved, k)
 			}
 		}

@@ -40,8 +40,3 @@ UPDATE instances SET seen_at = clock_timestamp() WHERE instance_no = $1`
 // sqlPruneInstances: leases of these instances have ended long ago.
 const sqlPruneInstances = `
 DELETE FROM instances WHERE seen_at < clock_timestamp() - interval '1 day'`
-
-const sqlMoveKeys = `
-UPDATE execution_requests SET holder = $3
-WHERE idempotency_key = ANY($1::bytea[]) AND holder = $2::integer AND state = 'IN_PROGRESS'
-RETURNING idempotency_key`

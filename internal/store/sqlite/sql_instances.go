@@ -10,5 +10,4 @@ const (
 	sqlSeeInstance        = `UPDATE instances SET seen_at = ?2 WHERE instance_no = ?1`
 	sqlInstancesByID      = `SELECT i.instance_id, i.instance_no, i.server_generation FROM json_each(?) j CROSS JOIN instances i ON i.instance_id = j.value`
 	sqlInstanceGeneration = `SELECT server_generation FROM instances WHERE instance_no = ?`
-	sqlMoveKey            = `UPDATE execution_requests SET holder = ?3 WHERE idempotency_key = ?1 AND holder = ?2 AND state = 'IN_PROGRESS'`
 )
