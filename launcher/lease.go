@@ -48,7 +48,7 @@ type lease struct {
 	// extended, by this machine's clock. Zero while the start waits for a free
 	// call: its sender bounds that wait.
 	giveUpAt time.Time
-	// until is the LeaseUntil by which the store recognises the holder. It has
+	// until is the end of the lease by which the store recognises the holder. It has
 	// several candidates after the answer to an extension was lost.
 	until  []time.Time
 	lost   bool // another sender may have the key
@@ -148,7 +148,7 @@ func (r *leaseRenewer) end(l *lease) {
 	l.ending = true
 }
 
-// remove stops extending a lease and returns the candidates for its LeaseUntil.
+// remove stops extending a lease and returns the candidates for its end.
 // It waits for a current extension, so that they no longer change.
 func (r *leaseRenewer) remove(l *lease) []time.Time {
 	r.mu.Lock()
@@ -194,7 +194,7 @@ func (r *leaseRenewer) extend() {
 	}
 }
 
-// extension is one candidate for a lease's LeaseUntil in the store.
+// extension is one candidate for the end of a lease in the store.
 type extension struct {
 	of *lease
 	schedule.LeaseExtension

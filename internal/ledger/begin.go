@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/carillon/carillon/internal/grant"
@@ -135,23 +133,7 @@ func (f *BeginFacts) conflicts(req *schedule.BeginRequest) bool {
 		input = r.Input
 	}
 	return d.Version != req.Version || d.WorkflowID != req.Grant.WorkflowID || d.UserID != req.Grant.UserID ||
-		d.ExecutionGrantID != req.Grant.GrantID || !sameJSON(input, req.Input)
-}
-
-// sameJSON reports whether two inputs are the same in canonical form. No input is null.
-func sameJSON(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	canonical := func(raw json.RawMessage) ([]byte, error) {
-		if len(raw) == 0 {
-			return []byte("null"), nil
-		}
-		return schedule.CanonicalJSON(raw)
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+		d.ExecutionGrantID != req.Grant.GrantID || !schedule.SameJSON(input, req.Input)
 }
 
 // held reports whether only the holder of the lease may call the executor.

@@ -130,7 +130,6 @@ var beginsByRequest = []beginCase{
 	{"a request with another input is a conflict", func(req *schedule.BeginRequest, _ *ledger.BeginFacts) { req.Input = json.RawMessage(`1`) }, "conflict"},
 	{"a conflict counts before an outcome", both(became("SUCCESS", ""), func(req *schedule.BeginRequest, _ *ledger.BeginFacts) { req.Version = 2 }), "conflict"},
 	{"the same input in other words is none", inputs(`{"b": 1, "a": 2}`, `{"a":2,"b":1}`), "granted"},
-	{"no input is null", inputs(`null`, ``), "granted"},
 	{"a run's own input counts before its revision's", both(inputs(`1`, `2`), func(_ *schedule.BeginRequest, f *ledger.BeginFacts) { f.Run.Input = json.RawMessage(`2`) }), "granted"},
 	{"without a definition only the row is compared", func(req *schedule.BeginRequest, f *ledger.BeginFacts) { f.Definition, req.Version = nil, 2 }, "granted"},
 }

@@ -55,7 +55,7 @@ type WorkerSeen struct {
 // LeaseExtension keeps an open call's key for longer.
 type LeaseExtension struct {
 	Key   Key
-	Held  time.Time // LeaseUntil as last granted or extended: identifies the call
+	Held  time.Time // KeyLease.Until as last granted or extended: identifies the call
 	Lease time.Duration
 }
 
