@@ -22,7 +22,7 @@ func (granting) Begin(_ context.Context, reqs []schedule.BeginRequest, now time.
 	for i := range reqs {
 		out[i].Permission = schedule.Granted
 		out[i].Request.Key = reqs[i].Key
-		out[i].Request.LeaseUntil = now.Add(reqs[i].Lease)
+		out[i].Request.Lease.Until = now.Add(reqs[i].Lease)
 	}
 	return out, nil
 }

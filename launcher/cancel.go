@@ -9,24 +9,23 @@ import (
 )
 
 // Cancel requests the end of a run. confirmed = true: it does not run, or no
-// longer. If no call of the key has begun, the key is closed and every later send
-// is answered from the record. While a call is open or its outcome unknown, an
-// executor that does not know the key confirms nothing, because the call may
-// still arrive. The error is ErrUnsupported if the executor cannot cancel.
+// longer. If no call of the key has begun, its run ends and every later send is
+// answered with that. While a call is open or its outcome unknown, an executor that
+// does not know the key confirms nothing, because the call may still arrive. The error is ErrUnsupported if the executor cannot cancel.
 func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
-	closed, recorded, err := l.store.CloseKey(ctx, req.Key, req.Reason, l.now())
+	closed, known, err := l.store.CloseKey(ctx, req.Key, req.Reason, l.now())
 	if err != nil {
 		return false, fmt.Errorf("close key %s: %w", req.Key, err)
 	}
 	if closed {
 		return true, nil
 	}
-	if recorded.Done && recorded.Outcome.Status.Terminal() {
-		// It never ran or has ended. The recorded outcome settles the run.
-		return recorded.Outcome.Status == schedule.StatusCancelled, nil
+	if known.Done && known.Outcome.Status.Terminal() {
+		// It never ran or has ended.
+		return known.Outcome.Status == schedule.StatusCancelled, nil
 	}
 	if req.RunID == "" {
-		req.RunID = recorded.Outcome.RunID
+		req.RunID = known.Outcome.RunID
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -36,7 +35,7 @@ func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (conf
 	case errors.Is(err, ErrCancelAccepted):
 		return false, nil
 	case errors.Is(err, schedule.ErrNotFound):
-		return recorded.Done, nil
+		return known.Done, nil
 	default:
 		return false, fmt.Errorf("cancel key %s at the executor: %w", req.Key, err)
 	}

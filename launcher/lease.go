@@ -41,14 +41,14 @@ func (r *leaseRenewer) leaseAt(now time.Time, req *schedule.BeginRequest) time.D
 // lease is a key that this process holds while its call is open.
 type lease struct {
 	key    schedule.Key
-	holder atomic.Int32 // instance_no that the record of the key names
+	holder atomic.Int32 // instance_no that the key names as its holder
 	// leaseRenewer.mu guards the rest.
 	//
 	// giveUpAt is when a call counts as hanging and its lease is no longer
 	// extended, by this machine's clock. Zero while the start waits for a free
 	// call: its sender bounds that wait.
 	giveUpAt time.Time
-	// until is the LeaseUntil by which the store recognises the holder. It has
+	// until is the end of the lease by which the store recognises the holder. It has
 	// several candidates after the answer to an extension was lost.
 	until  []time.Time
 	lost   bool // another sender may have the key
@@ -73,8 +73,8 @@ type leaseRenewer struct {
 
 // add begins to extend the lease of a granted key.
 func (r *leaseRenewer) add(b begun) *lease {
-	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.LeaseUntil}, giveUpAt: time.Now().Add(r.maxOpen)}
-	l.holder.Store(b.Request.Holder)
+	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.Lease.Until}, giveUpAt: time.Now().Add(r.maxOpen)}
+	l.holder.Store(b.Request.Lease.Holder)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[l] = true; len(r.open) == 1 && r.extending == nil {
@@ -148,7 +148,7 @@ func (r *leaseRenewer) end(l *lease) {
 	l.ending = true
 }
 
-// remove stops extending a lease and returns the candidates for its LeaseUntil.
+// remove stops extending a lease and returns the candidates for its end.
 // It waits for a current extension, so that they no longer change.
 func (r *leaseRenewer) remove(l *lease) []time.Time {
 	r.mu.Lock()
@@ -194,7 +194,7 @@ func (r *leaseRenewer) extend() {
 	}
 }
 
-// extension is one candidate for a lease's LeaseUntil in the store.
+// extension is one candidate for the end of a lease in the store.
 type extension struct {
 	of *lease
 	schedule.LeaseExtension

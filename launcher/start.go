@@ -25,7 +25,7 @@ var (
 
 // Start starts one run. The outcomes:
 //
-//   - the key is new: the key is recorded, the DAG loaded, the executor called,
+//   - the key is new: the call is recorded, the DAG loaded, the executor called,
 //     its answer recorded and returned;
 //   - the key is known and done: the recorded answer, success or error;
 //   - the key was used for another request: FAILED(key_conflict);
@@ -50,7 +50,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	return reply, err
 }
 
-// run records the key and continues with it, or answers from the record.
+// run begins the key and continues with it, or answers with the outcome that it has.
 func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 	for range renewals {
 		b, err := s.begin(ctx)
@@ -63,9 +63,9 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 				return reply, err
 			}
 		case schedule.Recorded, schedule.Refused:
-			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls}, nil
+			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls, Settled: b.Settled}, nil
 		case schedule.Conflict:
-			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), s.timers.wait(ctx, s.req.FireAt)
+			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key is that of another request"), s.timers.wait(ctx, s.req.FireAt)
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
@@ -111,16 +111,16 @@ type start struct {
 	called    called
 }
 
-// begin records the key. It waits up to busyWait for another open call of the key.
+// begin asks for the key. It waits up to busyWait for another open call of the key.
 func (s *start) begin(ctx context.Context) (begun, error) {
 	began := time.Now()
 	// Drawn once: two starts of a key that waited for one batch part again.
 	jitter := s.renewer.spread(s.req.Key, maxBusyPause/4)
 	for pause := minBusyPause; ; pause = min(2*pause, maxBusyPause) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
-			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
+			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, ScheduledFor: s.req.ScheduledFor, Trigger: s.req.Trigger,
+			Version: s.req.Version, Input: s.req.Input, Grant: s.grantUse(),
 			FireAt: s.req.FireAt, // beginAll sets the lease
-			Grant:  s.grantUse(),
 		})
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
@@ -164,7 +164,7 @@ func (s *start) granted(ctx context.Context, b begun) (reply schedule.StartReply
 // executor. over = false: the check expired meanwhile, the key was released, and
 // the check must be repeated.
 //
-// Crash before the call: the key is recorded as in progress, so the next sender
+// Crash before the call: the run names this process as holder, so the next sender
 // asks or sends the same key when the lease is over. Crash between the call and
 // Finish: the executor knows the key and honours it.
 func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
@@ -341,7 +341,7 @@ type outcomeUnknown struct{ error }
 
 func (e outcomeUnknown) Unwrap() []error { return []error{ErrOutcomeUnknown, e.error} }
 
-// finish records a definite outcome, settles the run, and returns the recorded outcome,
+// finish settles the run by a definite outcome, and returns the one that counts,
 // which can be an earlier one of the key. Every repeat gets the same outcome.
 func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
 	switch {

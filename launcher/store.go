@@ -7,35 +7,37 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Store keeps execution_requests, the launcher's record of every key.
+// Store keeps the launcher's keys: in the rows of their runs, and for keys that the
+// ledger does not have (graph runs, starts from workers on another database) in
+// execution_requests.
 type Store interface {
-	// Begin records the keys before the executor is called, in one transaction, and
-	// returns the permission of each. In that transaction it checks again that the
-	// key's run, if the ledger has one, is LAUNCHING without cancel_requested_at,
-	// that its schedule is neither deleted nor (for triggers schedule and catchup)
-	// paused at now, and what the grant allows (package grant). A key without a run
-	// in the ledger is only checked against its schedule, if it has one, and its
-	// grant. A granted key has its lease in Request.LeaseUntil.
+	// Begin decides which keys may be called, and records those calls before they are
+	// made, in one transaction. It checks again that the key's run is LAUNCHING without
+	// cancel_requested_at, that its schedule is neither deleted nor (for triggers
+	// schedule and catchup) paused at now, and what the grant allows (package grant). A
+	// run that is refused ends in that transaction. A key without a run is only checked
+	// against its schedule, if it has one, and its grant. A granted key has its lease in
+	// Request.Lease.
 	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
-	// Finish records definite outcomes, IN_PROGRESS → DONE, and settles the runs of
-	// their keys in the same transaction, each if the ledger has it and its status
-	// allows. A key that is DONE already keeps its first outcome, and its run does not
-	// change, unless the later outcome supersedes it (Outcome.Supersedes).
+	// Finish settles the runs of keys with definite answers, each if its status allows
+	// (ledger.MayAnswer). The first end of a run stays: an answer that tells another one
+	// later leaves an event. A key without a run is recorded as DONE.
 	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error)
 	// Release ends the lease of a call with an unknown outcome, so that the key can be
 	// sent again. calls is how many calls of the key may have reached the executor; 0: no
-	// attempt has written a request to a connection. lease is the LeaseUntil that the
+	// attempt has written a request to a connection. lease is the Lease.Until that the
 	// caller got from Begin or the last Extend, to the microsecond. If another sender has
-	// the key, or it is DONE, nothing changes.
+	// the key, or its outcome is known, nothing changes.
 	Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error
 	// Extend extends the leases of open calls, each from now, if the lease is still
-	// the one that the caller got last. held has the new LeaseUntil; zero: another
-	// sender has the key, it was released, or it is DONE.
+	// the one that the caller got last. held has the new Lease.Until; zero: another
+	// sender has the key, or it was released. A key whose run has ended counts as held:
+	// nobody can take it.
 	Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error)
-	// CloseKey records a key without a call as DONE and cancelled with the reason,
-	// so that every later send is answered from the record. closed = false: a call
-	// has begun, or the key is DONE already.
-	CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
+	// CloseKey cancels a key without a call with the reason: its run ends, and every
+	// later send is answered with that. closed = false: a call has begun, or the outcome
+	// is known already. after is the key after it.
+	CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, after schedule.ExecutionRequest, err error)
 	// MoveKeys gives open keys that the instance number From still holds to the
 	// number To, and returns those.
 	MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error)

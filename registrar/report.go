@@ -184,7 +184,7 @@ func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
 	}
 }
 
-// CancelRun ends a planned run at once, and requests the cancel of one in flight: the worker
+// CancelRun ends a run at once that was never sent, and requests the cancel of any other: the worker
 // passes it to the executor, and the run ends CANCELLED when that confirms it or after
 // CANCEL_WAIT_MS. A repeat is not an error; a run that ended otherwise is ErrPrecondition.
 func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run, error) {
@@ -198,7 +198,7 @@ func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run
 		return schedule.Run{}, err
 	}
 	if moved {
-		if run.Status.Terminal() { // it was only planned
+		if run.Status.Terminal() { // it was never sent
 			r.ended(run.Status, run.Reason)
 		}
 		r.log.InfoContext(ctx, "run cancel requested", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status))

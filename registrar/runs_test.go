@@ -186,7 +186,7 @@ func TestACancelEndsARunOrRequestsIt(t *testing.T) {
 		err    error
 	}{
 		{schedule.StatusPlanned, schedule.StatusCancelled, false, nil},
-		{schedule.StatusLaunching, "", true, nil},
+		{schedule.StatusLaunching, schedule.StatusCancelled, false, nil}, // it was never sent
 		{schedule.StatusEnqueued, "", true, nil},
 		{schedule.StatusStarted, "", true, nil},
 		{schedule.StatusCancelled, "", false, nil},

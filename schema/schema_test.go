@@ -213,11 +213,12 @@ var (
 	isColumn   = regexp.MustCompile(`^    ([a-z_]+)\s+([a-zA-Z]+)(.*)$`)
 	addsColumn = regexp.MustCompile(`(?m)^ALTER TABLE (\w+) ADD COLUMN (\w+) ([a-zA-Z]+)(.*);$`)
 	dropsTable = regexp.MustCompile(`(?m)^DROP TABLE (\w+);$`)
+	dropColumn = regexp.MustCompile(`(?m)^ALTER TABLE (\w+) DROP COLUMN (\w+);$`)
 	primaryKey = regexp.MustCompile(`PRIMARY KEY \(([^)]*)\)`)
 )
 
 // readFiles reads the columns out of a dialect's migrations: tables are made
-// one column a line, and get more or are dropped one statement a line.
+// one column a line, and get or lose some, or are dropped, one statement a line.
 func readFiles(t *testing.T, dialect string) map[string]column {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dialect, "*.sql"))
@@ -247,6 +248,9 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 		}
 		for _, m := range addsColumn.FindAllStringSubmatch(up, -1) {
 			found[m[1]+"."+m[2]] = column{Table: m[1], Name: m[2], Required: strings.Contains(m[4], "NOT NULL"), Kind: kind(t, m[3])}
+		}
+		for _, m := range dropColumn.FindAllStringSubmatch(up, -1) {
+			delete(found, m[1]+"."+m[2])
 		}
 		for _, m := range dropsTable.FindAllStringSubmatch(up, -1) {
 			maps.DeleteFunc(found, func(_ string, c column) bool { return c.Table == m[1] })

@@ -23,9 +23,9 @@ type PlanStore interface {
 	Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error)
 	// Prune deletes up to limit rows each of terminal runs, events, execution requests,
 	// and tombstones (with their revisions) that are older than before, and instances that
-	// were not seen for a day. A request stays while its run is open or its lease is not
-	// older than before, an instance while it holds the key of a run in flight. It returns
-	// the number of deleted rows; 0: nothing is left to delete.
+	// were not seen for a day. A request stays while its lease is not older than before, an
+	// instance while it holds the key of a run in flight. It returns the number of deleted
+	// rows; 0: nothing is left to delete.
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
 }
 
@@ -54,8 +54,7 @@ type FireStore interface {
 	// Reclaim prepares runs that ShardState.SendAgain chose to be sent again: those that are
 	// still LAUNCHING and of another epoch or past their claimed_until. They get the term's
 	// epoch and a new claimed_until. It leaves out runs that another transaction has locked,
-	// and runs with cancel_requested_at unless their execution request is DONE: the launcher
-	// answers those from the record. It reads the runs that it left out (Reclaimed.Read).
+	// and runs with cancel_requested_at. It reads the runs that it left out (Reclaimed.Read).
 	Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error)
 	// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
 	// moved. A settlement to LAUNCHING only renews claimed_until, which is a change that a
@@ -64,13 +63,11 @@ type FireStore interface {
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends runs that are past their bound:
 	//   - ENQUEUED and STARTED past timeout_at: FAILED(timeout).
-	//   - LAUNCHING past timeout_at: FAILED(launch_unavailable) if nothing was ever sent (no
-	//     execution request, or sent = false), else FAILED(lost). It ends RetryFor later if
-	//     its outcome is recorded, a call of it is open, or it was sent and not yet tried
-	//     again in this term.
+	//   - LAUNCHING past timeout_at: FAILED(launch_unavailable) if nothing was ever sent
+	//     (deliveries = 0), else FAILED(lost). It ends RetryFor later if a call of it is
+	//     open, or it was sent and not yet tried again in this term.
 	//   - in flight, with a cancel requested CancelWait ago: CANCELLED with its cancel_reason
-	//     and an event cancel_timed_out. A LAUNCHING run with a DONE execution request ends
-	//     RetryFor after timeout_at instead: Reclaim settles it before.
+	//     and an event cancel_timed_out.
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
 	// CancelRequests reads the runs that are in flight and have a requested cancel, the
 	// oldest request first.

@@ -10,12 +10,14 @@ import (
 
 // BeginFacts is what the tables say about one key before the executor is called.
 type BeginFacts struct {
-	Known   *schedule.ExecutionRequest // the record of the key; nil: none
-	Run     *BeginRun                  // nil: the ledger has no such run
-	Deleted bool                       // the schedule of the request
-	Pause   schedule.Pause             // of the schedule of the request
-	Grant   *schedule.Grant            // that the request names; nil: it does not exist
-	Holder  *Holder                    // of Known while its lease runs; nil: the database knows no such instance
+	Run        *schedule.Run              // nil: the ledger has no such run
+	Lease      schedule.KeyLease          // in the row of Run
+	Definition *schedule.Definition       // of Run; nil: it cannot be read
+	Known      *schedule.ExecutionRequest // the record of a key without a run; nil: none
+	Deleted    bool                       // the schedule of the run, else of the request
+	Pause      schedule.Pause             // of the same
+	Grant      *schedule.Grant            // that the request names; nil: it does not exist
+	Holder     *Holder                    // of a lease that runs; nil: the database knows no such instance
 }
 
 // Holder is what the database shows about the instance that holds a key.
@@ -32,112 +34,150 @@ func (h *Holder) Gone() bool {
 	return h != nil && h.LockFree && h.Generation != "" && h.Generation == h.ServerGeneration
 }
 
-// BeginRun holds the columns of a run that Begin reads.
-type BeginRun struct {
-	Status          schedule.Status
-	Reason          schedule.Reason
-	Trigger         schedule.Trigger
-	CancelRequested bool
-	CancelReason    schedule.Reason
-}
-
-// BeginRunOf copies these columns from a run.
-func BeginRunOf(r *schedule.Run) *BeginRun {
-	return &BeginRun{
-		Status: r.Status, Reason: r.Reason, Trigger: r.Trigger,
-		CancelRequested: !r.CancelRequestedAt.IsZero(), CancelReason: r.CancelReason,
+// KeyOf returns the key of a run by its row.
+func KeyOf(r *schedule.Run, lease schedule.KeyLease) schedule.ExecutionRequest {
+	key := schedule.ExecutionRequest{Key: r.Key, Calls: r.Deliveries}
+	switch {
+	case r.Status == schedule.StatusLaunching:
+		key.Lease = lease
+	case r.Status.Terminal() || r.Status.InFlight():
+		key.Done, key.Outcome = true, OutcomeOf(r)
 	}
+	return key
 }
 
-// Begin decides whether the executor may be called for a key. For Granted,
-// GrantedAgain and Refused, Request is the record to write. The first match decides:
+// OutcomeOf returns the outcome of a run that was accepted or has ended.
+func OutcomeOf(r *schedule.Run) schedule.Outcome {
+	o := schedule.Outcome{Status: schedule.StatusEnqueued, RunID: r.RunID, TraceID: r.TraceID}
+	if r.Status.Terminal() {
+		o.Status, o.Reason, o.ErrorCode, o.ErrorMessage = r.Status, r.Reason, r.ErrorCode, r.ErrorMessage
+	}
+	return o
+}
+
+// Begin decides whether the executor may be called for a key. Request is the key after
+// it. The first match decides:
 //
-//   - the key was used for another request: Conflict;
-//   - its outcome is recorded: Recorded;
+//   - the request is another one than the key's: Conflict;
+//   - its outcome is known: Recorded;
 //   - another call holds a lease that is not over, and its holder is not proven to
 //     be gone: Busy;
-//   - the checks pass: Granted, or GrantedAgain where the key has a record;
-//   - a check fails, that is final, and nothing was sent: Refused, and the key is DONE;
+//   - the checks pass: Granted, or GrantedAgain after an earlier call;
+//   - a check fails, that is final, and nothing was sent: Refused, and the run ends;
 //   - any other failed check: Withheld.
 func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.BeginResult {
-	sent := f.Known != nil && f.Known.Sent
-	if k := f.Known; k != nil {
-		closedUnsent := k.RequestHash == [32]byte{} // closed before any request was made
-		switch {
-		case !closedUnsent && k.RequestHash != req.RequestHash:
-			return schedule.BeginResult{Permission: schedule.Conflict, Sent: sent, Request: *k}
-		case k.Done:
-			return schedule.BeginResult{Permission: schedule.Recorded, Sent: sent, Request: *k}
-		case f.held(now):
-			return schedule.BeginResult{Permission: schedule.Busy, Sent: sent, Request: *k}
-		}
+	known := f.key(req)
+	sent := known.Calls > 0
+	switch {
+	case f.conflicts(req):
+		return schedule.BeginResult{Permission: schedule.Conflict, Sent: sent, Request: known}
+	case known.Done:
+		return schedule.BeginResult{Permission: schedule.Recorded, Sent: sent, Request: known}
+	case f.held(known.Lease, now):
+		return schedule.BeginResult{Permission: schedule.Busy, Sent: sent, Request: known}
 	}
 	refusal, final := f.check(req, now)
 	switch {
 	case refusal == nil:
-		return f.granted(req, now)
+		return granted(req, known, now)
 	case final && !sent:
-		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
-			Key: req.Key, RequestHash: req.RequestHash, Done: true, Outcome: *refusal, CreatedAt: f.createdAt(now),
-		}}
+		known.RequestHash, known.Lease = req.RequestHash, schedule.KeyLease{}
+		known.Done, known.Outcome = true, *refusal
+		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: known, Settled: f.Run != nil}
 	}
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: sent, Reason: refusal.Reason}
 }
 
-// held reports whether only the holder of the known key may call the executor.
-func (f *BeginFacts) held(now time.Time) bool {
-	return now.Before(f.Known.LeaseUntil) && !f.holderGone()
+// Enter changes the facts as a result does, for a second request with the same key.
+func (f *BeginFacts) Enter(result *schedule.BeginResult) {
+	switch result.Permission {
+	case schedule.Granted, schedule.GrantedAgain, schedule.Refused:
+	default:
+		return
+	}
+	key := result.Request
+	if f.Run == nil {
+		f.Known = &key
+		return
+	}
+	f.Lease, f.Run.Deliveries, f.Holder = key.Lease, key.Calls, nil
+	if o := &key.Outcome; key.Done {
+		f.Run.Status, f.Run.Reason, f.Run.ErrorMessage = o.Status, o.Reason, o.ErrorMessage
+	}
 }
 
-func (f *BeginFacts) holderGone() bool {
-	return f.Known.Holder != 0 && f.Holder.Gone() && f.Holder.No == f.Known.Holder
+// key returns the key as the tables have it.
+func (f *BeginFacts) key(req *schedule.BeginRequest) schedule.ExecutionRequest {
+	switch {
+	case f.Run != nil:
+		return KeyOf(f.Run, f.Lease)
+	case f.Known != nil:
+		return *f.Known
+	}
+	return schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash}
 }
 
-// takenOver returns why a known key is free although another process held it. A key
-// that its holder has released is not taken over.
-func (f *BeginFacts) takenOver(req *schedule.BeginRequest, now time.Time) schedule.TakeoverProof {
-	switch k := f.Known; {
-	case k.LeaseUntil.IsZero() || k.Holder != 0 && k.Holder == req.Holder:
+// conflicts reports whether the request is for another run than the key's.
+func (f *BeginFacts) conflicts(req *schedule.BeginRequest) bool {
+	r, d := f.Run, f.Definition
+	switch {
+	case r == nil:
+		return f.Known != nil && f.Known.RequestHash != req.RequestHash && f.Known.RequestHash != [32]byte{}
+	case r.ScheduleID != req.ScheduleID, !r.RunAt.Equal(req.ScheduledFor), r.Trigger != req.Trigger:
+		return true
+	case d == nil: // the checks that follow decide
+		return false
+	}
+	input := d.Input
+	if r.Input != nil {
+		input = r.Input
+	}
+	return d.Version != req.Version || d.WorkflowID != req.Grant.WorkflowID || d.UserID != req.Grant.UserID ||
+		d.ExecutionGrantID != req.Grant.GrantID || !schedule.SameJSON(input, req.Input)
+}
+
+// held reports whether only the holder of the lease may call the executor.
+func (f *BeginFacts) held(lease schedule.KeyLease, now time.Time) bool {
+	gone := lease.Holder != 0 && f.Holder.Gone() && f.Holder.No == lease.Holder
+	return now.Before(lease.Until) && !gone
+}
+
+// takenOver returns why a key is free although another process held it. A key that its
+// holder has released is not taken over.
+func takenOver(lease schedule.KeyLease, by int32, now time.Time) schedule.TakeoverProof {
+	switch {
+	case lease.Until.IsZero() || lease.Holder != 0 && lease.Holder == by:
 		return schedule.NotTakenOver
-	case now.Before(k.LeaseUntil):
+	case now.Before(lease.Until):
 		return schedule.ProofOfPresence
 	}
 	return schedule.ProofOfLease
 }
 
-// granted returns the record of a call that may begin. It counts as sent at once:
-// if the sender dies, nobody knows whether its request reached the executor.
-func (f *BeginFacts) granted(req *schedule.BeginRequest, now time.Time) schedule.BeginResult {
-	result := schedule.BeginResult{Permission: schedule.Granted, Request: schedule.ExecutionRequest{
-		Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1,
-		LeaseUntil: stored(now.Add(req.Lease)), Holder: req.Holder, CreatedAt: f.createdAt(now),
-	}}
-	if f.Known != nil {
-		result.TakenOver = f.takenOver(req, now)
-		result.Permission, result.Sent = schedule.GrantedAgain, f.Known.Sent
-		result.Request.Calls += f.Known.Calls
+// granted returns the key of a call that may begin. It counts as sent at once: if the
+// sender dies, nobody knows whether its request reached the executor.
+func granted(req *schedule.BeginRequest, known schedule.ExecutionRequest, now time.Time) schedule.BeginResult {
+	result := schedule.BeginResult{
+		Permission: schedule.Granted, Sent: known.Calls > 0, TakenOver: takenOver(known.Lease, req.Holder, now), Request: known,
 	}
+	if result.Sent {
+		result.Permission = schedule.GrantedAgain
+	}
+	result.Request.RequestHash = req.RequestHash
+	result.Request.Calls++
+	result.Request.Lease = schedule.KeyLease{Holder: req.Holder, Until: stored(now.Add(req.Lease))}
 	return result
-}
-
-func (f *BeginFacts) createdAt(now time.Time) time.Time {
-	if f.Known != nil && !f.Known.CreatedAt.IsZero() {
-		return f.Known.CreatedAt
-	}
-	return stored(now)
 }
 
 // check checks run, cancel, deletion, pause and grant, in this order. nil: the call
 // is allowed. Before fire_at only a cancel is final: a pause, a deletion or a grant
 // may still change.
 func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *schedule.Outcome, final bool) {
-	trigger := req.Trigger
 	if r := f.Run; r != nil {
-		trigger = r.Trigger
 		switch {
 		case r.Status != schedule.StatusLaunching:
-			return &schedule.Outcome{Status: r.Status, Reason: r.Reason}, false
-		case r.CancelRequested:
+			return &schedule.Outcome{Status: r.Status}, false
+		case !r.CancelRequestedAt.IsZero():
 			return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: cancelled(r.CancelReason)}, true
 		}
 	}
@@ -145,7 +185,7 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	switch {
 	case f.Deleted:
 		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
-	case trigger.FromSpec() && f.Pause.Active(now):
+	case req.Trigger.FromSpec() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
 	}
 	reason, why := grant.Judge(f.Grant, req.Grant, schedule.GrantJudgedAt(now, req.FireAt))
@@ -155,20 +195,28 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	return nil, false
 }
 
-// CloseKey closes a key for which no call has begun: every later send of it is
-// answered with the cancel. closed = false: a call has begun, or the key is DONE, and
-// the record stays as it is.
-func CloseKey(key schedule.Key, known *schedule.ExecutionRequest, reason schedule.Reason, now time.Time) (record schedule.ExecutionRequest, closed bool) {
-	record = schedule.ExecutionRequest{Key: key, CreatedAt: stored(now)}
-	if known != nil {
-		if known.Done || known.Sent || now.Before(known.LeaseUntil) {
-			return *known, false
-		}
-		record.RequestHash, record.CreatedAt = known.RequestHash, known.CreatedAt
+// CloseKey cancels a key for which no call has begun: its run ends, and every later send
+// is answered with the cancel. closed = false: a call has begun, or the outcome is known.
+func CloseKey(known schedule.ExecutionRequest, reason schedule.Reason, now time.Time) (after schedule.ExecutionRequest, closed bool) {
+	if known.Done || known.Calls > 0 || now.Before(known.Lease.Until) {
+		return known, false
 	}
-	record.Done = true
-	record.Outcome = schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason}
-	return record, true
+	known.Done, known.Lease = true, schedule.KeyLease{}
+	known.Outcome = schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason}
+	return known, true
+}
+
+// FinishKey records the outcome of a key that the ledger does not know. The first one
+// stays, except that the end of the run replaces an acceptance.
+func FinishKey(known schedule.ExecutionRequest, f *schedule.FinishRequest) schedule.ExecutionRequest {
+	if known.Done && (known.Outcome.Status != schedule.StatusEnqueued || !tellsEnd(&f.Outcome)) {
+		return known
+	}
+	if f.Unsent && !known.Done {
+		known.Calls--
+	}
+	known.Done, known.Lease.Until, known.Outcome = true, time.Time{}, f.Outcome
+	return known
 }
 
 // cancelled returns the reason of a cancel: `cancelled` if the request gave none.

@@ -16,18 +16,18 @@ const (
 	timeoutBound                      // no sign of life within the run timeout
 )
 
-// SweepRun ends a run if it is past a bound. The cancel bound is checked first.
-func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.ExecutionRequest) (after schedule.Run, past bool) {
-	bound := pastBound(req, &r, record)
+// SweepRun ends a run if it is past a bound. The cancel bound is checked first. lease is
+// that of its key.
+func SweepRun(req *schedule.SweepRequest, r schedule.Run, lease schedule.KeyLease) (after schedule.Run, past bool) {
+	bound := pastBound(req, &r, lease)
 	if bound == 0 {
 		return r, false
 	}
-	r.Deliveries = max(r.Deliveries, callsMade(&r, record))
 	switch bound {
 	case cancelBound:
 		r.Status, r.Reason = schedule.StatusCancelled, cancelled(r.CancelReason)
 	case launchBound:
-		r.GiveUp(record != nil && (record.Sent || record.Done))
+		r.GiveUp(r.Deliveries > 0)
 	case timeoutBound:
 		r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout
 	}
@@ -36,29 +36,29 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.Execu
 }
 
 // pastBound returns the bound that a run is past; 0: none.
-func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.ExecutionRequest) boundKind {
+func pastBound(req *schedule.SweepRequest, r *schedule.Run, lease schedule.KeyLease) boundKind {
 	now := stored(req.Now)
 	launching := r.Status == schedule.StatusLaunching
-	// The last bound of a launch applies whatever its record says. A run of an earlier
+	// The last bound of a launch applies also while a call is open. A run of an earlier
 	// term is tried once more in this term first.
 	last := launching && passed(r.TimeoutAt, now.Add(-req.RetryFor)) && r.Epoch >= req.Term.Epoch
 	switch {
 	case !r.Status.InFlight():
 		return 0
-	case passed(r.CancelRequestedAt, now.Add(-req.CancelWait)) && (!launching || last || !answered(record)):
+	case passed(r.CancelRequestedAt, now.Add(-req.CancelWait)):
 		return cancelBound
 	case !passed(r.TimeoutAt, now):
 		return 0
 	case !launching:
 		return timeoutBound
-	case last || !stillTried(r, record, req.Term.Epoch, now):
+	case last || !stillTried(r, lease, req.Term.Epoch, now):
 		return launchBound
 	}
 	return 0
 }
 
 // recheckDelay is when a sweep looks again at a run that is past a bound and may not end
-// yet: a call of it is open, or its recorded outcome is still to be settled.
+// yet: a call of it is open, or the next one is still to come.
 const recheckDelay = time.Second
 
 // NextDue returns the due_at of a run in flight that a sweep has looked at and SweepRun
@@ -90,18 +90,11 @@ func NextDue(req *schedule.SweepRequest, r *schedule.Run) time.Time {
 // passed reports whether an instant is set and has come.
 func passed(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
-// answered reports whether the outcome of a key is recorded. If it is, the next
-// delivery settles the run.
-func answered(record *schedule.ExecutionRequest) bool { return record != nil && record.Done }
-
-// stillTried reports whether a launch past its timeout may still get an answer: its
-// outcome is recorded, a call is open, or an earlier call may have reached the executor
-// and the next call of this term is still to come (the executor is asked by key).
-func stillTried(r *schedule.Run, record *schedule.ExecutionRequest, epoch int64, now time.Time) bool {
-	if record == nil {
-		return false
-	}
-	return record.Done || record.LeaseUntil.After(now) || record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))
+// stillTried reports whether a launch past its timeout may still get an answer: a call is
+// open, or an earlier call may have reached the executor and the next call of this term is
+// still to come (the executor is asked by key).
+func stillTried(r *schedule.Run, lease schedule.KeyLease, epoch int64, now time.Time) bool {
+	return lease.Until.After(now) || r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))
 }
 
 // CancelTimedOut is the event of a run that ended without a confirmed cancel: it

@@ -46,59 +46,53 @@ func cancelOpen(r *schedule.Run) {
 	r.CancelRequestedAt, r.CancelReason = settleNow.Add(-boundWait+time.Microsecond), schedule.ReasonCancelled
 }
 
-func recordOf(edits ...func(*schedule.ExecutionRequest)) *schedule.ExecutionRequest {
-	r := &schedule.ExecutionRequest{Key: schedule.Key{1}}
-	for _, edit := range edits {
-		edit(r)
-	}
-	return r
-}
+func called(r *schedule.Run) { r.Deliveries = 2 }
+
+// The leases of a key.
+var (
+	free     = schedule.KeyLease{}
+	callOpen = schedule.KeyLease{Until: beginNow.Add(time.Microsecond)}
+	callOver = schedule.KeyLease{Until: settleNow}
+)
 
 func TestWhichBoundARunIsPastAndWhatItMakesOfIt(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		run    schedule.Run
-		record *schedule.ExecutionRequest
-		want   string // status and reason; "": it goes on
+		name  string
+		run   schedule.Run
+		lease schedule.KeyLease
+		want  string // status and reason; "": it goes on
 	}{
-		{"before its timeout a run goes on", boundRun("STARTED"), nil, ""},
-		{"at its timeout a run has timed out", boundRun("STARTED", timedOut), nil, "FAILED timeout"},
-		{"an accepted run times out too", boundRun("ENQUEUED", timedOut), nil, "FAILED timeout"},
-		{"without a timeout a run goes on", boundRun("STARTED", withoutTimeout), nil, ""},
-		{"a planned run has no bound", boundRun("PLANNED", timedOut, cancelOver("cancelled")), nil, ""},
-		{"a run that has ended has no bound", boundRun("FAILED", timedOut, cancelOver("cancelled")), nil, ""},
+		{"before its timeout a run goes on", boundRun("STARTED"), free, ""},
+		{"at its timeout a run has timed out", boundRun("STARTED", timedOut), free, "FAILED timeout"},
+		{"an accepted run times out too", boundRun("ENQUEUED", timedOut), free, "FAILED timeout"},
+		{"without a timeout a run goes on", boundRun("STARTED", withoutTimeout), free, ""},
+		{"a planned run has no bound", boundRun("PLANNED", timedOut, cancelOver("cancelled")), free, ""},
+		{"a run that has ended has no bound", boundRun("FAILED", timedOut, cancelOver("cancelled")), free, ""},
 
-		{"a cancel that may still be confirmed goes on", boundRun("STARTED", cancelOpen), nil, ""},
-		{"a cancel that nobody confirmed ends the run", boundRun("STARTED", cancelOver("replaced")), nil, "CANCELLED replaced"},
-		{"a cancel without a reason is `cancelled`", boundRun("STARTED", cancelOver("")), nil, "CANCELLED cancelled"},
-		{"a cancel comes before a timeout", boundRun("STARTED", cancelOver("cancelled"), timedOut), nil, "CANCELLED cancelled"},
-		{"a cancel ends a launch", boundRun("LAUNCHING", cancelOver("cancelled")), nil, "CANCELLED cancelled"},
-		{"a cancel ends a launch with a call open", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent, open), "CANCELLED cancelled"},
-		{"a cancel does not end a launch whose outcome is recorded", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent, done), ""},
-		{"until its last bound", boundRun("LAUNCHING", cancelOver("cancelled"), pastRetry), recordOf(sent, done), "CANCELLED cancelled"},
-		{"which counts in this term only", boundRun("LAUNCHING", cancelOver("cancelled"), pastRetry, earlierTerm), recordOf(sent, done), ""},
-		{"a recorded outcome does not hold up the cancel of a run that was accepted", boundRun("ENQUEUED", cancelOver("cancelled")), recordOf(sent, done), "CANCELLED cancelled"},
+		{"a cancel that may still be confirmed goes on", boundRun("STARTED", cancelOpen), free, ""},
+		{"a cancel that nobody confirmed ends the run", boundRun("STARTED", cancelOver("replaced")), free, "CANCELLED replaced"},
+		{"a cancel without a reason is `cancelled`", boundRun("STARTED", cancelOver("")), free, "CANCELLED cancelled"},
+		{"a cancel comes before a timeout", boundRun("STARTED", cancelOver("cancelled"), timedOut), free, "CANCELLED cancelled"},
+		{"a cancel ends a launch", boundRun("LAUNCHING", cancelOver("cancelled")), free, "CANCELLED cancelled"},
+		{"a cancel ends a launch with a call open", boundRun("LAUNCHING", cancelOver("cancelled"), called), callOpen, "CANCELLED cancelled"},
 
-		{"before its bound a launch goes on", boundRun("LAUNCHING"), nil, ""},
-		{"a launch without a record is unavailable", boundRun("LAUNCHING", timedOut), nil, "FAILED launch_unavailable"},
-		{"a launch that was never sent is unavailable", boundRun("LAUNCHING", timedOut), recordOf(), "FAILED launch_unavailable"},
-		{"a launch that was sent is lost", boundRun("LAUNCHING", timedOut), recordOf(sent), "FAILED lost"},
-		{"a launch whose lease has ended is lost", boundRun("LAUNCHING", timedOut), recordOf(sent, lapsed), "FAILED lost"},
-		{"a launch with a call open goes on", boundRun("LAUNCHING", timedOut), recordOf(sent, open), ""},
-		{"a launch whose outcome is recorded goes on", boundRun("LAUNCHING", timedOut), recordOf(sent, done), ""},
-		{"a launch that was sent and is claimed for another call goes on", boundRun("LAUNCHING", timedOut, claimedOn), recordOf(sent), ""},
-		{"at the end of that claim it is lost", boundRun("LAUNCHING", timedOut, claimOver), recordOf(sent), "FAILED lost"},
-		{"a claim does not hold up what was never sent", boundRun("LAUNCHING", timedOut, claimedOn), recordOf(), "FAILED launch_unavailable"},
-		{"a launch that an earlier leader sent is tried in this term first", boundRun("LAUNCHING", timedOut, earlierTerm), recordOf(sent), ""},
-		{"a launch that an earlier leader never sent is unavailable", boundRun("LAUNCHING", timedOut, earlierTerm), recordOf(), "FAILED launch_unavailable"},
-		{"the last bound ends a launch with a call open", boundRun("LAUNCHING", pastRetry), recordOf(sent, open), "FAILED lost"},
-		{"the last bound ends a launch whose outcome is recorded", boundRun("LAUNCHING", pastRetry), recordOf(done), "FAILED lost"},
-		{"the last bound does not count for a run of an earlier term", boundRun("LAUNCHING", pastRetry, earlierTerm), recordOf(sent), ""},
-		{"it does for a run of a later one", boundRun("LAUNCHING", pastRetry, laterTerm), recordOf(sent, open), "FAILED lost"},
+		{"before its bound a launch goes on", boundRun("LAUNCHING"), free, ""},
+		{"a launch that was never sent is unavailable", boundRun("LAUNCHING", timedOut), free, "FAILED launch_unavailable"},
+		{"a launch that was sent is lost", boundRun("LAUNCHING", timedOut, called), free, "FAILED lost"},
+		{"a launch whose lease has ended is lost", boundRun("LAUNCHING", timedOut, called), callOver, "FAILED lost"},
+		{"a launch with a call open goes on", boundRun("LAUNCHING", timedOut, called), callOpen, ""},
+		{"a launch that was sent and is claimed for another call goes on", boundRun("LAUNCHING", timedOut, claimedOn, called), free, ""},
+		{"at the end of that claim it is lost", boundRun("LAUNCHING", timedOut, claimOver, called), free, "FAILED lost"},
+		{"a claim does not hold up what was never sent", boundRun("LAUNCHING", timedOut, claimedOn), free, "FAILED launch_unavailable"},
+		{"a launch that an earlier leader sent is tried in this term first", boundRun("LAUNCHING", timedOut, earlierTerm, called), free, ""},
+		{"a launch that an earlier leader never sent is unavailable", boundRun("LAUNCHING", timedOut, earlierTerm), free, "FAILED launch_unavailable"},
+		{"the last bound ends a launch with a call open", boundRun("LAUNCHING", pastRetry, called), callOpen, "FAILED lost"},
+		{"the last bound does not count for a run of an earlier term", boundRun("LAUNCHING", pastRetry, earlierTerm, called), free, ""},
+		{"it does for a run of a later one", boundRun("LAUNCHING", pastRetry, laterTerm, called), callOpen, "FAILED lost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry}
-			got, past := ledger.SweepRun(&req, c.run, c.record)
+			got, past := ledger.SweepRun(&req, c.run, c.lease)
 			text := ""
 			if past {
 				text = fmt.Sprintf("%s %s", got.Status, got.Reason)
@@ -119,20 +113,19 @@ func TestWhichBoundARunIsPastAndWhatItMakesOfIt(t *testing.T) {
 func TestWhatASweepNotesOfARun(t *testing.T) {
 	req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry}
 	for _, c := range []struct {
-		name   string
-		run    schedule.Run
-		record *schedule.ExecutionRequest
-		code   string
-		calls  int32
+		name  string
+		run   schedule.Run
+		lease schedule.KeyLease
+		code  string
+		calls int32
 	}{
-		{"a launch keeps the error of its last attempt", boundRun("LAUNCHING", timedOut, func(r *schedule.Run) { r.ErrorCode = "executor_unreachable" }), nil, "executor_unreachable", 0},
-		{"a launch without an error has launch_timeout", boundRun("LAUNCHING", timedOut), nil, "launch_timeout", 0},
-		{"a launch counts the calls that its sender did not tell", boundRun("LAUNCHING", timedOut, func(r *schedule.Run) { r.Deliveries = 1 }), recordOf(sent), "launch_timeout", 2},
-		{"a cancelled launch counts them too", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent), "", 2},
-		{"a run that was accepted has its own number", boundRun("ENQUEUED", timedOut, func(r *schedule.Run) { r.Deliveries = 1 }), recordOf(sent), "", 1},
+		{"a launch keeps the error of its last attempt", boundRun("LAUNCHING", timedOut, func(r *schedule.Run) { r.ErrorCode = "executor_unreachable" }), free, "executor_unreachable", 0},
+		{"a launch without an error has launch_timeout", boundRun("LAUNCHING", timedOut), free, "launch_timeout", 0},
+		{"a cancelled launch keeps the number of its calls", boundRun("LAUNCHING", cancelOver("cancelled"), called), free, "", 2},
+		{"a run that was accepted too", boundRun("ENQUEUED", timedOut, func(r *schedule.Run) { r.Deliveries = 1 }), free, "", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, past := ledger.SweepRun(&req, c.run, c.record)
+			got, past := ledger.SweepRun(&req, c.run, c.lease)
 			if !past || got.ErrorCode != c.code || got.Deliveries != c.calls {
 				t.Errorf("ended: %t, code %q, %d calls; want code %q, %d calls", past, got.ErrorCode, got.Deliveries, c.code, c.calls)
 			}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -14,7 +15,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	s := schedule.Settlement{
 		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt,
-		Deliveries: f.Deliveries,
+		Deliveries: f.Deliveries, Unsent: f.Unsent,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
 		// The answer belongs to an earlier call, and the time of that call is lost.
@@ -27,6 +28,32 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	s.CompletedAt = now
 	afterCancel(&s, r, "answered ")
 	return s
+}
+
+// MayAnswer reports whether an answer of the launcher may settle a run. After a lost lease
+// two calls of a key can be open: then only the end of the run itself settles a run that
+// was accepted, not another acceptance or the refusal of a call.
+func MayAnswer(r *schedule.Run, o *schedule.Outcome) bool {
+	if r.Status == schedule.StatusLaunching {
+		return true
+	}
+	return tellsEnd(o) && r.Status.InFlight()
+}
+
+// tellsEnd reports whether an answer tells the end of the run, not only of its launch.
+func tellsEnd(o *schedule.Outcome) bool {
+	return o.Status == schedule.StatusSuccess && o.Reason != schedule.ReasonAccepted ||
+		o.Status == schedule.StatusFailed && o.Reason == schedule.ReasonWorkflowFailed
+}
+
+// LateAnswer returns the event of an answer that tells another end than the run has had
+// before; ok = false: it does not.
+func LateAnswer(ended *schedule.Run, o *schedule.Outcome, now time.Time) (event schedule.Event, ok bool) {
+	return schedule.Event{
+		ScheduleID: ended.ScheduleID, Time: now, Kind: schedule.EventReportIgnored, From: ended.RunAt, To: ended.RunAt, Count: 1,
+		Reason: ended.Reason, Revision: ended.Revision,
+		Note: fmt.Sprintf("%s was answered while the run is %s (key %s)", o.Status, ended.Status, ended.Key),
+	}, o.Status.Terminal() && o.Status != ended.Status
 }
 
 // SettlementOfReport converts a report to the settlement of a run in flight. STARTED
@@ -83,12 +110,13 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 	return false
 }
 
-// RequestCancel decides what a cancel does to a run. A planned run ends at once; for a
-// run in flight, request is the reason to record. ok = false: the run has ended, and
+// RequestCancel decides what a cancel does to a run. A run that was never sent ends at
+// once; for any other in flight, request is the reason to record. ok = false: the run has ended, and
 // not as CANCELLED. A run that is CANCELLED already does not change.
 func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end *schedule.Settlement, request schedule.Reason, ok bool) {
+	unsent := r.Status == schedule.StatusLaunching && r.Deliveries == 0
 	switch {
-	case r.Status == schedule.StatusPlanned:
+	case r.Status == schedule.StatusPlanned, unsent:
 		return &schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: reason, CompletedAt: now}, "", true
 	case r.Status.InFlight():
 		return nil, reason, true
@@ -106,16 +134,15 @@ func MaySettle(from, to schedule.Status) bool {
 	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted
 }
 
-// Settle applies a settlement to a run. record is the record of the run's key; nil:
-// none. See LogAttempt for the attempt that a settlement may record.
-func Settle(r schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) (after schedule.Run, moved bool) {
+// Settle applies a settlement to a run. See LogAttempt for the attempt that it may record.
+func Settle(r schedule.Run, s *schedule.Settlement, now time.Time) (after schedule.Run, moved bool) {
 	if !MaySettle(r.Status, s.To) {
 		return r, false
 	}
 	if s.To == schedule.StatusLaunching {
 		renew(&r, s)
 	} else {
-		settle(&r, s, record, now)
+		settle(&r, s, now)
 	}
 	r.UpdatedAt = stored(now)
 	return r, true
@@ -132,15 +159,14 @@ func renew(r *schedule.Run, s *schedule.Settlement) {
 }
 
 // settle moves a run forward. An empty field of the settlement keeps the run's value.
-func settle(r *schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) {
+func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	if r.Status == schedule.StatusLaunching {
 		// The error of failed attempts does not outlive LAUNCHING.
 		r.ErrorCode, r.ErrorMessage = "", ""
 	}
 	r.Deliveries = max(r.Deliveries, s.Deliveries)
-	if s.Deliveries == 0 {
-		// A report or a cancel does not know how many calls the launcher made.
-		r.Deliveries = max(r.Deliveries, callsMade(r, record))
+	if s.Unsent {
+		r.Deliveries = max(r.Deliveries-1, 0)
 	}
 	r.Reason = reasonAfter(r, s)
 	r.Status, r.WaitingSince, r.ClaimedUntil = s.To, time.Time{}, time.Time{}
@@ -199,13 +225,4 @@ func LogAttempt(log string, s *schedule.Settlement) string {
 		panic(err) // valid JSON only
 	}
 	return string(text)
-}
-
-// callsMade counts the calls of a LAUNCHING run that may have reached the executor, by
-// the record of its key. In any other status the run's own number is right: 0.
-func callsMade(r *schedule.Run, record *schedule.ExecutionRequest) int32 {
-	if r.Status != schedule.StatusLaunching || record == nil || !record.Sent {
-		return 0
-	}
-	return record.Calls
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -172,7 +173,7 @@ func TestWhatACancelMakesOfARun(t *testing.T) {
 	for status, want := range map[schedule.Status]struct {
 		ends, requests, ok bool
 	}{
-		"PLANNED": {ends: true, ok: true}, "LAUNCHING": {requests: true, ok: true}, "ENQUEUED": {requests: true, ok: true},
+		"PLANNED": {ends: true, ok: true}, "LAUNCHING": {ends: true, ok: true}, "ENQUEUED": {requests: true, ok: true},
 		"STARTED": {requests: true, ok: true}, "SUCCESS": {}, "FAILED": {}, "SKIPPED": {}, "CANCELLED": {ok: true},
 	} {
 		end, request, ok := ledger.RequestCancel(&schedule.Run{Status: status}, schedule.ReasonCancelled, beginNow)
@@ -183,6 +184,48 @@ func TestWhatACancelMakesOfARun(t *testing.T) {
 			t.Errorf("%s ends %s(%s), want CANCELLED(cancelled)", status, end.To, end.Reason)
 		}
 	}
+	end, request, ok := ledger.RequestCancel(&schedule.Run{Status: schedule.StatusLaunching, Deliveries: 1}, schedule.ReasonReplaced, beginNow)
+	if end != nil || request != schedule.ReasonReplaced || !ok {
+		t.Errorf("a launch that may have been sent: ends %v, requests %q, %t; want a request", end, request, ok)
+	}
+}
+
+func TestWhichAnswerSettlesARun(t *testing.T) {
+	answers := map[string]schedule.Outcome{
+		"accepted": {Status: "ENQUEUED"}, "unheard": {Status: "SUCCESS", Reason: "accepted"}, "refused": {Status: "FAILED", Reason: "launch_refused"},
+		"success": {Status: "SUCCESS"}, "failed": {Status: "FAILED", Reason: "workflow_failed"},
+	}
+	for status, settling := range map[schedule.Status][]string{
+		"PLANNED": nil, "LAUNCHING": {"accepted", "failed", "refused", "success", "unheard"},
+		"ENQUEUED": {"failed", "success"}, "STARTED": {"failed", "success"}, "SUCCESS": nil, "CANCELLED": nil,
+	} {
+		var got []string
+		for name, answer := range answers {
+			if ledger.MayAnswer(&schedule.Run{Status: status}, &answer) {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, settling) {
+			t.Errorf("a run that is %s is settled by %v, want %v", status, got, settling)
+		}
+	}
+}
+
+func TestWhichLateAnswerLeavesAnEvent(t *testing.T) {
+	run := schedule.Run{Key: schedule.Key{1}, ScheduleID: "s", RunAt: settleThen, Revision: 3, Status: "CANCELLED", Reason: "replaced"}
+	for status, want := range map[schedule.Status]bool{"ENQUEUED": false, "CANCELLED": false, "SUCCESS": true, "FAILED": true} {
+		event, leaves := ledger.LateAnswer(&run, &schedule.Outcome{Status: status}, settleNow)
+		if leaves != want {
+			t.Errorf("%s leaves an event: %t, want %t", status, leaves, want)
+		}
+		event.Note = ""
+		if diff := cmp.Diff(schedule.Event{
+			ScheduleID: "s", Time: settleNow, Kind: schedule.EventReportIgnored, From: settleThen, To: settleThen, Count: 1, Reason: "replaced", Revision: 3,
+		}, event); diff != "" {
+			t.Errorf("%s: %s", status, diff)
+		}
+	}
 }
 
 // settleCase is a run that was LAUNCHING unless it says otherwise, and what a
@@ -191,7 +234,6 @@ type settleCase struct {
 	name   string
 	run    schedule.Run
 	settle schedule.Settlement
-	record *schedule.ExecutionRequest
 	want   schedule.Run
 }
 
@@ -269,28 +311,22 @@ var (
 			want:   schedule.Run{Status: "SUCCESS", CancelReason: "replaced", CompletedAt: settleNow},
 		},
 		{
-			name:   "a report that overtakes the launcher counts the calls of the record",
-			run:    schedule.Run{Status: "LAUNCHING", Deliveries: 1},
-			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
-			want: schedule.Run{Status: "SUCCESS", Deliveries: 2, CompletedAt: settleNow},
+			name:   "a settlement that does not know the number of calls keeps it",
+			run:    schedule.Run{Status: "LAUNCHING", Deliveries: 2},
+			settle: schedule.Settlement{To: "SUCCESS"},
+			want:   schedule.Run{Status: "SUCCESS", Deliveries: 2, CompletedAt: settleNow},
 		},
 		{
-			name:   "calls that were not sent do not count",
-			run:    schedule.Run{Status: "LAUNCHING"},
-			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Calls: 2},
-			want: schedule.Run{Status: "SUCCESS", CompletedAt: settleNow},
+			name:   "the number of calls only rises",
+			run:    schedule.Run{Status: "LAUNCHING", Deliveries: 2},
+			settle: schedule.Settlement{To: "ENQUEUED", Deliveries: 1},
+			want:   schedule.Run{Status: "ENQUEUED", Deliveries: 2},
 		},
 		{
-			name:   "the launcher's number counts before the record's",
-			run:    schedule.Run{Status: "LAUNCHING"},
-			settle: schedule.Settlement{To: "ENQUEUED", Deliveries: 1}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
-			want: schedule.Run{Status: "ENQUEUED", Deliveries: 1},
-		},
-		{
-			name:   "a run that has left LAUNCHING counts its own calls only",
-			run:    schedule.Run{Status: "ENQUEUED", Deliveries: 1},
-			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
-			want: schedule.Run{Status: "SUCCESS", Deliveries: 1, CompletedAt: settleNow},
+			name:   "except by a call that was not made",
+			run:    schedule.Run{Status: "LAUNCHING", Deliveries: 2},
+			settle: schedule.Settlement{To: "FAILED", Reason: "launch_refused", Deliveries: 1, Unsent: true},
+			want:   schedule.Run{Status: "FAILED", Reason: "launch_refused", Deliveries: 1, CompletedAt: settleNow},
 		},
 		{
 			name:   "an unknown outcome puts off the next call and keeps the error",
@@ -306,7 +342,7 @@ var (
 func TestWhatASettlementMakesOfARun(t *testing.T) {
 	for _, c := range settleCases {
 		t.Run(c.name, func(t *testing.T) {
-			got, moved := ledger.Settle(c.run, &c.settle, c.record, beginNow)
+			got, moved := ledger.Settle(c.run, &c.settle, beginNow)
 			c.want.UpdatedAt = settleNow
 			if diff := cmp.Diff(c.want, got); !moved || diff != "" {
 				t.Errorf("moved: %t; the run (-want +got):\n%s", moved, diff)
@@ -326,7 +362,7 @@ func TestASettlementMovesARunForwardOnly(t *testing.T) {
 		var got []schedule.Status
 		for _, to := range schedule.Statuses {
 			before := schedule.Run{Status: from, Reason: "lost", RunID: "r"}
-			after, moved := ledger.Settle(before, &schedule.Settlement{To: to, RunID: "other"}, nil, beginNow)
+			after, moved := ledger.Settle(before, &schedule.Settlement{To: to, RunID: "other"}, beginNow)
 			if moved {
 				got = append(got, to)
 			} else if diff := cmp.Diff(before, after); diff != "" {

@@ -14,7 +14,7 @@ import (
 const CancelAgain = 5 * time.Second
 
 // notSentFor is the pause, in microseconds, of a run that is due and could not be sent
-// again: it is locked, or its cancel is requested and no outcome is recorded.
+// again: it is locked.
 const notSentFor = 1_000_000
 
 // ReclaimRequest names runs to send again; see ShardState.SendAgain.
@@ -58,8 +58,7 @@ func (r *Reclaimed) Add(req *ReclaimRequest, runs []schedule.Run, definition fun
 // exceed the limit, owners alternate: the first launch of each owner before the
 // second of any. capacity is how many more an owner may have; nil: any number.
 //
-// A run whose cancel is requested is chosen too. The store sends it only if its
-// outcome is recorded, which the state does not know.
+// A run whose cancel is requested is not chosen: nothing of it is sent any more.
 func (s *ShardState) SendAgain(now time.Time, limit int, capacity func(owner string) int) []schedule.Key {
 	due := s.overdue(micro(now))
 	slices.SortFunc(due, byFireAt)
@@ -71,6 +70,9 @@ func (s *ShardState) SendAgain(now time.Time, limit int, capacity func(owner str
 	var choice []chosen
 	for _, r := range due {
 		o := r.group.owner
+		if r.cancelRequested {
+			continue
+		}
 		if rounds[o]++; capacity == nil || rounds[o] <= capacity(o.id) {
 			choice = append(choice, chosen{r, rounds[o]})
 		}

@@ -1,17 +1,23 @@
 package schedule
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // BeginRequest asks to call the executor for a key.
 type BeginRequest struct {
-	Key         Key
-	RequestHash [32]byte
-	ScheduleID  string
-	Trigger     Trigger
-	FireAt      time.Time // a refusal is final only from then on
-	Lease       time.Duration
-	Grant       GrantUse // permission that the run needs
-	Holder      int32    // instance_no of the process that will call; 0: it has no presence lock
+	Key          Key
+	RequestHash  [32]byte // compared for keys without a run in the ledger
+	ScheduleID   string
+	ScheduledFor time.Time
+	Trigger      Trigger
+	Version      int32
+	Input        json.RawMessage
+	Grant        GrantUse  // permission that the run needs
+	FireAt       time.Time // a refusal is final only from then on
+	Lease        time.Duration
+	Holder       int32 // instance_no of the process that will call; 0: it has no presence lock
 }
 
 // Permission says what Begin allows.
@@ -24,17 +30,17 @@ const (
 	// GrantedAgain: an earlier call began and its outcome is unknown; ask the
 	// executor by key where it can answer, else send the same key again.
 	GrantedAgain
-	// Recorded: the key is DONE; answer Request.Outcome.
+	// Recorded: the outcome is known; answer Request.Outcome.
 	Recorded
 	// Busy: another call holds the lease.
 	Busy
-	// Conflict: the key was used for another request.
+	// Conflict: the key is that of another request.
 	Conflict
-	// Refused: a check failed and no call has begun; the key is now DONE with
+	// Refused: a check failed and no call has begun; the run has ended with
 	// Request.Outcome: SKIPPED(paused|grant_*) or CANCELLED(deleted|cancelled).
 	Refused
 	// Withheld: a check failed but that is not final (fire_at lies ahead, an
-	// earlier call's outcome is unknown, or the run is not LAUNCHING): do not send.
+	// earlier call's outcome is unknown, or the run is PLANNED): do not send.
 	Withheld
 )
 
@@ -43,7 +49,8 @@ type BeginResult struct {
 	Permission Permission
 	Sent       bool             // an earlier attempt may have reached the executor
 	Reason     Reason           // Refused, Withheld: which check
-	Request    ExecutionRequest // the row; Withheld: none. LeaseUntil identifies the call
+	Request    ExecutionRequest // the key after it; Withheld: none. Lease.Until identifies a granted call
+	Settled    bool             // Refused: the run in the ledger has ended with it
 	TakenOver  TakeoverProof    // GrantedAgain: why the key of another holder is free
 }
 
@@ -77,6 +84,6 @@ type FinishRequest struct {
 
 // Finished is the result of a FinishRequest.
 type Finished struct {
-	Outcome Outcome // the recorded one, which can be an earlier one of the key
+	Outcome Outcome // the one that counts, which can be an earlier one of the key
 	Settled bool    // the request has settled the run in the ledger
 }

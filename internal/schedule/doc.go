@@ -7,7 +7,7 @@
 //  2. plan     internal/plan    due slots become PLANNED Runs, the cursor moves
 //  3. commit   internal/store   rows and cursor in one transaction, fenced by the epoch
 //  4. fire     worker           due rows are claimed; overlap is judged here
-//  5. launch   launcher         the key is recorded, then the executor is called
+//  5. launch   launcher         the call is recorded, then the executor is called
 //  6. report   registrar        the executor says how it ended; status only moves forward
 //
 // Times are UTC. A zero time.Time means "none" (NULL in a store). Nominal

@@ -46,7 +46,7 @@ func SameLock(kind, other string) bool { return kind == "" || other == "" || kin
 // LeaseExtension keeps an open call's key for longer.
 type LeaseExtension struct {
 	Key   Key
-	Held  time.Time // LeaseUntil as last granted or extended: identifies the call
+	Held  time.Time // KeyLease.Until as last granted or extended: identifies the call
 	Lease time.Duration
 }
 

@@ -116,6 +116,7 @@ type Settlement struct {
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
 	// Deliveries raises Run.Deliveries to this number.
 	Deliveries int32
+	Unsent     bool // the call that Begin counted was not made
 	// Attempt is the failed attempt that To == LAUNCHING records; nil: none.
 	Attempt *LaunchAttempt
 }
@@ -137,18 +138,21 @@ type Skip struct {
 	RunAt      time.Time
 }
 
-// ExecutionRequest is one row of execution_requests: the launcher's record of a key, from
-// which it answers repeats.
+// ExecutionRequest is what is known of a launcher's key: by the run's own row if the ledger
+// has the run, else by a record in execution_requests.
 type ExecutionRequest struct {
 	Key         Key
-	RequestHash [32]byte
-	Done        bool      // IN_PROGRESS or DONE
-	Sent        bool      // a request may have reached the executor
-	Calls       int32     // that may have reached it, the open one included; 0 unless Sent
-	LeaseUntil  time.Time // IN_PROGRESS: no other call before, unless Holder is gone
-	Holder      int32     // IN_PROGRESS: instance_no that may call the executor; 0: unknown
+	RequestHash [32]byte // of a record; zero: closed before any request was made
+	Done        bool     // Outcome is definite: no further call
+	Calls       int32    // that may have reached the executor, the open one included
+	Lease       KeyLease
 	Outcome     Outcome
-	CreatedAt   time.Time
+}
+
+// KeyLease says who may call the executor for a key.
+type KeyLease struct {
+	Holder int32     // instance_no; 0: unknown, only Until protects the key
+	Until  time.Time // no other call before, unless Holder is gone; zero: the key is free
 }
 
 // Outcome is a definite answer of an executor, or a refusal of our own.
@@ -159,15 +163,6 @@ type Outcome struct {
 	TraceID      string
 	ErrorCode    string
 	ErrorMessage string
-}
-
-// Supersedes reports whether o replaces the recorded outcome of its key. The first
-// definite outcome stays, with one exception: after a lost lease two calls of a key can
-// be open, one answered "accepted" and the other with the end. The end counts in any
-// order, because no other report of it may come.
-func (o Outcome) Supersedes(recorded Outcome) bool {
-	ended := o.Status == StatusSuccess && o.Reason != ReasonAccepted || o.Status == StatusFailed && o.Reason == ReasonWorkflowFailed
-	return ended && recorded.Status == StatusEnqueued
 }
 
 // OK reports whether the executor accepted the run and no failure is known.

@@ -69,7 +69,7 @@ GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition TO sch
 GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
 GRANT USAGE ON SEQUENCE schedules_sid_seq TO sched_api;
 GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys, audit_log TO sched_api;
-GRANT SELECT ON execution_requests, leaders, leader_terms, settings TO sched_api;
+GRANT SELECT ON leaders, leader_terms, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
@@ -96,8 +96,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
 GRANT SELECT, DELETE ON run_logs TO sched_worker; -- prunes them
 GRANT SELECT, DELETE ON changes TO sched_worker; -- reads them for the leader, and prunes them
 
--- sched_launcher: remembers keys, reads what to run, and settles what executors
--- say (their reports, and what comes through a launch queue).
+-- sched_launcher: holds keys, reads what to run, and settles what executors say (their
+-- reports, and what comes through a launch queue).
 GRANT SELECT ON schedules, schedule_revisions, workflow_versions, workflow_shares, schedule_events, execution_grants TO sched_launcher;
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;

@@ -93,9 +93,9 @@ func (s *Store) Instances(ctx context.Context, within time.Duration) (instances 
 func (t *tx) pruneInstances(limit int) (pruned int) {
 	before := t.clock(t.Now()).Add(-24 * time.Hour)
 	named := make(map[int32]bool)
-	for _, r := range t.requests {
-		if run := t.runs[r.Key]; run != nil && run.Status.InFlight() && !r.Done {
-			named[r.Holder] = true
+	for key, lease := range t.leases {
+		if r := t.runs[key]; r != nil && r.Status.InFlight() {
+			named[lease.Holder] = true
 		}
 	}
 	maps.DeleteFunc(t.instances, func(no int32, i *instance) bool {
@@ -153,10 +153,8 @@ func (s *Store) touchInstance(ctx context.Context, no int32, edit func(*instance
 func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		for _, k := range m.Keys {
-			if there := t.requests[k]; there != nil && !there.Done && there.Holder == m.From {
-				row := there.ExecutionRequest
-				row.Holder = m.To
-				t.request(row)
+			if there, _ := t.openKey(k); there.Lease.Holder == m.From && !there.Lease.Until.IsZero() {
+				t.putLease(k, schedule.KeyLease{Holder: m.To, Until: there.Lease.Until}, s.Now())
 				moved = append(moved, k)
 			}
 		}

@@ -224,14 +224,13 @@ func (t *tx) pruneEvents(before time.Time, limit int) (pruned int) {
 
 func (t *tx) pruneRequests(before time.Time, limit int) (pruned int) {
 	var old []*request
-	for key, q := range t.requests {
-		run := t.runs[key]
-		if q.CreatedAt.Before(before) && q.LeaseUntil.Before(before) && (run == nil || run.Status.Terminal()) {
+	for _, q := range t.requests {
+		if q.createdAt.Before(before) && q.Lease.Until.Before(before) {
 			old = append(old, q)
 		}
 	}
 	slices.SortFunc(old, func(a, b *request) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.Key[:], b.Key[:]))
+		return cmp.Or(a.createdAt.Compare(b.createdAt), slices.Compare(a.Key[:], b.Key[:]))
 	})
 	for _, q := range old[:min(len(old), limit)] {
 		delete(t.requests, q.Key)

@@ -9,13 +9,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Begin records keys before the executor is called and decides which calls are permitted.
+// Begin decides which keys may be called, and records the calls.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	results := make([]schedule.BeginResult, len(reqs))
 	err := s.write(ctx, func(t *tx) error {
 		for i := range reqs {
 			results[i] = ledger.Begin(&reqs[i], t.beginFacts(&reqs[i]), now)
-			t.record(&results[i], now)
+			switch results[i].Permission {
+			case schedule.Granted, schedule.GrantedAgain, schedule.Refused:
+				t.putKey(results[i].Request, now)
+			}
 		}
 		return nil
 	})
@@ -27,41 +30,79 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 
 // beginFacts collects the facts about one key.
 func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
-	f := ledger.BeginFacts{Known: t.recordOf(q.Key), Grant: t.grants[q.Grant.Ref()]}
-	if f.Known != nil {
-		f.Holder = t.holder(f.Known.Holder)
+	f := ledger.BeginFacts{Run: t.runs[q.Key], Lease: t.leases[q.Key], Grant: t.grants[q.Grant.Ref()]}
+	scheduleID, lease := q.ScheduleID, f.Lease
+	if f.Run != nil {
+		scheduleID = f.Run.ScheduleID
+		if v := t.revisions[revisionID{f.Run.ScheduleID, f.Run.Revision}]; v != nil {
+			f.Definition = &v.Definition
+		}
+	} else if there := t.requests[q.Key]; there != nil {
+		f.Known, lease = &there.ExecutionRequest, there.Lease
 	}
-	if r := t.runs[q.Key]; r != nil {
-		f.Run = ledger.BeginRunOf(r)
-	}
-	if s := t.schedules[q.ScheduleID]; s != nil {
+	if s := t.schedules[scheduleID]; s != nil {
 		f.Deleted, f.Pause = !s.Alive(), s.Pause
 	}
+	f.Holder = t.holder(lease.Holder)
 	return &f
 }
 
-// recordOf returns the record of a key; nil: none.
-func (s *Store) recordOf(key schedule.Key) *schedule.ExecutionRequest {
-	if r := s.requests[key]; r != nil {
-		return &r.ExecutionRequest
+// putKey writes a key: into its run, which ends if the key is done, or as a record.
+func (t *tx) putKey(key schedule.ExecutionRequest, now time.Time) {
+	r := t.runs[key.Key]
+	switch {
+	case r == nil:
+		t.request(key, now)
+	case key.Done:
+		t.wake = t.settle(&schedule.Settlement{
+			Key: key.Key, To: key.Outcome.Status, Reason: key.Outcome.Reason, ErrorMessage: key.Outcome.ErrorMessage, CompletedAt: now,
+		}, now) || t.wake
+	default:
+		t.hold(r, key, now)
 	}
-	return nil
 }
 
-// record writes the decision of Begin, so that a second request with the key finds it.
-func (t *tx) record(result *schedule.BeginResult, now time.Time) {
-	switch result.Permission {
-	case schedule.Granted, schedule.GrantedAgain:
-		if !result.Sent {
-			t.firstSent[result.Request.Key] = at(now)
+// hold writes the key of an open run into its row.
+func (t *tx) hold(r *schedule.Run, key schedule.ExecutionRequest, now time.Time) {
+	if key.Calls != r.Deliveries {
+		t.change(r, func(r *schedule.Run) { r.Deliveries = key.Calls })
+	}
+	setUndone(t, t.leases, key.Key, key.Lease)
+	switch first := t.firstSent[key.Key]; {
+	case key.Calls == 0:
+		setUndone(t, t.firstSent, key.Key, time.Time{})
+	case first.IsZero():
+		setUndone(t, t.firstSent, key.Key, at(now))
+	}
+}
+
+// setUndone writes an entry of a map; the zero value deletes it.
+func setUndone[V comparable](t *tx, entries map[schedule.Key]V, key schedule.Key, value V) {
+	before := entries[key]
+	put := func(v V) {
+		var none V
+		if entries[key] = v; v == none {
+			delete(entries, key)
 		}
-		t.request(result.Request)
-	case schedule.Refused:
-		t.request(result.Request)
 	}
+	put(value)
+	t.undo = append(t.undo, func() { put(before) })
 }
 
-// Finish records definite outcomes and settles the runs of their keys.
+// openKey returns a key that may be held: that of an open run, or a record.
+func (t *tx) openKey(key schedule.Key) (there schedule.ExecutionRequest, known bool) {
+	if r := t.runs[key]; r != nil {
+		there = ledger.KeyOf(r, t.leases[key])
+		there.Lease = t.leases[key] // also if a report was faster than the answer to the call
+		return there, true
+	}
+	if q := t.requests[key]; q != nil {
+		return q.ExecutionRequest, true
+	}
+	return schedule.ExecutionRequest{Key: key}, false
+}
+
+// Finish settles the runs of keys with definite answers to their calls.
 func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
 	finished := make([]schedule.Finished, len(done))
 	err := s.write(ctx, func(t *tx) error {
@@ -77,24 +118,34 @@ func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now t
 }
 
 func (t *tx) finish(f *schedule.FinishRequest, now time.Time) schedule.Finished {
-	if there := t.requests[f.Key]; there != nil {
-		if there.Done && !f.Outcome.Supersedes(there.Outcome) {
-			return schedule.Finished{Outcome: there.Outcome}
+	r := t.runs[f.Key]
+	switch {
+	case r == nil:
+		return schedule.Finished{Outcome: t.finishRecord(f, now)}
+	case !ledger.MayAnswer(r, &f.Outcome):
+		if r.Status.Terminal() {
+			if event, late := ledger.LateAnswer(r, &f.Outcome, now); late {
+				t.note(r.ScheduleID, []schedule.Event{event}, now)
+			}
 		}
-		row := there.ExecutionRequest
-		row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
-		if f.Unsent {
-			row.Calls--
-		}
-		t.request(row)
+		return schedule.Finished{Outcome: ledger.OutcomeOf(r)}
 	}
-	done := schedule.Finished{Outcome: f.Outcome}
-	if r := t.runs[f.Key]; r != nil {
-		s := ledger.SettlementOf(r, f, now)
-		done.Settled = t.settle(&s, now)
-		t.wake = t.wake || f.WakeLeader && done.Settled && s.To.Terminal()
+	s := ledger.SettlementOf(r, f, now)
+	settled := t.settle(&s, now)
+	setUndone(t, t.leases, f.Key, schedule.KeyLease{})
+	t.wake = t.wake || f.WakeLeader && s.To.Terminal()
+	return schedule.Finished{Outcome: f.Outcome, Settled: settled}
+}
+
+// finishRecord records the outcome of a key without a run, and returns the first one.
+func (t *tx) finishRecord(f *schedule.FinishRequest, now time.Time) schedule.Outcome {
+	there := t.requests[f.Key]
+	if there == nil {
+		return f.Outcome
 	}
-	return done
+	after := ledger.FinishKey(there.ExecutionRequest, f)
+	t.request(after, now)
+	return after.Outcome
 }
 
 // Extend renews the leases of open calls that are still held.
@@ -107,13 +158,14 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 		held = make([]time.Time, len(open))
 		extended := make(map[call]time.Time, len(open))
 		for i, x := range open {
-			c, there := call{x.Key, at(x.Held)}, t.requests[x.Key]
+			c := call{x.Key, at(x.Held)}
 			until, again := extended[c]
-			if !again && there != nil && !there.Done && !x.Held.IsZero() && there.LeaseUntil.Equal(c.held) {
+			if there, _ := t.openKey(x.Key); !again && !x.Held.IsZero() && there.Lease.Until.Equal(c.held) {
 				until = at(now.Add(x.Lease))
-				row := there.ExecutionRequest
-				row.LeaseUntil, extended[c] = until, until
-				t.request(row)
+				extended[c] = until
+				t.putLease(x.Key, schedule.KeyLease{Holder: there.Lease.Holder, Until: until}, now)
+			} else if r := t.runs[x.Key]; r != nil && r.Status.Terminal() {
+				until = at(now.Add(x.Lease))
 			}
 			held[i] = until
 		}
@@ -125,15 +177,26 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 	return held, nil
 }
 
+func (t *tx) putLease(key schedule.Key, lease schedule.KeyLease, now time.Time) {
+	if t.runs[key] != nil {
+		setUndone(t, t.leases, key, lease)
+		return
+	}
+	record := t.requests[key].ExecutionRequest
+	record.Lease = lease
+	t.request(record, now)
+}
+
 // Release ends the lease of a call with an unknown outcome if it is still the granted
 // one.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	err := s.write(ctx, func(t *tx) error {
-		if there := t.requests[key]; there != nil && !there.Done && !lease.IsZero() && there.LeaseUntil.Equal(at(lease)) {
-			row := there.ExecutionRequest
-			row.LeaseUntil, row.Sent, row.Calls = time.Time{}, calls > 0, calls
-			t.request(row)
+		there, _ := t.openKey(key)
+		if there.Done || lease.IsZero() || !there.Lease.Until.Equal(at(lease)) {
+			return nil
 		}
+		there.Calls, there.Lease = calls, schedule.KeyLease{}
+		t.putKey(there, now)
 		return nil
 	})
 	if err != nil {
@@ -142,16 +205,17 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
-// CloseKey ends a key without a call, as DONE and cancelled.
-func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
+// CloseKey cancels a key without a call.
+func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, after schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if recorded, closed = ledger.CloseKey(key, t.recordOf(key), reason, now); closed {
-			t.request(recorded)
+		known, _ := t.openKey(key)
+		if after, closed = ledger.CloseKey(known, reason, now); closed {
+			t.putKey(after, now)
 		}
 		return nil
 	})
 	if err != nil {
 		return false, schedule.ExecutionRequest{}, fmt.Errorf("close key %s: %w", key, err)
 	}
-	return closed, recorded, nil
+	return closed, after, nil
 }

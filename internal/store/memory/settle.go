@@ -19,7 +19,7 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 		now := at(req.Now)
 		var again []schedule.Run
 		for _, key := range req.Keys {
-			if r := t.runs[key]; r != nil && t.reclaimable(r, req.Term, now) {
+			if r := t.runs[key]; r != nil && reclaimable(r, req.Term, now) {
 				t.change(r, func(r *schedule.Run) {
 					r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
 				})
@@ -49,19 +49,11 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 	return out, nil
 }
 
-// reclaimable reports whether a run is still to be sent again: it has no answer,
-// it is of another term or its claimed_until has passed, and no cancel of it is
-// requested, unless its outcome is recorded.
-func (s *Store) reclaimable(r *schedule.Run, term schedule.Term, now time.Time) bool {
+// reclaimable reports whether a run is still to be sent again: it has no answer, it is
+// of another term or its claimed_until has passed, and no cancel of it is requested.
+func reclaimable(r *schedule.Run, term schedule.Term, now time.Time) bool {
 	due := r.Status == schedule.StatusLaunching && (r.Epoch != term.Epoch || !r.ClaimedUntil.After(now))
-	return due && (r.CancelRequestedAt.IsZero() || s.answered(r.Key))
-}
-
-// answered says that a key has an outcome in the launcher's memory: the next
-// delivery settles its run, cancel or not.
-func (s *Store) answered(key schedule.Key) bool {
-	q := s.requests[key]
-	return q != nil && q.Done
+	return due && r.CancelRequestedAt.IsZero()
 }
 
 // Settle moves runs forward, each where its status allows.
@@ -104,12 +96,15 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r == nil {
 		return false
 	}
-	after, moved := ledger.Settle(*r, e, t.recordOf(e.Key), now)
+	after, moved := ledger.Settle(*r, e, now)
 	if !moved {
 		return false
 	}
 	t.change(r, func(r *schedule.Run) { *r = after })
 	t.logAttempt(e)
+	if after.Status.Terminal() {
+		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
+	}
 	s := t.schedules[r.ScheduleID]
 	if ledger.IsLaunch(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
 		row := *s
@@ -127,7 +122,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 			if len(ended) == req.Limit {
 				break
 			}
-			if after, past := ledger.SweepRun(&req, *r, t.recordOf(r.Key)); past {
+			if after, past := ledger.SweepRun(&req, *r, t.leases[r.Key]); past {
 				ended = append(ended, schedule.Ended{Run: after, Before: r.Status})
 			}
 		}

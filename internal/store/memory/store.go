@@ -57,8 +57,10 @@ type Store struct {
 	unreadable map[string]error
 	revisions  map[revisionID]*schedule.Revision
 	runs       map[schedule.Key]*schedule.Run
-	live       living // those of runs that have not ended
-	requests   map[schedule.Key]*request
+	live       living                             // those of runs that have not ended
+	leases     map[schedule.Key]schedule.KeyLease // of open runs
+	firstSent  map[schedule.Key]time.Time         // the first call of a run that may have reached the executor
+	requests   map[schedule.Key]*request          // of keys without a run
 	workflows  map[schedule.WorkflowUse]schedule.WorkflowVersion
 	shares     map[shareID]schedule.WorkflowShare
 	deploys    map[deployID]deploy
@@ -68,9 +70,8 @@ type Store struct {
 	changes    changeLog
 	terms      []*termRow
 	instances  map[int32]*instance
-	lastNo     int32                      // of instances
-	generation int                        // of the server; see Restart
-	firstSent  map[schedule.Key]time.Time // of requests that were sent
+	lastNo     int32 // of instances
+	generation int   // of the server; see Restart
 	events     []schedule.Event
 	lastEvent  int64
 	trail      []schedule.AuditEntry
@@ -95,8 +96,11 @@ type revisionID struct {
 	revision   int64
 }
 
-// request is an execution request and when it was last written.
-type request struct{ schedule.ExecutionRequest }
+// request is the record of a key without a run.
+type request struct {
+	schedule.ExecutionRequest
+	createdAt time.Time
+}
 
 // New makes an empty store.
 func New(o Options) *Store {
@@ -105,7 +109,7 @@ func New(o Options) *Store {
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
 		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
 		attempts: make(map[schedule.Key]string),
-		requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
+		leases:   make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),

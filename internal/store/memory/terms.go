@@ -146,11 +146,11 @@ func (t *tx) pruneTerms(before time.Time, limit int) (pruned int) {
 	return pruned
 }
 
-// FirstSent returns when the first call of a key that may have reached the executor was
-// recorded; zero: there was none.
+// FirstSent returns when the first call of a run that may have reached the executor
+// began; zero: there was none, or the run has ended and was delivered once.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (first time.Time, err error) {
 	err = s.read(ctx, func() error {
-		if r := s.requests[key]; r != nil && r.Sent {
+		if r := s.runs[key]; r != nil && (!r.Status.Terminal() || r.Deliveries > 1) {
 			first = s.firstSent[key]
 		}
 		return nil

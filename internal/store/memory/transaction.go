@@ -128,6 +128,8 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 // remove deletes a row of the ledger.
 func (t *tx) remove(r *schedule.Run) {
 	late, attempts := t.lateReports[r.Key], t.attempts[r.Key]
+	setUndone(t, t.leases, r.Key, schedule.KeyLease{})
+	setUndone(t, t.firstSent, r.Key, time.Time{})
 	delete(t.runs, r.Key)
 	delete(t.lateReports, r.Key)
 	delete(t.attempts, r.Key)
@@ -161,11 +163,14 @@ func (t *tx) put(after *schedule.Schedule) {
 	}
 }
 
-// request writes what the launcher remembers of a key.
-func (t *tx) request(r schedule.ExecutionRequest) {
+// request writes the record of a key.
+func (t *tx) request(r schedule.ExecutionRequest, now time.Time) {
 	before := t.requests[r.Key]
-	r.LeaseUntil, r.CreatedAt = at(r.LeaseUntil), at(r.CreatedAt)
-	t.requests[r.Key] = &request{r}
+	created := at(now)
+	if before != nil {
+		created = before.createdAt
+	}
+	t.requests[r.Key] = &request{r, created}
 	t.undo = append(t.undo, func() {
 		if t.requests[r.Key] = before; before == nil {
 			delete(t.requests, r.Key)

@@ -240,7 +240,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 		}
 	}
 	c.claimed.Missing = append(c.claimed.Missing, unreadable...)
-	_, _, err = settleAll(ctx, tx, now, fixed(ends))
+	_, _, err = settleAll(ctx, tx, now, ends)
 	return err
 }
 

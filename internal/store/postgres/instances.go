@@ -65,20 +65,6 @@ func (s *Store) Instances(ctx context.Context, within time.Duration) ([]schedule
 	return instances, nil
 }
 
-// MoveKeys gives keys that the number From still holds to the number To, and returns
-// those.
-func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
-	var raw []byte
-	err = each(ctx, s.pool, []any{&raw}, func() error {
-		moved = append(moved, schedule.Key(raw))
-		return nil
-	}, sqlMoveKeys, column(m.Keys, func(k *schedule.Key) []byte { return k[:] }), m.From, m.To)
-	if err != nil {
-		return nil, fmt.Errorf("move keys to instance %d: %w", m.To, err)
-	}
-	return moved, nil
-}
-
 // GoneInstances returns which of the instances are proven to be gone.
 func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {

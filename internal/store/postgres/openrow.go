@@ -15,13 +15,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// openRow is a row of open_runs that this transaction has locked, with the record of its
-// key. Rules of package ledger change it; endRuns or writeOpen writes it.
+// openRow is a row of open_runs that this transaction has locked. Rules of package ledger
+// change it; endRuns or writeOpen writes it.
 type openRow struct {
 	schedule.Run
-	Record     *schedule.ExecutionRequest // nil: none
+	Lease      schedule.KeyLease // of its key
 	AttemptLog string
-	// Unreadable names columns that Run and Record lack. Such a row moves like others,
+	// Unreadable names columns that Run and Lease lack. Such a row moves like others,
 	// or it would stay in flight forever.
 	Unreadable error
 
@@ -30,7 +30,7 @@ type openRow struct {
 
 // settle applies a settlement to the row.
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
-	if r.Run, moved = ledger.Settle(r.Run, s, r.Record, now); moved {
+	if r.Run, moved = ledger.Settle(r.Run, s, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, s)
 		r.moved = true
 	}
@@ -42,17 +42,15 @@ func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]
 	var (
 		row        runRow
 		attemptLog pgtype.Text
-		known      requestRow
+		holder     pgtype.Int4
+		leaseUntil pgtype.Timestamptz
 		rows       []*openRow
 	)
-	err := each(ctx, tx, append(append(row.targets(), &attemptLog), known.targets()...), func() error {
+	err := each(ctx, tx, append(row.targets(), &attemptLog, &holder, &leaseUntil), func() error {
+		var d decoding
 		run, err := row.run()
-		found := &openRow{Run: run, AttemptLog: attemptLog.String, Unreadable: err}
-		if known.key != nil {
-			there, err := known.request()
-			found.Record, found.Unreadable = &there, errors.Join(found.Unreadable, err)
-		}
-		rows = append(rows, found)
+		lease := schedule.KeyLease{Holder: holder.Int32, Until: d.time("lease_until", leaseUntil)}
+		rows = append(rows, &openRow{Run: run, Lease: lease, AttemptLog: attemptLog.String, Unreadable: errors.Join(err, d.err)})
 		return nil
 	}, statement, args...)
 	if err != nil {
@@ -75,8 +73,8 @@ func lockKeys(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule
 	return byKey, nil
 }
 
-// lockAnswered is lockKeys for settlements by answers of a launcher, which say how often
-// it called. The rows have only what such a settlement reads and changes.
+// lockAnswered is lockKeys for settlements of which none is FAILED. The rows have only what
+// such a settlement reads and changes.
 func lockAnswered(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
 	var row runRow
 	var attemptLog pgtype.Text

@@ -11,43 +11,30 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// The states of an execution request.
-const (
-	stateInProgress = "IN_PROGRESS"
-	stateDone       = "DONE"
-)
-
-// Begin records keys before the executor is called and decides which calls are permitted;
-// see launcher.Store. It locks nothing that it reads: the writes detect a concurrent
-// Begin, and the transaction is repeated. Nearly all keys are new, so the first try
-// inserts all of them. Only if that fails, or not all are granted, it reads their
-// records.
+// Begin decides which keys may be called, and records the calls before they are made; see
+// launcher.Store.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	if len(reqs) == 0 {
 		return nil, nil
 	}
-	var results []schedule.BeginResult
-	recall := false
+	results := make([]schedule.BeginResult, len(reqs))
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		facts, err := readBeginFacts(ctx, tx, reqs)
-		if err != nil {
+		b := beginning{tx: tx, now: now, facts: make(map[schedule.Key]*ledger.BeginFacts, len(reqs))}
+		if err := b.read(ctx, s, reqs); err != nil {
 			return err
 		}
-		b := beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
-		if !recall {
-			recall = true
-			if results = b.decideAll(reqs, facts); allGranted(results) {
-				return alreadyThere(b.write(ctx, tx, sqlBeginInsertNew), requestsKey)
-			}
-			b = beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
+		for i := range reqs {
+			f := b.facts[reqs[i].Key]
+			f.Grant = b.grants[reqs[i].Grant.Ref()]
+			outside := f.Run == nil
+			results[i] = ledger.Begin(&reqs[i], f, now)
+			f.Enter(&results[i])
+			b.keep(&results[i], outside)
 		}
-		if err := b.recall(ctx, tx, reqs); err != nil {
-			return err
-		}
-		results = b.decideAll(reqs, facts)
-		return b.write(ctx, tx, sqlBeginInsert)
+		return b.write(ctx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
@@ -55,236 +42,238 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	return results, nil
 }
 
-func allGranted(results []schedule.BeginResult) bool {
-	return !slices.ContainsFunc(results, func(r schedule.BeginResult) bool { return r.Permission != schedule.Granted })
-}
-
-// beginning is one open Begin. memory is execution_requests after it, so that a key that
-// is named twice meets its first request.
+// beginning is one open Begin.
 type beginning struct {
+	tx      pgx.Tx
 	now     time.Time
-	memory  map[schedule.Key]*schedule.ExecutionRequest
-	holders map[int32]*ledger.Holder    // of keys whose leases run
-	fresh   []schedule.ExecutionRequest // rows to insert
-	again   []taking                    // leases to take over
-	refused []schedule.ExecutionRequest // rows to close
+	facts   map[schedule.Key]*ledger.BeginFacts
+	grants  map[schedule.GrantRef]*schedule.Grant
+	calls   []schedule.ExecutionRequest                // of runs
+	refused map[schedule.Key]schedule.Outcome          // of runs
+	outside map[schedule.Key]schedule.ExecutionRequest // records that change
 }
 
-// taking is a lease to take over. gone is the holder that was proven dead; 0: the lease
-// is over or was released.
-type taking struct {
-	schedule.ExecutionRequest
-	gone int32
-}
-
-// readBeginFacts reads runs, schedules and grants. Grants have a second statement,
-// which is sent only if a request names one.
-func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]ledger.BeginFacts, error) {
+// read locks the keys and reads what Begin must know of each.
+func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginRequest) error {
+	if err := b.lockRuns(ctx, reqs); err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(slices.Clone(reqs), func(q schedule.BeginRequest) bool { return b.facts[q.Key] != nil })
+	if len(missing) > 0 {
+		if err := b.readEnded(ctx, missing); err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(missing, func(q schedule.BeginRequest) bool { return b.facts[q.Key] != nil })
+	}
+	if len(missing) > 0 {
+		if err := b.lockRecords(ctx, missing); err != nil {
+			return err
+		}
+	}
+	if err := b.readDefinitions(ctx, s); err != nil {
+		return err
+	}
+	if err := b.readHolders(ctx); err != nil {
+		return err
+	}
 	refs := make([]schedule.GrantRef, len(reqs))
 	for i := range reqs {
 		refs[i] = reqs[i].Grant.Ref()
 	}
-	var (
-		place                   int
-		status, trigger         wordOrCode
-		cancelReason            pgtype.Text
-		cancel, deleted, paused bool
-		pausedUntil             pgtype.Timestamptz
-		facts                   = make([]ledger.BeginFacts, len(reqs))
-		runs                    = make([]ledger.BeginRun, len(reqs))
-	)
-	err := each(ctx, tx, []any{&place, &status, &trigger, &cancel, &cancelReason, &deleted, &paused, &pausedUntil}, func() error {
-		var d decoding
-		f := &facts[place-1]
-		f.Deleted, f.Pause = deleted, schedule.Pause{Paused: paused, Until: d.time("paused_until", pausedUntil)}
-		if status.code != 0 {
-			f.Run = &runs[place-1]
-			*f.Run = ledger.BeginRun{
-				Status: decodeWord(&d, "status", status, schedule.StatusOf), Trigger: decodeWord(&d, "trigger", trigger, schedule.TriggerOf),
-				CancelRequested: cancel, CancelReason: schedule.Reason(cancelReason.String),
-			}
-		}
-		return nil
-	}, sqlBeginRead,
-		column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }),
-		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }))
-	if err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
-	}
-	if err := readEndedFacts(ctx, tx, reqs, facts); err != nil {
-		return nil, err
-	}
-	grants, err := readGrants(ctx, tx, refs)
-	if err != nil {
-		return nil, err
-	}
-	for i := range facts {
-		facts[i].Grant = grants[refs[i]]
-	}
-	return facts, nil
+	var err error
+	b.grants, err = readGrants(ctx, b.tx, refs)
+	return err
 }
 
-// readEndedFacts reads the runs that are not open: mostly none.
-func readEndedFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, facts []ledger.BeginFacts) error {
-	var missing []schedule.Key
-	for i := range facts {
-		if facts[i].Run == nil {
-			missing = append(missing, reqs[i].Key)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
+// lockRuns locks the open runs of the keys: nearly all are open.
+func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) error {
 	var (
-		raw                  []byte
-		status, trigger      wordOrCode
-		reason, cancelReason pgtype.Text
-		cancel               bool
-		ended                = make(map[schedule.Key]*ledger.BeginRun, len(missing))
+		row                              runRow
+		holder                           pgtype.Int4
+		leaseUntil, deleted, pausedUntil pgtype.Timestamptz
+		paused                           bool
+		facts                            = make([]ledger.BeginFacts, 0, len(reqs))
+		runs                             = make([]schedule.Run, 0, len(reqs))
 	)
-	err := each(ctx, tx, []any{&raw, &status, &reason, &trigger, &cancel, &cancelReason}, func() error {
+	err := each(ctx, b.tx, []any{
+		&row.key, &row.scheduleID, &row.revision, &row.runAt, &row.status, &row.trigger, &row.input, &row.deliveries,
+		&row.cancelRequestedAt, &row.cancelReason, &row.runID, &row.traceID, &holder, &leaseUntil, &deleted, &paused, &pausedUntil,
+	}, func() error {
+		run, _ := row.run() // what cannot be read permits nothing
 		var d decoding
-		ended[schedule.Key(raw)] = &ledger.BeginRun{
-			Status: decodeWord(&d, "status", status, schedule.StatusOf), Trigger: decodeWord(&d, "trigger", trigger, schedule.TriggerOf),
-			Reason: schedule.Reason(reason.String), CancelRequested: cancel, CancelReason: schedule.Reason(cancelReason.String),
-		}
+		runs = append(runs, run)
+		facts = append(facts, ledger.BeginFacts{
+			Run: &runs[len(runs)-1], Lease: schedule.KeyLease{Holder: holder.Int32, Until: d.time("lease_until", leaseUntil)},
+			Deleted: deleted.Valid, Pause: schedule.Pause{Paused: paused, Until: d.time("paused_until", pausedUntil)},
+		})
+		b.facts[run.Key] = &facts[len(facts)-1]
 		return nil
-	}, sqlBeginReadEnded, keyBytes(missing))
+	}, sqlLockBegun, column(reqs, beginKey))
+	if err != nil {
+		return fmt.Errorf("lock runs: %w", err)
+	}
+	return nil
+}
+
+func beginKey(q *schedule.BeginRequest) []byte { return q.Key[:] }
+
+// readEnded comes in a later statement than lockRuns: a run can end in between.
+func (b *beginning) readEnded(ctx context.Context, reqs []schedule.BeginRequest) error {
+	runs, err := collectRuns(ctx, b.tx, sqlEndedRuns, column(reqs, beginKey))
 	if err != nil {
 		return fmt.Errorf("read ended runs: %w", err)
 	}
-	for i := range facts {
-		if facts[i].Run == nil {
-			facts[i].Run = ended[reqs[i].Key]
+	for i := range runs {
+		b.facts[runs[i].Key] = &ledger.BeginFacts{Run: &runs[i]}
+	}
+	return nil
+}
+
+// lockRecords makes and locks records of keys that the ledger does not have, and reads
+// the schedules that their requests name.
+func (b *beginning) lockRecords(ctx context.Context, reqs []schedule.BeginRequest) error {
+	records, err := lockRecords(ctx, b.tx, reqs, b.now)
+	if err != nil {
+		return err
+	}
+	type state struct {
+		deleted bool
+		pause   schedule.Pause
+	}
+	var (
+		id             string
+		deleted, until pgtype.Timestamptz
+		paused         bool
+		states         = make(map[string]state)
+	)
+	err = each(ctx, b.tx, []any{&id, &deleted, &paused, &until}, func() error {
+		var d decoding
+		states[id] = state{deleted.Valid, schedule.Pause{Paused: paused, Until: d.time("paused_until", until)}}
+		return nil
+	}, sqlBeginSchedules, column(reqs, func(q *schedule.BeginRequest) string { return q.ScheduleID }))
+	if err != nil {
+		return fmt.Errorf("read schedules: %w", err)
+	}
+	for i := range reqs {
+		known, of := records[reqs[i].Key], states[reqs[i].ScheduleID]
+		b.facts[known.Key] = &ledger.BeginFacts{Known: &known, Deleted: of.deleted, Pause: of.pause}
+	}
+	return nil
+}
+
+func (b *beginning) readDefinitions(ctx context.Context, s *Store) error {
+	ids := make(map[revision.ID]struct{}, len(b.facts))
+	for _, f := range b.facts {
+		if f.Run != nil {
+			ids[revision.Of(f.Run)] = struct{}{}
+		}
+	}
+	definitions, err := s.definitionsOf(ctx, b.tx, ids)
+	if err != nil {
+		return err
+	}
+	for _, f := range b.facts {
+		if f.Run != nil {
+			f.Definition = definitions[revision.Of(f.Run)]
 		}
 	}
 	return nil
 }
 
-// recall reads the records of the keys.
-func (b *beginning) recall(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) error {
-	var row requestRow
-	err := each(ctx, tx, row.targets(), func() error {
-		known, err := row.request()
-		b.memory[known.Key] = &known
-		return err
-	}, sqlBeginRecall, column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }))
-	if err != nil {
-		return fmt.Errorf("read records of keys: %w", err)
-	}
-	var numbers []int32
-	for _, known := range b.memory {
-		if known.Holder != 0 && !known.Done && b.now.Before(known.LeaseUntil) && !slices.Contains(numbers, known.Holder) {
-			numbers = append(numbers, known.Holder)
+// readHolders asks for the holders of leases that run.
+func (b *beginning) readHolders(ctx context.Context) error {
+	held := make(map[int32][]*ledger.BeginFacts)
+	for _, f := range b.facts {
+		lease := f.Lease
+		if f.Known != nil {
+			lease = f.Known.Lease
+		}
+		if lease.Holder != 0 && b.now.Before(lease.Until) {
+			held[lease.Holder] = append(held[lease.Holder], f)
 		}
 	}
-	if len(numbers) == 0 {
+	if len(held) == 0 {
 		return nil
 	}
-	b.holders = make(map[int32]*ledger.Holder, len(numbers))
-	return eachHolder(ctx, tx, func(_ string, h ledger.Holder) { b.holders[h.No] = &h }, sqlHolders, numbers)
-}
-
-func (b *beginning) decideAll(reqs []schedule.BeginRequest, facts []ledger.BeginFacts) []schedule.BeginResult {
-	results := make([]schedule.BeginResult, len(reqs))
-	for i := range reqs {
-		known := b.memory[reqs[i].Key]
-		if facts[i].Known = known; known != nil {
-			facts[i].Holder = b.holders[known.Holder]
-		}
-		results[i] = ledger.Begin(&reqs[i], &facts[i], b.now)
-		b.keep(&results[i], known)
+	numbers := make([]int32, 0, len(held))
+	for no := range held {
+		numbers = append(numbers, no)
 	}
-	return results
+	return eachHolder(ctx, b.tx, func(_ string, h ledger.Holder) {
+		for _, f := range held[h.No] {
+			f.Holder = &h
+		}
+	}, sqlHolders, numbers)
 }
 
-// keep collects the row to write.
-func (b *beginning) keep(result *schedule.BeginResult, known *schedule.ExecutionRequest) {
-	row := result.Request
-	switch {
-	case result.Permission == schedule.GrantedAgain:
-		t := taking{ExecutionRequest: row}
-		if result.TakenOver == schedule.ProofOfPresence {
-			t.gone = known.Holder
-		}
-		b.again = append(b.again, t)
-	case result.Permission == schedule.Refused && known != nil:
-		b.refused = append(b.refused, row)
-	case result.Permission == schedule.Granted, result.Permission == schedule.Refused:
-		b.fresh = append(b.fresh, row)
+// keep collects what a result changes.
+func (b *beginning) keep(result *schedule.BeginResult, outside bool) {
+	key := result.Request
+	switch result.Permission {
+	case schedule.Granted, schedule.GrantedAgain, schedule.Refused:
 	default:
 		return
 	}
-	b.memory[row.Key] = &row
+	switch {
+	case outside:
+		if b.outside == nil {
+			b.outside = make(map[schedule.Key]schedule.ExecutionRequest)
+		}
+		b.outside[key.Key] = key
+	case key.Done:
+		if b.refused == nil {
+			b.refused = make(map[schedule.Key]schedule.Outcome)
+		}
+		b.refused[key.Key] = key.Outcome
+	default:
+		b.calls = append(b.calls, key)
+	}
 }
 
-// write records the keys, new ones by insert; errAgain when another Begin was
-// faster with one.
-func (b *beginning) write(ctx context.Context, tx pgx.Tx, insert string) error {
-	type request = schedule.ExecutionRequest
-	byKey := func(x, y *request) int { return slices.Compare(x.Key[:], y.Key[:]) }
-	slices.SortFunc(b.fresh, func(x, y request) int { return byKey(&x, &y) })
-	slices.SortFunc(b.again, func(x, y taking) int { return byKey(&x.ExecutionRequest, &y.ExecutionRequest) })
-	slices.SortFunc(b.refused, func(x, y request) int { return byKey(&x, &y) })
-	key := func(r *request) []byte { return r.Key[:] }
-	hash := func(r *request) []byte { return r.RequestHash[:] }
-	status := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }
-	reason := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }
-	message := func(r *request) pgtype.Text { return noneOrText(r.Outcome.ErrorMessage) }
-	for _, step := range []struct {
-		rows      int
-		statement string
-		columns   func() []any
-	}{
-		{len(b.fresh), insert, func() []any {
-			return []any{
-				column(b.fresh, key), column(b.fresh, hash), column(b.fresh, state),
-				column(b.fresh, func(r *request) bool { return r.Sent }),
-				column(b.fresh, func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }),
-				column(b.fresh, func(r *request) pgtype.Int8 { return noneOrInt(int64(r.Holder)) }),
-				column(b.fresh, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
-				column(b.fresh, status), column(b.fresh, reason), column(b.fresh, message),
-			}
-		}},
-		{len(b.again), sqlBeginAgain, func() []any {
-			return []any{
-				column(b.again, func(t *taking) []byte { return t.Key[:] }),
-				column(b.again, func(t *taking) pgtype.Timestamptz { return noneOrTime(t.LeaseUntil) }),
-				column(b.again, func(t *taking) pgtype.Int8 { return noneOrInt(int64(t.Holder)) }),
-				column(b.again, func(t *taking) pgtype.Int8 { return noneOrInt(int64(t.gone)) }),
-			}
-		}},
-		{len(b.refused), sqlBeginRefuse, func() []any {
-			return []any{
-				column(b.refused, key), column(b.refused, hash), column(b.refused, status), column(b.refused, reason), column(b.refused, message),
-			}
-		}},
-	} {
-		if step.rows == 0 {
-			continue
-		}
-		n, err := affect(ctx, tx, step.statement, append([]any{b.now}, step.columns()...)...)
-		if err == nil && n != step.rows {
-			err = errAgain
+func (b *beginning) write(ctx context.Context) error {
+	if len(b.calls) > 0 {
+		type call = schedule.ExecutionRequest
+		n, err := affect(ctx, b.tx, sqlBegin, b.now,
+			column(b.calls, func(c *call) []byte { return c.Key[:] }),
+			column(b.calls, func(c *call) pgtype.Int8 { return noneOrInt(int64(c.Lease.Holder)) }),
+			column(b.calls, func(c *call) time.Time { return c.Lease.Until }))
+		if err == nil && n != len(b.calls) {
+			err = fmt.Errorf("%d of %d locked runs were there", n, len(b.calls))
 		}
 		if err != nil {
-			return fmt.Errorf("record keys: %w", err)
+			return fmt.Errorf("record calls: %w", err)
 		}
 	}
-	return nil
+	if err := writeRecords(ctx, b.tx, b.outside, b.now); err != nil {
+		return err
+	}
+	return endKeys(ctx, b.tx, b.refused, b.now)
 }
 
-func state(r *schedule.ExecutionRequest) string {
-	if r.Done {
-		return stateDone
+// endKeys ends open runs for which no call was made.
+func endKeys(ctx context.Context, tx pgx.Tx, outcomes map[schedule.Key]schedule.Outcome, now time.Time) error {
+	if len(outcomes) == 0 {
+		return nil
 	}
-	return stateInProgress
+	settlements := make([]schedule.Settlement, 0, len(outcomes))
+	for key, o := range outcomes {
+		settlements = append(settlements, schedule.Settlement{Key: key, To: o.Status, Reason: o.Reason, ErrorMessage: o.ErrorMessage, CompletedAt: now})
+	}
+	_, ended, err := settleAll(ctx, tx, now, settlements)
+	if err != nil {
+		return err
+	}
+	return wakeLeaders(ctx, tx, ended)
 }
 
 // Release ends the lease of a call with an unknown outcome if it is still the granted
 // one.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, calls, now); err != nil {
+	tag, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, calls)
+	if err == nil && tag.RowsAffected() == 0 {
+		_, err = s.pool.Exec(ctx, sqlReleaseRecord, key[:], lease, calls, now)
+	}
+	if err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	return nil
@@ -293,61 +282,105 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 // Extend renews the leases of open calls that are still held.
 func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) ([]time.Time, error) {
 	type extension = schedule.LeaseExtension
-	sorted := slices.SortedFunc(slices.Values(open), func(x, y extension) int { return slices.Compare(x.Key[:], y.Key[:]) })
 	type call struct {
 		key  schedule.Key
 		held int64
 	}
+	callOf := func(x *extension) call { return call{x.Key, x.Held.UnixMicro()} }
 	extended := make(map[call]time.Time, len(open))
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		var (
-			raw         []byte
-			held, until time.Time
-		)
-		return each(ctx, tx, []any{&raw, &held, &until}, func() error {
-			extended[call{schedule.Key(raw), held.UnixMicro()}] = until.UTC()
-			return nil
-		}, sqlExtend, now,
-			column(sorted, func(x *extension) []byte { return x.Key[:] }),
-			column(sorted, func(x *extension) time.Time { return x.Held }),
-			column(sorted, func(x *extension) time.Time { return now.Add(x.Lease) }))
+		left := slices.SortedFunc(slices.Values(open), func(x, y extension) int { return slices.Compare(x.Key[:], y.Key[:]) })
+		for _, statement := range []string{sqlExtend, sqlExtendRecords, sqlExtendEnded} {
+			if left = slices.DeleteFunc(left, func(x extension) bool { return !extended[callOf(&x)].IsZero() }); len(left) == 0 {
+				return nil
+			}
+			var (
+				raw         []byte
+				held, until time.Time
+			)
+			err := each(ctx, tx, []any{&raw, &held, &until}, func() error {
+				extended[call{schedule.Key(raw), held.UnixMicro()}] = until.UTC()
+				return nil
+			}, statement,
+				column(left, func(x *extension) []byte { return x.Key[:] }),
+				column(left, func(x *extension) time.Time { return x.Held }),
+				column(left, func(x *extension) time.Time { return now.Add(x.Lease) }))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("extend leases: %w", err)
 	}
 	until := make([]time.Time, len(open))
-	for i, x := range open {
-		until[i] = extended[call{x.Key, x.Held.UnixMicro()}]
+	for i := range open {
+		until[i] = extended[callOf(&open[i])]
 	}
 	return until, nil
 }
 
-// CloseKey ends a key without a call.
-func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
+// MoveKeys gives keys that the number From still holds to the number To, and returns
+// those.
+func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
-		var (
-			row   requestRow
-			known *schedule.ExecutionRequest
-		)
-		err := each(ctx, tx, row.targets(), func() error {
-			there, err := row.request()
-			known = &there
-			return err
-		}, sqlCloseKeyRead, key[:])
+		moved = nil
+		for _, statement := range []string{sqlMoveKeys, sqlMoveRecords} {
+			keys, err := keysOf(ctx, tx, statement, keyBytes(inKeyOrder(m.Keys)), m.From, m.To)
+			if err != nil {
+				return err
+			}
+			for key := range keys {
+				moved = append(moved, key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("move keys to instance %d: %w", m.To, err)
+	}
+	return moved, nil
+}
+
+// CloseKey cancels a key without a call.
+func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, after schedule.ExecutionRequest, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		known, outside, err := lockKey(ctx, tx, key, now)
 		if err != nil {
 			return err
 		}
-		if recorded, closed = ledger.CloseKey(key, known, reason, now); !closed {
+		after, closed = ledger.CloseKey(known, reason, now)
+		switch {
+		case !closed:
 			return nil
+		case outside:
+			return writeRecords(ctx, tx, map[schedule.Key]schedule.ExecutionRequest{key: after}, now)
 		}
-		n, err := affect(ctx, tx, sqlCloseKey, key[:], recorded.RequestHash[:], noneOrText(reason), now)
-		if err == nil && n == 0 {
-			return errAgain // a call began since the key was read
-		}
-		return err
+		return endKeys(ctx, tx, map[schedule.Key]schedule.Outcome{key: after.Outcome}, now)
 	})
 	if err != nil {
 		return false, schedule.ExecutionRequest{}, fmt.Errorf("close %s: %w", key, err)
 	}
-	return closed, recorded, nil
+	return closed, after, nil
+}
+
+// lockKey locks one key. outside: the ledger does not have it.
+func lockKey(ctx context.Context, tx pgx.Tx, key schedule.Key, now time.Time) (known schedule.ExecutionRequest, outside bool, err error) {
+	open, err := lockKeys(ctx, tx, []schedule.Key{key})
+	if err != nil {
+		return known, false, err
+	}
+	if r := open[key]; r != nil {
+		return ledger.KeyOf(&r.Run, r.Lease), false, nil
+	}
+	ended, err := collectRuns(ctx, tx, sqlEndedRuns, keyBytes([]schedule.Key{key}))
+	if err != nil {
+		return known, false, fmt.Errorf("read ended run: %w", err)
+	}
+	if len(ended) > 0 {
+		return ledger.KeyOf(&ended[0], schedule.KeyLease{}), false, nil
+	}
+	records, err := lockRecords(ctx, tx, []schedule.BeginRequest{{Key: key}}, now)
+	return records[key], true, err
 }

@@ -208,7 +208,7 @@ var refusedTo = map[string][]string{
 	"sched_api": {
 		`DELETE FROM schedules`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_drop_partition(NULL, NULL)`, `DELETE FROM schedule_events`, `UPDATE schedule_events SET actor = 'x'`, `DELETE FROM schedule_revisions`,
 		`UPDATE schedule_revisions SET definition = ''`, `UPDATE workflow_versions SET dag = ''`, `DELETE FROM workflow_versions`,
-		`INSERT INTO execution_requests DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `DELETE FROM execution_requests`,
+		`INSERT INTO execution_requests DEFAULT VALUES`, `UPDATE execution_requests SET calls = 1`, `DELETE FROM execution_requests`,
 		`INSERT INTO leaders DEFAULT VALUES`, `UPDATE leaders SET epoch = 1`, `UPDATE leaders SET holder = 'x'`, `DELETE FROM leaders`, `DELETE FROM instances`,
 		`UPDATE audit_log SET subject = 'x'`, `DELETE FROM audit_log`, `DELETE FROM backfills`, `INSERT INTO backfill_runs DEFAULT VALUES`,
 		`UPDATE settings SET value = '9'`, `INSERT INTO settings DEFAULT VALUES`,
@@ -232,7 +232,7 @@ var refusedTo = map[string][]string{
 	},
 	"sched_ro": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `DELETE FROM schedules`, `UPDATE open_runs SET status = 5`,
-		`DELETE FROM open_runs`, `DELETE FROM ended_runs`, `SELECT carillon_drop_partition(NULL, NULL)`, `INSERT INTO schedule_events DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `UPDATE leaders SET epoch = 1`,
+		`DELETE FROM open_runs`, `DELETE FROM ended_runs`, `SELECT carillon_drop_partition(NULL, NULL)`, `INSERT INTO schedule_events DEFAULT VALUES`, `UPDATE execution_requests SET calls = 1`, `UPDATE leaders SET epoch = 1`,
 		`SELECT 1 FROM schedules FOR UPDATE`,
 	},
 }

@@ -95,7 +95,7 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 	if change.Settle != nil {
 		settlement := *change.Settle
 		settlement.Key = key
-		settled, _, err := settleAll(ctx, tx, change.Now, fixed([]schedule.Settlement{settlement}))
+		settled, _, err := settleAll(ctx, tx, change.Now, []schedule.Settlement{settlement})
 		if err != nil {
 			return false, err
 		}

@@ -18,7 +18,7 @@ import (
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
-		moved, _, err = settleAll(ctx, tx, now, fixed(settlements))
+		moved, _, err = settleAll(ctx, tx, now, settlements)
 		return err
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		var ended []*openRow
 		var err error
-		if moved, ended, err = settleAll(ctx, tx, now, fixed(settlements)); err != nil {
+		if moved, ended, err = settleAll(ctx, tx, now, settlements); err != nil {
 			return err
 		}
 		return wakeLeaders(ctx, tx, ended)
@@ -57,72 +57,44 @@ func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
 	return wakeListeners(ctx, tx, overlapKeys...)
 }
 
-// settling is one settlement to write.
-type settling struct {
-	key   schedule.Key
-	of    func(*schedule.Run) schedule.Settlement // from the locked run
-	whole bool                                    // with its record and schedule
-}
-
-// fixed are settlements that do not depend on what the run is now.
-func fixed(settlements []schedule.Settlement) []settling {
-	all := make([]settling, len(settlements))
-	for i := range settlements {
-		s := &settlements[i]
-		all[i] = settling{
-			key: s.Key, of: func(*schedule.Run) schedule.Settlement { return *s },
-			whole: needsWhole(s.Deliveries, s.To),
-		}
-	}
-	return all
-}
-
-// needsWhole reports whether a settlement needs the record of calls, because it does not
-// know their number, or the schedule, for noteFailed.
-func needsWhole(deliveries int32, to schedule.Status) bool {
-	return deliveries == 0 || to == schedule.StatusFailed
-}
-
 // settleAll locks runs and writes their settlements, in order.
-func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []settling) (moved []bool, ended []*openRow, err error) {
-	open, err := lockFor(ctx, tx, settlements)
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []*openRow, err error) {
+	if len(settlements) == 0 {
+		return nil, nil, nil
+	}
+	keys := make([]schedule.Key, len(settlements))
+	failed := false
+	for i := range settlements {
+		keys[i] = settlements[i].Key
+		failed = failed || settlements[i].To == schedule.StatusFailed
+	}
+	open, err := lockSettled(ctx, tx, keys, failed)
 	if err != nil {
 		return nil, nil, err
 	}
-	return settleLocked(ctx, tx, now, open, settlements)
-}
-
-func lockFor(ctx context.Context, tx pgx.Tx, settlements []settling) (map[schedule.Key]*openRow, error) {
-	if len(settlements) == 0 {
-		return nil, nil
-	}
-	keys := make([]schedule.Key, len(settlements))
-	lock := lockAnswered
-	for i := range settlements {
-		keys[i] = settlements[i].key
-		if settlements[i].whole {
-			lock = lockKeys
-		}
-	}
-	return lock(ctx, tx, keys)
-}
-
-func settleLocked(ctx context.Context, tx pgx.Tx, now time.Time, open map[schedule.Key]*openRow, settlements []settling) (moved []bool, ended []*openRow, err error) {
 	moved = make([]bool, len(settlements))
 	rows := make([]*openRow, 0, len(open))
 	for i := range settlements {
-		r := open[settlements[i].key]
+		r := open[settlements[i].Key]
 		if r == nil {
 			continue
 		}
 		first := !r.moved
-		s := settlements[i].of(&r.Run)
-		if moved[i] = r.settle(&s, now); moved[i] && first {
+		if moved[i] = r.settle(&settlements[i], now); moved[i] && first {
 			rows = append(rows, r)
 		}
 	}
 	ended, err = writeMoved(ctx, tx, rows, now)
 	return moved, ended, err
+}
+
+// lockSettled locks runs that are to be settled. failed: one of them may end FAILED, for
+// which noteFailed needs its schedule.
+func lockSettled(ctx context.Context, tx pgx.Tx, keys []schedule.Key, failed bool) (map[schedule.Key]*openRow, error) {
+	if failed {
+		return lockKeys(ctx, tx, keys)
+	}
+	return lockAnswered(ctx, tx, keys)
 }
 
 // Sweep ends runs that are past their bound; see worker.FireStore.
@@ -189,7 +161,7 @@ func (s *Store) sweepPage(ctx context.Context, tx pgx.Tx, req *schedule.SweepReq
 		if r.Unreadable != nil {
 			s.log.ErrorContext(ctx, "run unreadable", "key", r.Key, "schedule_id", r.ScheduleID, "err", r.Unreadable)
 		}
-		after, past := ledger.SweepRun(req, r.Run, r.Record)
+		after, past := ledger.SweepRun(req, r.Run, r.Lease)
 		if !past {
 			later = append(later, r)
 			continue

@@ -15,7 +15,8 @@ RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.star
 	$1::timestamptz AS recorded_at, o.cancel_requested_at, u.timeout_at, o.epoch, o.sid, o.nth, o.revision, o.priority, o.max_queued,
 	o.attempt, u.deliveries, u.failed_attempts, o.late_reports, o.exit_code, o.bucket, u.status, o.trigger, o.policy,
 	o.idempotency_key, o.overlap_key, u.reason, o.cancel_reason, o.retry_of, o.input, u.run_id, u.trace_id,
-	u.error_code, u.error_message, u.attempt_log::jsonb AS attempt_log, o.log_url
+	u.error_code, u.error_message, u.attempt_log::jsonb AS attempt_log, o.log_url,
+	CASE WHEN u.deliveries > 1 THEN o.first_sent_at END
 ), noted AS (
 INSERT INTO changes (first_bucket, last_bucket, keys, kind)
 SELECT min(bucket), max(bucket), array_agg(idempotency_key), 3 FROM gone HAVING $2::boolean AND count(*) > 0
@@ -27,7 +28,7 @@ INSERT INTO ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, st
 	recorded_at, cancel_requested_at, timeout_at, epoch, sid, nth, revision, priority, max_queued,
 	attempt, deliveries, failed_attempts, late_reports, exit_code, bucket, status, trigger, policy,
 	idempotency_key, overlap_key, reason, cancel_reason, retry_of, input, run_id, trace_id,
-	error_code, error_message, attempt_log, log_url)
+	error_code, error_message, attempt_log, log_url, first_sent_at)
 SELECT * FROM gone`
 
 // The end of a run whose slot and nth history has.

@@ -57,12 +57,6 @@ ORDER BY instance_id COLLATE "C"`
 const sqlPruneInstances = `
 DELETE FROM instances WHERE instance_no = ANY(ARRAY(
 	SELECT i.instance_no FROM instances i
-	WHERE i.seen_at < clock_timestamp() - interval '1 day' AND NOT EXISTS (
-		SELECT FROM open_runs o JOIN execution_requests q USING (idempotency_key)
-		WHERE o.state = 3 AND q.holder = i.instance_no AND q.state = 'IN_PROGRESS')
+	WHERE i.seen_at < clock_timestamp() - interval '1 day'
+		AND NOT EXISTS (SELECT FROM open_runs o WHERE o.state = 3 AND o.holder = i.instance_no)
 	ORDER BY i.seen_at LIMIT $1))`
-
-const sqlMoveKeys = `
-UPDATE execution_requests SET holder = $3
-WHERE idempotency_key = ANY($1::bytea[]) AND holder = $2::integer AND state = 'IN_PROGRESS'
-RETURNING idempotency_key`

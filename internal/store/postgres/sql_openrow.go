@@ -9,16 +9,14 @@ package postgres
 // state would lead to open_runs_due.
 const (
 	lockOpenRuns = `
-SELECT` + openColumns + `, o.attempt_log::text,` + requestColumns + fromOpen + `
-LEFT JOIN LATERAL (SELECT * FROM execution_requests e WHERE e.idempotency_key = o.idempotency_key OFFSET 0) e ON true
+SELECT` + openColumns + `, o.attempt_log::text, o.holder, o.lease_until` + fromOpen + `
 WHERE `
 	byKey = `
 ORDER BY o.idempotency_key FOR UPDATE OF o`
 
 	sqlLockKeys = lockOpenRuns + `o.idempotency_key = ANY($1::bytea[])` + byKey
 
-	// sqlLockAnswered reads what ledger.Settle reads of a run whose number of calls the
-	// settlement has: half the work of sqlLockKeys.
+	// sqlLockAnswered reads what ledger.Settle reads of a run: half the work of sqlLockKeys.
 	sqlLockAnswered = `
 SELECT o.idempotency_key, o.overlap_key, o.status, o.waiting_since, o.send_after, o.cancel_requested_at, o.cancel_reason,
 	o.run_id, o.trace_id, o.error_code, o.error_message, o.launched_at, o.started_at, o.timeout_at,
@@ -45,13 +43,14 @@ FROM unnest($1::bytea[], $2::timestamptz[]) AS u(key, due_at)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 // sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
-// stays, and no index changes. The leader reads again when a LAUNCHING run is to be sent
-// next.
+// stays, and no index changes. An acceptance is the answer to the call that holds the key.
+// The leader reads again when a LAUNCHING run is to be sent next.
 const sqlWriteOpen = `
 WITH changed AS (
 UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at), send_after = u.send_after,
 	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message,
 	launched_at = u.launched_at, started_at = u.started_at, timeout_at = u.timeout_at,
+	holder = CASE WHEN u.status = 3 THEN NULL ELSE o.holder END, lease_until = CASE WHEN u.status = 3 THEN NULL ELSE o.lease_until END,
 	deliveries = u.deliveries, failed_attempts = u.failed_attempts, attempt_log = u.attempt_log::jsonb, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[],
 	$5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],

@@ -130,14 +130,11 @@ const sqlPruneEvents = `
 DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
 	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
 
-// The record of a key stays while its run may be sent again, and while a call of it is
-// open. A subquery looks up each key's run: for an anti-join Postgres would read all open
-// runs for each portion.
+// The record of a key stays while a call of it is open.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
 	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1)
-		AND (SELECT true FROM open_runs r WHERE r.idempotency_key = e.idempotency_key) IS NULL
 	ORDER BY e.created_at LIMIT $2))`
 
 const sqlPruneDeploys = `

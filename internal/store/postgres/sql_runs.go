@@ -15,6 +15,15 @@ SELECT` + endedColumns + endedIdentityColumns + fromEnded + joinEndedRevision + 
 WHERE e.idempotency_key = $1`
 )
 
+// sqlEndedRuns reads by key even while history is empty; see sql_openrow.go.
+const sqlEndedRuns = `
+SELECT` + endedColumns + endedIdentityColumns + `
+FROM ended_runs e
+CROSS JOIN LATERAL (SELECT schedule_id FROM schedules WHERE sid = e.sid OFFSET 0) s
+LEFT JOIN LATERAL (SELECT user_id, workflow_id, version FROM schedule_revisions
+	WHERE schedule_id = s.schedule_id AND revision = e.revision OFFSET 0) d ON true
+WHERE e.idempotency_key = ANY($1::bytea[])`
+
 const sqlLaunchAttempts = `
 SELECT coalesce((SELECT o.attempt_log FROM open_runs o WHERE o.idempotency_key = $1),
 	(SELECT e.attempt_log FROM ended_runs e WHERE e.idempotency_key = $1))::text`

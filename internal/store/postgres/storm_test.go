@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -106,11 +105,8 @@ func (s *storm) claim(ctx context.Context) error {
 		return err
 	}
 	var begins []schedule.BeginRequest
-	for _, l := range result.Launches {
-		begins = append(begins, schedule.BeginRequest{
-			Key: l.Run.Key, RequestHash: sha256.Sum256(l.Run.Key[:]), ScheduleID: l.Run.ScheduleID,
-			Trigger: l.Run.Trigger, FireAt: l.Run.FireAt, Lease: time.Minute,
-		})
+	for i := range result.Launches {
+		begins = append(begins, beginRequest(&result.Launches[i]))
 	}
 	if _, err := s.store.Begin(ctx, begins, s.now()); err != nil {
 		return err

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -97,16 +96,12 @@ func utc(t pgtype.Timestamptz) time.Time {
 	return t.Time.UTC()
 }
 
-// FirstSent returns when the first call of a key that may have reached the executor was
-// recorded; zero: there was none.
+// FirstSent returns when the first call of a run that may have reached the executor
+// began; zero: there was none, or the run has ended and was delivered once.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
-	var at time.Time
-	err := s.pool.QueryRow(ctx, sqlFirstSent, key[:]).Scan(&at)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return time.Time{}, nil
-	case err != nil:
+	var at pgtype.Timestamptz
+	if err := s.pool.QueryRow(ctx, sqlFirstSent, key[:]).Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("read the first call of %s: %w", key, err)
 	}
-	return at.UTC(), nil
+	return utc(at), nil
 }

@@ -123,11 +123,8 @@ func violates(err error, index string) bool {
 	return errors.As(err, &refused) && refused.Code == stateUniqueViolation && refused.ConstraintName == index
 }
 
-// The keys of runs and of requests to execute them.
-const (
-	runsKey     = "open_runs_pkey"
-	requestsKey = "execution_requests_pkey"
-)
+// runsKey is the index of the keys of open runs.
+const runsKey = "open_runs_pkey"
 
 // alreadyThere turns a unique violation into errAgain: the optimistic insert is retried
 // with a lookup.

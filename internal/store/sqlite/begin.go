@@ -3,204 +3,217 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// Begin records keys before the executor is called and decides which calls are permitted.
+// Begin decides which keys may be called, and records the calls before they are made.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	var results []schedule.BeginResult
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		results = make([]schedule.BeginResult, len(reqs))
-		b, err := readBeginning(ctx, t, reqs)
-		if err != nil {
-			return err
-		}
-		b.now = now
-		if err := s.readHolders(ctx, t, b); err != nil {
+		b := beginning{now: now, facts: make(map[schedule.Key]*ledger.BeginFacts, len(reqs))}
+		if err := b.read(ctx, s, t, reqs); err != nil {
 			return err
 		}
 		for i := range reqs {
-			results[i] = ledger.Begin(&reqs[i], b.facts(&reqs[i]), now)
-			if err := b.record(ctx, t, &results[i]); err != nil {
+			f := b.facts[reqs[i].Key]
+			f.Grant = b.grants[reqs[i].Grant.Ref()]
+			outside := f.Run == nil
+			results[i] = ledger.Begin(&reqs[i], f, now)
+			f.Enter(&results[i])
+			if err := b.record(ctx, t, &results[i], outside); err != nil {
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
 		}
-		return b.insert(ctx, t)
+		return b.endRefused(ctx, t)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin calls: %w", err)
 	}
+	if slices.ContainsFunc(results, func(r schedule.BeginResult) bool { return r.Settled }) {
+		s.wakes.call()
+	}
 	return results, nil
 }
 
-// beginning has the facts of one Begin.
+// beginning is one open Begin.
 type beginning struct {
-	now       time.Time
-	requests  map[schedule.Key]schedule.ExecutionRequest
-	runs      map[schedule.Key]*ledger.BeginRun
-	schedules map[string]schedule.Schedule // only what the checks need
-	grants    map[schedule.GrantRef]*schedule.Grant
-	holders   map[int32]*ledger.Holder // of keys whose leases run
-	granted   []any                    // the arguments of keys that are new, in order
+	now     time.Time
+	facts   map[schedule.Key]*ledger.BeginFacts
+	grants  map[schedule.GrantRef]*schedule.Grant
+	refused []schedule.Settlement
 }
 
-// beginArgs is how many arguments a new key has.
-const beginArgs = 6
-
-func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
-	b := &beginning{
-		requests: make(map[schedule.Key]schedule.ExecutionRequest), runs: make(map[schedule.Key]*ledger.BeginRun, len(reqs)),
-		schedules: make(map[string]schedule.Schedule),
-	}
+// read reads what Begin must know of each key.
+func (b *beginning) read(ctx context.Context, s *Store, t tx, reqs []schedule.BeginRequest) error {
 	keys := make([]schedule.Key, len(reqs))
 	refs := make([]schedule.GrantRef, len(reqs))
 	for i := range reqs {
 		keys[i], refs[i] = reqs[i].Key, reqs[i].Grant.Ref()
 	}
 	if err := b.readOpen(ctx, t, keys); err != nil {
-		return nil, fmt.Errorf("read open runs: %w", err)
+		return fmt.Errorf("read open runs: %w", err)
 	}
-	if err := b.readEnded(ctx, t, keys); err != nil {
-		return nil, err
+	unknown := func(q schedule.BeginRequest) bool { return b.facts[q.Key] == nil }
+	if slices.ContainsFunc(reqs, unknown) {
+		runs, err := readRuns(ctx, t, sqlEndedRuns, keyList(keys))
+		if err != nil {
+			return fmt.Errorf("read ended runs: %w", err)
+		}
+		for i := range runs {
+			b.facts[runs[i].Key] = &ledger.BeginFacts{Run: &runs[i]}
+		}
 	}
-	if err := b.readSchedules(ctx, t, reqs); err != nil {
-		return nil, err
+	if slices.ContainsFunc(reqs, unknown) {
+		if err := b.readOutside(ctx, t, slices.DeleteFunc(slices.Clone(reqs), func(q schedule.BeginRequest) bool { return !unknown(q) })); err != nil {
+			return err
+		}
+	}
+	if err := b.readDefinitions(ctx, s, t); err != nil {
+		return err
+	}
+	if err := b.readHolders(ctx, s, t); err != nil {
+		return err
 	}
 	var err error
 	b.grants, err = readGrants(ctx, t, refs)
-	return b, err
+	return err
 }
 
-// readOpen reads open runs with their schedules and records, in one statement: nearly
-// all calls are of such a run.
+// readOpen reads open runs with their schedules: nearly all keys are of such a run.
 func (b *beginning) readOpen(ctx context.Context, t tx, keys []schedule.Key) error {
-	var run runRow
-	var request requestRow
+	var row runRow
+	var lease leaseRow
 	var deleted, until instant
 	var paused flag
-	columns := append([]any{&run.key, &run.scheduleID, &run.status, &run.trigger, &run.cancel, &run.cancelReason, &deleted, &paused, &until}, request.columns()...)
+	columns := append([]any{
+		&row.key, &row.scheduleID, &row.revision, &row.runAt, &row.status, &row.trigger, &row.input, &row.deliveries,
+		&row.cancel, &row.cancelReason, &row.runID, &row.trace, &deleted, &paused, &until,
+	}, lease.columns()...)
 	return t.query(ctx, sqlBeginRuns, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
-		r := run.run()
-		b.runs[r.Key] = ledger.BeginRunOf(&r)
-		if _, known := b.schedules[r.ScheduleID]; !known {
-			b.schedules[r.ScheduleID] = checkedSchedule(deleted, paused, until)
-		}
-		if request.state != "" {
-			b.requests[r.Key] = request.request()
+		r := row.run()
+		b.facts[r.Key] = &ledger.BeginFacts{
+			Run: &r, Lease: lease.lease(), Deleted: !deleted.IsZero(), Pause: schedule.Pause{Paused: bool(paused), Until: until.Time},
 		}
 		return nil
 	}, keyList(keys))
 }
 
-func checkedSchedule(deleted instant, paused flag, until instant) schedule.Schedule {
-	return schedule.Schedule{DeletedAt: deleted.Time, Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
-}
-
-// readEnded reads the records and ended runs of keys that are not open.
-func (b *beginning) readEnded(ctx context.Context, t tx, keys []schedule.Key) error {
-	var closed []schedule.Key
-	for _, k := range keys {
-		if b.runs[k] == nil {
-			closed = append(closed, k)
-		}
-	}
-	if len(closed) == 0 {
-		return nil
-	}
-	requests, err := readRequests(ctx, t, closed)
-	if err != nil {
-		return fmt.Errorf("read requests: %w", err)
-	}
-	maps.Copy(b.requests, requests)
-	var run runRow
-	err = t.query(ctx, sqlBeginEnded, func(scan scan) error {
-		err := scan(&run.key, &run.status, &run.reason, &run.trigger, &run.cancel, &run.cancelReason)
-		r := run.run()
-		b.runs[r.Key] = ledger.BeginRunOf(&r)
-		return err
-	}, keyList(closed))
-	if err != nil {
-		return fmt.Errorf("read ended runs: %w", err)
-	}
-	return nil
-}
-
-// readSchedules reads the schedules of requests that no open run has brought.
-func (b *beginning) readSchedules(ctx context.Context, t tx, reqs []schedule.BeginRequest) error {
-	var ids []string
+// readOutside reads the records of keys that the ledger does not have, and the schedules
+// that their requests name.
+func (b *beginning) readOutside(ctx context.Context, t tx, reqs []schedule.BeginRequest) error {
+	keys := make([]schedule.Key, len(reqs))
+	ids := make([]string, len(reqs))
 	for i := range reqs {
-		if _, known := b.schedules[reqs[i].ScheduleID]; !known {
-			ids = append(ids, reqs[i].ScheduleID)
-		}
+		keys[i], ids[i] = reqs[i].Key, reqs[i].ScheduleID
 	}
-	if len(ids) == 0 {
-		return nil
+	records, err := readRequests(ctx, t, keys)
+	if err != nil {
+		return fmt.Errorf("read records of keys: %w", err)
 	}
 	var id string
 	var deleted, until instant
 	var paused flag
-	err := t.query(ctx, sqlBeginSchedules, func(scan scan) error {
+	of := make(map[string]ledger.BeginFacts)
+	err = t.query(ctx, sqlBeginSchedules, func(scan scan) error {
 		err := scan(&id, &deleted, &paused, &until)
-		b.schedules[id] = checkedSchedule(deleted, paused, until)
+		of[id] = ledger.BeginFacts{Deleted: !deleted.IsZero(), Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
 		return err
 	}, list(ids))
 	if err != nil {
 		return fmt.Errorf("read schedules: %w", err)
 	}
+	for i := range reqs {
+		f := of[ids[i]]
+		if there, known := records[keys[i]]; known {
+			f.Known = &there
+		}
+		b.facts[keys[i]] = &f
+	}
 	return nil
 }
 
-// facts returns the facts about one key.
-func (b *beginning) facts(q *schedule.BeginRequest) *ledger.BeginFacts {
-	f := ledger.BeginFacts{Run: b.runs[q.Key], Grant: b.grants[q.Grant.Ref()]}
-	if there, known := b.requests[q.Key]; known {
-		f.Known, f.Holder = &there, b.holders[there.Holder]
-	}
-	if s, known := b.schedules[q.ScheduleID]; known {
-		f.Deleted, f.Pause = !s.Alive(), s.Pause
-	}
-	return &f
-}
-
-// record writes the decision of Begin, so that a second request with the key finds it.
-func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResult) (err error) {
-	now, row := b.now.UnixMicro(), result.Request
-	if result.Permission == schedule.GrantedAgain || result.Permission == schedule.Refused {
-		if err := b.insert(ctx, t); err != nil { // this key may be among them
-			return err
+func (b *beginning) readDefinitions(ctx context.Context, s *Store, t tx) error {
+	ids := make([]revision.ID, 0, len(b.facts))
+	for _, f := range b.facts {
+		if f.Run != nil {
+			ids = append(ids, revision.Of(f.Run))
 		}
 	}
+	definitions, err := s.definitionsOf(ctx, t, ids)
+	if err != nil {
+		return err
+	}
+	for _, f := range b.facts {
+		if f.Run != nil {
+			f.Definition = definitions[revision.Of(f.Run)]
+		}
+	}
+	return nil
+}
+
+// readHolders reads the holders of leases that run.
+func (b *beginning) readHolders(ctx context.Context, s *Store, t tx) error {
+	holders := make(map[int32]*ledger.Holder)
+	for _, f := range b.facts {
+		lease := f.Lease
+		if f.Known != nil {
+			lease = f.Known.Lease
+		}
+		if lease.Holder == 0 || !b.now.Before(lease.Until) {
+			continue
+		}
+		h := holders[lease.Holder]
+		if h == nil {
+			h = &ledger.Holder{No: lease.Holder}
+			if err := t.query(ctx, sqlInstanceGeneration, func(scan scan) error { return scan(&h.Generation) }, h.No); err != nil {
+				return fmt.Errorf("read holder %d: %w", h.No, err)
+			}
+			s.look(h)
+			holders[h.No] = h
+		}
+		f.Holder = h
+	}
+	return nil
+}
+
+// record writes the decision of Begin.
+func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResult, outside bool) error {
+	key := result.Request
 	switch result.Permission {
-	case schedule.Granted:
-		b.granted = append(b.granted, keyArg(row.Key), row.RequestHash[:], row.LeaseUntil.UnixMicro(), row.Holder, now, now)
-	case schedule.GrantedAgain:
-		_, err = t.exec(ctx, sqlBeginAgain, row.LeaseUntil.UnixMicro(), now, keyArg(row.Key), row.Holder)
-	case schedule.Refused:
-		o := row.Outcome
-		_, err = t.exec(ctx, sqlRefuse, keyArg(row.Key), row.RequestHash[:], string(o.Status), word(o.Reason), now, word(o.ErrorMessage))
+	case schedule.Granted, schedule.GrantedAgain, schedule.Refused:
 	default:
 		return nil // nothing changes
 	}
-	b.requests[row.Key] = row
+	switch {
+	case outside:
+		return writeRequest(ctx, t, &key, b.now)
+	case key.Done:
+		b.refused = append(b.refused, endOfKey(&key, b.now))
+		return nil
+	}
+	n, err := t.exec(ctx, sqlBeginCall, keyArg(key.Key), key.Lease.Holder, key.Lease.Until.UnixMicro(), b.now.UnixMicro())
+	if err == nil && n != 1 {
+		err = fmt.Errorf("its run is not LAUNCHING")
+	}
 	return err
 }
 
-// insert inserts the keys that were granted for the first time.
-func (b *beginning) insert(ctx context.Context, t tx) error {
-	for left := b.granted; len(left) > 0; {
-		statement, n := portion(sqlBeginInsert, sqlBeginInserts, len(left)/beginArgs)
-		if _, err := t.exec(ctx, statement, left[:n*beginArgs]...); err != nil {
-			return fmt.Errorf("record %d keys: %w", n, err)
-		}
-		left = left[n*beginArgs:]
-	}
-	b.granted = nil
-	return nil
+// endOfKey ends the run of a key for which no call was made.
+func endOfKey(key *schedule.ExecutionRequest, now time.Time) schedule.Settlement {
+	o := &key.Outcome
+	return schedule.Settlement{Key: key.Key, To: o.Status, Reason: o.Reason, ErrorMessage: o.ErrorMessage, CompletedAt: now}
+}
+
+func (b *beginning) endRefused(ctx context.Context, t tx) error {
+	_, err := settle(ctx, t, b.refused, b.now)
+	return err
 }

@@ -97,11 +97,15 @@ func (r *openRow) endedArgs(args []any, now time.Time) []any {
 	if r.ExitCode != nil {
 		exitCode = int64(*r.ExitCode)
 	}
+	var firstSent any // only a run that was sent again keeps it
+	if r.Deliveries > 1 {
+		firstSent = micros(r.FirstSentAt)
+	}
 	return append(args,
 		r.RunAt.UnixMicro(), r.FireAt.UnixMicro(), r.CreatedAt.UnixMicro(), micros(r.ClaimedAt), micros(r.LaunchedAt), micros(r.StartedAt),
 		either(r.CompletedAt, now).UnixMicro(), now.UnixMicro(), micros(r.CancelRequestedAt), micros(r.TimeoutAt), r.Epoch,
 		int64(r.SID), int64(r.Nth), r.Revision, int64(r.Priority), int64(r.MaxQueued), int64(r.Attempt), int64(r.Deliveries), int64(r.FailedAttempts),
 		count(r.LateReports), exitCode, schedule.Bucket(r.OverlapKey), int64(r.Status.Code()), int64(r.Trigger.Code()), int64(r.OverlapPolicy.Code()),
 		keyArg(r.Key), r.OverlapKey, word(r.Reason), word(r.CancelReason), keyArg(r.RetryOf), rawArg(r.Input), word(r.RunID), word(r.TraceID),
-		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), word(r.LogURL))
+		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), word(r.LogURL), firstSent)
 }

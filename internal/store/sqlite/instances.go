@@ -141,28 +141,6 @@ func (s *Store) removePresenceFiles(ctx context.Context) error {
 	return nil
 }
 
-// MoveKeys gives keys that the number From still holds to the number To, and returns
-// those.
-func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		moved = nil
-		for _, k := range m.Keys {
-			n, err := t.exec(ctx, sqlMoveKey, keyArg(k), m.From, m.To)
-			if err != nil {
-				return err
-			}
-			if n == 1 {
-				moved = append(moved, k)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("move keys to instance %d: %w", m.To, err)
-	}
-	return moved, nil
-}
-
 // GoneInstances returns which of the instances are proven to be gone.
 func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string, err error) {
 	var id string
@@ -180,26 +158,6 @@ func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string,
 		return nil, fmt.Errorf("look for instances that are gone: %w", err)
 	}
 	return gone, nil
-}
-
-// readHolders reads the holders of the keys whose leases run.
-func (s *Store) readHolders(ctx context.Context, t tx, b *beginning) error {
-	for _, known := range b.requests {
-		no := known.Holder
-		if no == 0 || known.Done || !b.now.Before(known.LeaseUntil) || b.holders[no] != nil {
-			continue
-		}
-		h := ledger.Holder{No: no}
-		if err := t.query(ctx, sqlInstanceGeneration, func(scan scan) error { return scan(&h.Generation) }, no); err != nil {
-			return fmt.Errorf("read holder %d: %w", no, err)
-		}
-		if b.holders == nil {
-			b.holders = make(map[int32]*ledger.Holder)
-		}
-		s.look(&h)
-		b.holders[no] = &h
-	}
-	return nil
 }
 
 func (s *Store) look(h *ledger.Holder) {

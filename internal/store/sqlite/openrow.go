@@ -16,39 +16,35 @@ const never = math.MaxInt64
 // openRow is a run that is not over, with all that the rules of package ledger need.
 type openRow struct {
 	schedule.Run
-	Record      *schedule.ExecutionRequest // of its key; nil: none
+	Lease       schedule.KeyLease // of its key
+	FirstSentAt time.Time
 	SID, Nth    int32
 	AttemptLog  string
 	LateReports int64
 	LastRunAt   time.Time // of its schedule, as written
+
+	moved bool // a rule has changed Run
 }
 
-// openRowColumns are those of openRowScan, behind ofOpenRow.
-const (
-	openRowColumns = openRunColumns + `, o.sid, o.nth, o.attempt_log, o.late_reports, s.last_run_at, ` + requestColumns
-	ofOpenRow      = ofOpen + ` LEFT JOIN execution_requests q ON q.idempotency_key = o.idempotency_key`
-)
+// openRowColumns are those of readOpenRows, behind ofOpen.
+const openRowColumns = openRunColumns + `, o.sid, o.nth, o.attempt_log, o.late_reports, s.last_run_at, o.first_sent_at, ` + leaseColumns
 
 // readOpenRows collects the runs of a statement that selects openRowColumns.
 func readOpenRows(ctx context.Context, t tx, statement string, args ...any) (rows []*openRow, err error) {
 	var run runRow
-	var request requestRow
+	var lease leaseRow
 	var sid, nth, late number
 	var attempts text
-	var lastRun instant
-	columns := append(append(run.columns(), &sid, &nth, &attempts, &late, &lastRun), request.columns()...)
+	var lastRun, firstSent instant
+	columns := append(append(run.columns(), &sid, &nth, &attempts, &late, &lastRun, &firstSent), lease.columns()...)
 	err = t.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
-		row := openRow{
-			Run: run.run(), SID: int32(sid), Nth: int32(nth), AttemptLog: string(attempts), LateReports: int64(late), LastRunAt: lastRun.Time,
-		}
-		if request.state != "" {
-			record := request.request()
-			row.Record = &record
-		}
-		rows = append(rows, &row)
+		rows = append(rows, &openRow{
+			Run: run.run(), Lease: lease.lease(), FirstSentAt: firstSent.Time, SID: int32(sid), Nth: int32(nth),
+			AttemptLog: string(attempts), LateReports: int64(late), LastRunAt: lastRun.Time,
+		})
 		return nil
 	}, args...)
 	if err != nil {
@@ -73,7 +69,8 @@ func openRowsOf(ctx context.Context, t tx, keys []schedule.Key) (map[schedule.Ke
 
 // settle applies a settlement if the status allows it.
 func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
-	if r.Run, moved = ledger.Settle(r.Run, e, r.Record, now); moved {
+	if r.Run, moved = ledger.Settle(r.Run, e, now); moved {
+		r.moved = true
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
 	}
 	return moved

@@ -12,6 +12,9 @@ import (
 // then go by the new clock already.
 const rewindDelay = 10 * time.Second
 
+// longestLease is longer than any lease of a key.
+const longestLease = 10 * time.Second
+
 // Rewind brings the ledger back to a clock that was set back from one instant to another
 // by more than HoldBack: plans for slots that lie ahead are removed, and cursors go back
 // to the first slot after now. A row that was claimed or has ended stays, and as the
@@ -23,10 +26,15 @@ func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 		if _, err := t.exec(ctx, sqlRewindDrop, micros(to)); err != nil {
 			return fmt.Errorf("remove plans: %w", err)
 		}
-		for _, statement := range []string{sqlRewindInFlight, sqlRewindPlanned, sqlRewindLeases} {
+		for _, statement := range []string{sqlRewindInFlight, sqlRewindPlanned} {
 			_, err := t.exec(ctx, statement, micros(to), from.Sub(to).Microseconds(), micros(to.Add(rewindDelay)))
 			if err != nil {
 				return fmt.Errorf("shift what is under way: %w", err)
+			}
+		}
+		for _, statement := range []string{sqlRewindLeases, sqlRewindRequestLeases} {
+			if _, err := t.exec(ctx, statement, micros(to.Add(rewindDelay+longestLease)), from.Sub(to).Microseconds()); err != nil {
+				return fmt.Errorf("shift leases: %w", err)
 			}
 		}
 		if _, err := t.exec(ctx, sqlRewindBacklogs, micros(to), from.Sub(to).Microseconds()); err != nil {

@@ -41,7 +41,11 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 		return schedule.RunChange{AskCancel: schedule.ReasonCancelled, Now: noon}, nil
 	})
 	must(t, err)
-	call := schedule.BeginRequest{Key: runs[1].Key, ScheduleID: "launching", Trigger: schedule.TriggerSchedule, FireAt: noon, Lease: 15 * time.Second}
+	d := &launching.Definition
+	call := schedule.BeginRequest{
+		Key: runs[1].Key, ScheduleID: "launching", ScheduledFor: noon, Trigger: schedule.TriggerSchedule, Version: d.Version,
+		Grant: d.GrantUse(false), FireAt: noon, Lease: 15 * time.Second,
+	}
 	_, err = s.Begin(t.Context(), []schedule.BeginRequest{call}, noon)
 	must(t, err)
 
@@ -94,8 +98,8 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 		}
 		_, request, err := s.CloseKey(t.Context(), call.Key, schedule.ReasonCancelled, to)
 		must(t, err)
-		if want := to.Add(15 * time.Second); !request.LeaseUntil.Equal(want) {
-			t.Errorf("the open call's lease lasts until %s, want %s", request.LeaseUntil, want)
+		if want := to.Add(15 * time.Second); !request.Lease.Until.Equal(want) {
+			t.Errorf("the open call's lease lasts until %s, want %s", request.Lease.Until, want)
 		}
 		kept, err := s.GetSchedule(t.Context(), "planned")
 		must(t, err)

@@ -270,41 +270,55 @@ func readSchedules(ctx context.Context, q querier, statement string, args ...any
 	return rows, err
 }
 
+// leaseColumns and leaseRow belong together.
+const leaseColumns = `o.holder, o.lease_until`
+
+type leaseRow struct {
+	holder number
+	until  instant
+}
+
+func (r *leaseRow) columns() []any { return []any{&r.holder, &r.until} }
+
+func (r *leaseRow) lease() schedule.KeyLease {
+	return schedule.KeyLease{Holder: int32(r.holder), Until: r.until.Time}
+}
+
 // requestColumns and requestRow belong together.
-const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.sent, q.calls, q.lease_until, q.holder, q.status, q.reason,
- q.run_id, q.trace_id, q.error_code, q.error_message, q.created_at`
+const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.calls, q.holder, q.lease_until, q.status, q.reason,
+ q.run_id, q.trace_id, q.error_code, q.error_message`
 
 type requestRow struct {
 	key, hash                                          key
 	state, status, reason, runID, trace, code, message text
-	sent                                               flag
-	calls, holder                                      number
-	lease, created                                     instant
+	calls                                              number
+	lease                                              leaseRow
 }
 
 func (r *requestRow) columns() []any {
 	return []any{
-		&r.key, &r.hash, &r.state, &r.sent, &r.calls, &r.lease, &r.holder, &r.status, &r.reason,
-		&r.runID, &r.trace, &r.code, &r.message, &r.created,
+		&r.key, &r.hash, &r.state, &r.calls, &r.lease.holder, &r.lease.until, &r.status, &r.reason,
+		&r.runID, &r.trace, &r.code, &r.message,
 	}
 }
 
 func (r *requestRow) request() schedule.ExecutionRequest {
-	q := schedule.ExecutionRequest{
-		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == "DONE", Sent: bool(r.sent), LeaseUntil: r.lease.Time, Holder: int32(r.holder),
+	return schedule.ExecutionRequest{
+		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == stateDone, Calls: int32(r.calls), Lease: r.lease.lease(),
 		Outcome: schedule.Outcome{
 			Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason), RunID: string(r.runID),
 			TraceID: string(r.trace), ErrorCode: string(r.code), ErrorMessage: string(r.message),
 		},
-		CreatedAt: r.created.Time,
 	}
-	if q.Sent {
-		q.Calls = int32(r.calls)
-	}
-	return q
 }
 
-// readRequests collects execution requests by key.
+// The states of a record of a key.
+const (
+	stateInProgress = "IN_PROGRESS"
+	stateDone       = "DONE"
+)
+
+// readRequests collects records of keys that the ledger does not have.
 func readRequests(ctx context.Context, q querier, keys []schedule.Key) (map[schedule.Key]schedule.ExecutionRequest, error) {
 	var row requestRow
 	columns := row.columns()
@@ -317,4 +331,18 @@ func readRequests(ctx context.Context, q querier, keys []schedule.Key) (map[sche
 		return nil
 	}, keyList(keys))
 	return requests, err
+}
+
+// writeRequest writes the record of a key that the ledger does not have.
+func writeRequest(ctx context.Context, t tx, r *schedule.ExecutionRequest, now time.Time) error {
+	state, o := stateInProgress, &r.Outcome
+	if r.Done {
+		state = stateDone
+	}
+	_, err := t.exec(ctx, sqlWriteRequest, keyArg(r.Key), r.RequestHash[:], state, int64(r.Calls), micros(r.Lease.Until), count(r.Lease.Holder),
+		word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID), word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("write the record of key %s: %w", r.Key, err)
+	}
+	return nil
 }

@@ -76,7 +76,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 	if c.Settle != nil {
 		e := *c.Settle
 		e.Key = run.Key
-		settled, err := settle(ctx, t, fixed([]schedule.Settlement{e}), c.Now)
+		settled, err := settle(ctx, t, []schedule.Settlement{e}, c.Now)
 		if err != nil {
 			return after, false, err
 		}

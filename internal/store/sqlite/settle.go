@@ -36,63 +36,55 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 		if err := allowed(ctx, t); err != nil {
 			return err
 		}
-		moved, err = settle(ctx, t, fixed(settlements), now)
+		moved, err = settle(ctx, t, settlements, now)
 		return err
 	})
 	return moved, err
 }
 
-// settling is one settlement to write.
-type settling struct {
-	key schedule.Key
-	of  func(*schedule.Run) schedule.Settlement // from the run as it is now
-}
-
-// fixed are settlements that do not depend on what the run is now.
-func fixed(settlements []schedule.Settlement) []settling {
-	all := make([]settling, len(settlements))
-	for i := range settlements {
-		s := &settlements[i]
-		all[i] = settling{s.Key, func(*schedule.Run) schedule.Settlement { return *s }}
-	}
-	return all
-}
-
 // settle moves open runs, each where its status allows. Several settlements of one
 // run take effect one after the other.
-func settle(ctx context.Context, t tx, settlements []settling, now time.Time) (moved []bool, err error) {
+func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []bool, err error) {
 	keys := make([]schedule.Key, len(settlements))
 	for i := range settlements {
-		keys[i] = settlements[i].key
+		keys[i] = settlements[i].Key
 	}
 	rows, err := openRowsOf(ctx, t, keys)
 	if err != nil {
 		return nil, err
 	}
 	moved = make([]bool, len(settlements))
-	var changed, launched []*openRow
-	again := make(map[*openRow]bool, len(rows))
+	var all settled
 	for i := range settlements {
-		r := rows[settlements[i].key]
-		if r == nil {
-			continue
-		}
-		e := settlements[i].of(&r.Run)
-		if moved[i] = r.settle(&e, now); !moved[i] {
-			continue
-		}
-		if !again[r] {
-			again[r] = true
-			changed = append(changed, r)
-		}
-		if ledger.IsLaunch(&e) {
-			launched = append(launched, r)
+		if r := rows[settlements[i].Key]; r != nil {
+			moved[i] = all.settle(r, &settlements[i], now)
 		}
 	}
-	if err := writeMoved(ctx, t, changed, now); err != nil {
-		return nil, err
+	return moved, all.write(ctx, t, now)
+}
+
+// settled are rows that settlements have moved.
+type settled struct{ changed, launched []*openRow }
+
+func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
+	first := !r.moved
+	if !r.settle(e, now) {
+		return false
 	}
-	return moved, noteLastRuns(ctx, t, launched)
+	if first {
+		s.changed = append(s.changed, r)
+	}
+	if ledger.IsLaunch(e) {
+		s.launched = append(s.launched, r)
+	}
+	return true
+}
+
+func (s *settled) write(ctx context.Context, t tx, now time.Time) error {
+	if err := writeMoved(ctx, t, s.changed, now); err != nil {
+		return err
+	}
+	return noteLastRuns(ctx, t, s.launched)
 }
 
 // writeMoved writes runs as a rule has left them: ended, or still open.
@@ -178,7 +170,7 @@ func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (ended []sched
 		}
 		for _, r := range rows {
 			before := r.Status
-			after, past := ledger.SweepRun(req, r.Run, r.Record)
+			after, past := ledger.SweepRun(req, r.Run, r.Lease)
 			if !past {
 				next := int64(never)
 				if at := ledger.NextDue(req, &r.Run); !at.IsZero() {

@@ -45,7 +45,7 @@ const (
 	unsettledKeys        = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
 	sqlBackfillDrop      = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
 	sqlPlannedOfBackfill = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
- CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpenRow + `
+ CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpen + `
  WHERE u.backfill_id = ?1 AND NOT u.settled AND o.state IN (1, 2)`
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
  WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`

@@ -14,13 +14,11 @@ const (
  WHERE seen_at > ? AND roles <> '[]' ORDER BY instance_id`
 	sqlInstancesByID      = `SELECT i.instance_id, i.instance_no, i.server_generation FROM json_each(?) j CROSS JOIN instances i ON i.instance_id = j.value`
 	sqlInstanceGeneration = `SELECT server_generation FROM instances WHERE instance_no = ?`
-	sqlMoveKey            = `UPDATE execution_requests SET holder = ?3 WHERE idempotency_key = ?1 AND holder = ?2 AND state = 'IN_PROGRESS'`
 
 	// sqlPruneInstances keeps the row of a process that an open call still names: it may
 	// be the proof that the process is gone.
 	sqlPruneInstances = `DELETE FROM instances WHERE instance_no IN (SELECT i.instance_no FROM instances i
   WHERE i.seen_at < ?1 AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_due
-   CROSS JOIN execution_requests q ON q.idempotency_key = o.idempotency_key
-   WHERE o.state = 3 AND q.holder = i.instance_no AND q.state = 'IN_PROGRESS')
+   WHERE o.state = 3 AND o.holder = i.instance_no)
   ORDER BY i.seen_at LIMIT ?2)`
 )

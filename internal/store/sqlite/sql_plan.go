@@ -76,8 +76,9 @@ const (
  due_at = CASE WHEN state = 1 THEN fire_at - ?2 * (fire_at > ?1 AND trigger <> 1) ELSE due_at END,
  waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
  WHERE state IN (1, 2) AND (fire_at > ?1 AND trigger <> 1 OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
-	sqlRewindLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2, updated_at = ?1
- WHERE state = 'IN_PROGRESS' AND lease_until > ?1 AND NOT updated_at BETWEEN ?1 AND ?3`
+	// No lease by the new clock lasts until ?1.
+	sqlRewindLeases        = `UPDATE open_runs SET lease_until = lease_until - ?2 WHERE state = 3 AND lease_until > ?1`
+	sqlRewindRequestLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2 WHERE lease_until > ?1`
 	// A repetition makes a portion due sooner, which is harmless.
 	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`
 

@@ -16,7 +16,6 @@ const (
  WHERE time < ? ORDER BY time LIMIT ?)`
 	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q
  WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1)
-  AND NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = q.idempotency_key)
  ORDER BY q.created_at LIMIT ?2)`
 	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?

@@ -115,16 +115,17 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 
 // whole are the statements that may read a whole table, and why.
 var whole = map[string]string{
-	"sqlHeartbeatLower":  "one row per worker",
-	"sqlLastSeen":        "one row per worker",
-	"sqlPing":            "the schema",
-	"sqlHasWorkers":      "the schema",
-	"sqlPruneTombstones": "now and then, by the leader only",
-	"sqlRewindLeases":    "a clock that steps back is rare",
-	"sqlRewindBacklogs":  "a clock that steps back is rare",
-	"sqlBlockingOwner":   "asked once in a while, where no schedule has the overlap key any more",
-	"sqlFailureGroups":   "one row per failing schedule",
-	"sqlFailureExamples": "one row per failing schedule",
+	"sqlHeartbeatLower":      "one row per worker",
+	"sqlLastSeen":            "one row per worker",
+	"sqlPing":                "the schema",
+	"sqlHasWorkers":          "the schema",
+	"sqlPruneTombstones":     "now and then, by the leader only",
+	"sqlRewindLeases":        "a clock that steps back is rare",
+	"sqlRewindRequestLeases": "a clock that steps back is rare",
+	"sqlRewindBacklogs":      "a clock that steps back is rare",
+	"sqlBlockingOwner":       "asked once in a while, where no schedule has the overlap key any more",
+	"sqlFailureGroups":       "one row per failing schedule",
+	"sqlFailureExamples":     "one row per failing schedule",
 }
 
 func TestNoStatementReadsAWholeTable(t *testing.T) {
@@ -202,7 +203,9 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlClaimInFlight":     "sqlite_autoindex_open_runs_1",
 		"sqlClaim":             "sqlite_autoindex_open_runs_1",
 		"sqlBeginRuns":         "sqlite_autoindex_open_runs_1",
-		"sqlBeginEnded":        "ended_runs_key",
+		"sqlEndedRuns":         "ended_runs_key",
+		"sqlBeginCall":         "sqlite_autoindex_open_runs_1",
+		"sqlExtend":            "sqlite_autoindex_open_runs_1",
 		"sqlOpenOfKeys":        "sqlite_autoindex_open_runs_1",
 		"sqlPlannedOfSchedule": "open_runs_schedule",
 		"sqlLoadGroups":        "open_runs_due",
@@ -247,7 +250,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlGetSchedule":       "ended_runs_schedule",
 		"sqlPruneLastRuns":     "ended_runs_recorded",
 		"sqlPruneRuns":         "ended_runs_recorded",
-		"sqlPruneRequests":     "sqlite_autoindex_open_runs_1",
+		"sqlPruneRequests":     "execution_requests_created",
 		"sqlPruneTombstones":   "ended_runs_schedule",
 	} {
 		steps := explain(t, db, completed(all, name))

@@ -98,8 +98,8 @@ func readTerms(ctx context.Context, q querier, statement string, args ...any) ([
 	return terms, err
 }
 
-// FirstSent returns when the first call of a key that may have reached the executor was
-// recorded; zero: there was none.
+// FirstSent returns when the first call of a run that may have reached the executor
+// began; zero: there was none, or the run has ended and was delivered once.
 func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
 	var at instant
 	if err := s.readers.query(ctx, sqlFirstSent, func(scan scan) error { return scan(&at) }, keyArg(key)); err != nil {

@@ -153,7 +153,7 @@ var mutants = []struct {
 		"launcher/timers.go", `{ return at.Sub(t.now()) }`, `{ return at.Sub(t.now()) - 20*time.Millisecond }`,
 	}}},
 	{"pause and deletion are not looked at before a run is sent", []edit{{
-		"internal/ledger/begin.go", `case trigger.FromSpec() && f.Pause.Active(now):`, `case trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
+		"internal/ledger/begin.go", `case req.Trigger.FromSpec() && f.Pause.Active(now):`, `case req.Trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
 	}, {
 		"internal/ledger/begin.go", `case f.Deleted:`, `case f.Deleted && now.IsZero():`,
 	}}},
@@ -178,7 +178,7 @@ var mutants = []struct {
 		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
 	}}},
 	{"a cancel counts as confirmed while the call is on its way", []edit{{
-		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
+		"launcher/cancel.go", `return known.Done, nil`, `return true, nil`,
 	}}},
 	{"the executor is away, and nobody gives up before the run timeout", []edit{{
 		"internal/schedule/launchtime.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
@@ -190,7 +190,7 @@ var mutants = []struct {
 		"internal/schedule/launchtime.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
-		"internal/ledger/bound.go", `record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `record.Sent`,
+		"internal/ledger/bound.go", `r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `r.Deliveries > 0`,
 	}}},
 	{"a missing workflow is final before the run is due", []edit{{
 		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,
@@ -204,10 +204,10 @@ var mutants = []struct {
 		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
 	}}},
 	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
-		"internal/ledger/end.go", `record == nil || !record.Sent {`, `record == nil || record.Sent {`,
+		"internal/ledger/end.go", `if s.Unsent {`, `if r.Deliveries = s.Deliveries; s.Unsent {`,
 	}}},
 	{"a redelivery moves the first time that a run was sent", []edit{{
-		"internal/store/memory/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
+		"internal/store/memory/requests.go", `case first.IsZero():`, `case true:`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
 		"internal/schedule/failure.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,

@@ -37,8 +37,8 @@
 // and the schedule rests until that plan_at.
 //
 // Prune deletes old ended rows. A tombstone stays while it has runs, because a run is read
-// with its revision. The record of a key stays while its run is open, because the run may
-// be sent again. An unfinished call does not keep it longer.
+// with its revision. The record of a key without a run stays while its lease runs. An
+// unfinished call does not keep it longer.
 //
 // LoadOpen reads what a leader needs at a takeover: all runs in flight, all waiting runs,
 // and the planned runs of its window, with a read position. Later calls read the planned
@@ -71,8 +71,8 @@
 //
 // Reclaim prepares the LAUNCHING runs that a leader names to be sent again, if they are
 // still due: those of older epochs at once, those of its own epoch after claimed_until. It
-// leaves out a run with a requested cancel unless its key is DONE: then only the settlement
-// is missing. It reads the runs that it left out. (reclaim.go)
+// leaves out a run with a requested cancel. It reads the runs that it left out.
+// (reclaim.go)
 //
 // Settle and ChangeRun move runs forward and report whether a run moved. A STARTED run may
 // be settled to STARTED again: a heartbeat, which does not change started_at. A settlement
@@ -80,16 +80,18 @@
 // requested one. SettleLaunched is Settle without a term: only the statuses decide.
 //
 // Sweep ends runs that are past their bound and returns their earlier status. A launch with
-// a DONE key is left to be sent again until its bound, with or without a cancel.
+// an open call has until its last bound.
 //
 // ChangeSchedules locks, decides, writes: many schedules, all or none. Of two callers that
 // create the same schedule, only one sees none. DropPlannedAfter removes future planned
 // rows without a trace; due ones end with a reason.
 //
-// Begin, Finish, Release and CloseKey write the record of a key. A key becomes DONE once,
-// and its answer stays. Finish settles the run of the key in the same transaction. Begin checks pause, deletion, cancel and the grant in its own
-// transaction. It records a refusal only if no call has begun, and, except for a cancel,
-// only from fire_at on (grants_begin.go). An open call counts as sent, because its process
+// Begin, Finish, Extend, Release, CloseKey and MoveKeys write the key of a run into its row,
+// and the key of no run into execution_requests; most checks of keys are made with both. A
+// request for another run than the key's is a conflict. Begin checks pause, deletion, cancel
+// and the grant in its own transaction. It ends a refused run there, but only if no call has
+// begun, and, except for a cancel, only from fire_at on (grants_begin.go). Finish settles
+// the run; its first end stays, and another end that comes later leaves an event. An open call counts as sent, because its process
 // may be dead; after a release as never sent it counts as not begun. Only the call with the
 // lease can release it: after another sender has the lease, its release changes nothing.
 // The same holds for Extend, which may also revive an expired lease if no other call was

@@ -35,14 +35,14 @@ func (h *history) beginSome() {
 		case 0:
 			h.finish(key, accepted)
 		case 1:
-			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, 1, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.Lease.Until, 1, h.now), "release")
 		case 2:
-			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, got.Request.Calls-1, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.Lease.Until, got.Request.Calls-1, h.now), "release")
 		}
 	}
 	if run, any := pick(h, h.inStatus(schedule.StatusLaunching)); any && h.random.IntN(3) == 0 {
 		closed, request := h.closeKey(run.Key)
-		h.say("close %s: %v, done %v, sent %v, %+v", h.called(run), closed, request.Done, request.Sent, request.Outcome)
+		h.say("close %s: %v, done %v, sent %v, %+v", h.called(run), closed, request.Done, request.Calls > 0, request.Outcome)
 	}
 }
 

@@ -211,6 +211,7 @@ func firstSent(r *rig) {
 		r.ok(err, "first sent")
 		return t
 	}
+	r.keysOfRuns, r.keys = true, make(map[string]schedule.BeginRequest)
 	q := r.strange("twice")
 	r.hold(first(q).IsZero(), "nothing was recorded yet")
 	began := r.now
@@ -221,9 +222,16 @@ func firstSent(r *rig) {
 
 	r.now = r.at(time.Minute)
 	again := r.now
-	r.permits(q, schedule.GrantedAgain)
+	r.permits(q, schedule.Granted)
 	r.hold(first(q).Equal(again), "the second may have, got %s", first(q))
 	r.now = r.at(time.Hour)
 	r.permits(q, schedule.GrantedAgain)
 	r.hold(first(q).Equal(again), "the third is not the first, got %s", first(q))
+	r.finish(q.Key, schedule.Outcome{Status: schedule.StatusSuccess})
+	r.hold(first(q).Equal(again), "history keeps it, got %s", first(q))
+
+	once := r.strange("once")
+	r.granted(once)
+	r.finish(once.Key, schedule.Outcome{Status: schedule.StatusSuccess})
+	r.hold(first(once).IsZero(), "of a run that was delivered once history has nothing, got %s", first(once))
 }

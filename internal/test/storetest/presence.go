@@ -71,10 +71,10 @@ func presenceLives(r *rig) {
 	first, second := r.lives("first"), r.lives("second")
 	r.granted(r.heldBy(first.no, "key"))
 	busy := r.permits(r.heldBy(second.no, "key"), schedule.Busy)
-	r.hold(busy.Request.Holder == first.no, "a busy answer names the holder %d, got %+v", first.no, busy.Request)
+	r.hold(busy.Request.Lease.Holder == first.no, "a busy answer names the holder %d, got %+v", first.no, busy.Request)
 	r.now = r.at(lease)
 	again := r.permits(r.heldBy(second.no, "key"), schedule.GrantedAgain)
-	r.hold(again.TakenOver == schedule.ProofOfLease && again.Request.Holder == second.no, "taken over by lease, got %+v", again)
+	r.hold(again.TakenOver == schedule.ProofOfLease && again.Request.Lease.Holder == second.no, "taken over by lease, got %+v", again)
 }
 
 func presenceGone(r *rig) {
@@ -82,10 +82,10 @@ func presenceGone(r *rig) {
 	r.granted(r.heldBy(first.no, "key"))
 	first.drop()
 	again := r.permits(r.heldBy(second.no, "key"), schedule.GrantedAgain)
-	r.hold(again.TakenOver == schedule.ProofOfPresence && again.Sent && again.Request.Calls == 2 && again.Request.Holder == second.no,
+	r.hold(again.TakenOver == schedule.ProofOfPresence && again.Sent && again.Request.Calls == 2 && again.Request.Lease.Holder == second.no,
 		"taken over by presence after one call, got %+v", again)
 	r.permits(r.heldBy(second.no, "key"), schedule.Busy)
-	held, err := r.Extend(r.ctx, []schedule.LeaseExtension{{Key: again.Request.Key, Held: again.Request.LeaseUntil, Lease: lease}}, r.now)
+	held, err := r.Extend(r.ctx, []schedule.LeaseExtension{{Key: again.Request.Key, Held: again.Request.Lease.Until, Lease: lease}}, r.now)
 	r.ok(err, "extend")
 	r.hold(!held[0].IsZero(), "the next holder extends its lease")
 }
@@ -240,13 +240,14 @@ func presenceKills(r *rig) {
 		dead   = make(map[int32]bool)
 		holder = make(map[schedule.Key]int32)
 	)
+	reqs := []schedule.BeginRequest{r.strange("keya"), r.strange("keyb"), r.strange("keyc")}
 	for round := range rounds {
 		var group sync.WaitGroup
 		for p := range processes {
 			h := r.lives(r.id("p") + string(rune('a'+p)) + string(rune('a'+round)))
 			group.Go(func() {
-				for k := range 3 {
-					req := r.heldBy(h.no, "key"+string(rune('a'+k)))
+				for _, req := range reqs {
+					req.Holder = h.no
 					results, err := r.Begin(r.ctx, []schedule.BeginRequest{req}, r.now.Add(time.Duration(round)))
 					if err != nil {
 						r.Errorf("begin: %v", err)

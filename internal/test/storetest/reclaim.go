@@ -14,7 +14,6 @@ var reclaims = []check{
 	{"rows of an older epoch are sent again at once, with their fire_at", reclaimOlder},
 	{"a settlement to LAUNCHING puts the next send off", reclaimAfterRenewal},
 	{"rows whose cancel was asked for are left out", reclaimNotCancelled},
-	{"but not if their outcome is recorded: it is to settle them", reclaimRecorded},
 	{"only LAUNCHING rows are sent again", reclaimOnlyLaunching},
 	{"at most Limit rows are handed out, each once", reclaimLimit},
 	{"owners get no more than their room, the first of each before the second of any", reclaimTurns},
@@ -119,29 +118,6 @@ func reclaimNotCancelled(r *rig) {
 	equal(r, "sent again by a newer epoch", keysOfLaunches(r.reclaim()), nil)
 }
 
-// reclaimRecorded has a worker that died between the executor's answer and the
-// settlement, and an owner who then asks for a cancel.
-func reclaimRecorded(r *rig) {
-	r.lead()
-	s := r.create("recorded")
-	done := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
-	open := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
-	r.begin(r.beginRequest(open))
-	r.closeKey(done.Key)
-	for _, run := range []schedule.Run{done, open} {
-		r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
-	}
-	equal(r, "sent again by its own epoch before claimed_until", keysOfLaunches(r.reclaim()), nil)
-	r.lead()
-	launches := r.reclaim()
-	equal(r, "sent again by a newer epoch", keysOfLaunches(launches), []schedule.Key{done.Key})
-	got := launches[0].Run
-	r.hold(got.CancelReason == schedule.ReasonCancelled && !got.CancelRequestedAt.IsZero(), "it says that its cancel was asked for, got %+v", got)
-	r.now = r.at(lease + time.Microsecond)
-	equal(r, "sent again once claimed_until has passed", keysOfLaunches(r.reclaim()), []schedule.Key{done.Key})
-	r.permits(r.beginRequest(done), schedule.Recorded)
-}
-
 func reclaimOnlyLaunching(r *rig) {
 	r.lead()
 	s := r.create("moved")
@@ -220,10 +196,10 @@ func reclaimMoved(r *rig) {
 	m.state.SentAgain(r.now, keys, sent.Read)
 	equal(r, "chosen at once once more", m.state.SendAgain(r.now, 10, nil), []schedule.Key{})
 	r.now = r.at(time.Second)
-	equal(r, "chosen a second later: its outcome may be recorded by then", m.state.SendAgain(r.now, 10, nil), []schedule.Key{cancelled.Key})
+	equal(r, "chosen a second later", m.state.SendAgain(r.now, 10, nil), []schedule.Key{})
 	r.now = r.at(lease)
 	chosen := m.state.SendAgain(r.now, 10, nil)
-	equal(r, "chosen when the lease is over", slices.Sorted(hexOf(chosen)), slices.Sorted(hexOf([]schedule.Key{due.Key, renewed.Key, cancelled.Key})))
+	equal(r, "chosen when the lease is over", slices.Sorted(hexOf(chosen)), slices.Sorted(hexOf([]schedule.Key{due.Key, renewed.Key})))
 }
 
 func hexOf(keys []schedule.Key) func(yield func(string) bool) {

@@ -3,33 +3,53 @@ package storetest
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-var requests = []check{
+// keys are what both the key of a run and a record of a key do.
+var keys = []check{
 	{"a new key is granted", beginNew},
 	{"a key is busy while its lease runs, and granted again after", beginLease},
 	{"a key whose lease was released may be sent again at once", beginAfterRelease},
 	{"only the lease that was granted can be released, not that of who came after", releaseOwn},
 	{"a key that is done answers what was recorded first, for ever", beginRecorded},
+	{"a key that nobody began is closed with the cancel", closeUnused},
+	{"closing a key that was begun, or is done, changes nothing", closeUsed},
+	{"of a hundred who begin one key at once exactly one is granted", beginRace},
+	{"of one who begins and one who closes exactly one gets the key", closeRace},
+	{"the calls of a key that may have reached the executor are counted", callsCounted},
+}
+
+// requests are the keys that the ledger does not have, and what batches do.
+var requests = append(slices.Clone(keys), []check{
 	{"a key that was used for another request is a conflict", beginConflict},
 	{"every permission in one batch, in the order asked; twice one key is busy", beginBatch},
 	{"a thousand keys begin in one call", beginThousand},
 	{"every field of an outcome is kept", finishKeepsOutcome},
 	{"many keys are finished in one call", finishMany},
 	{"an end replaces an acceptance, and nothing else a first outcome", finishTwice},
-	{"closing a key that nobody began records the cancel", closeUnused},
-	{"closing a key that was begun, or is done, changes nothing", closeUsed},
-	{"of a hundred who begin one key at once exactly one is granted", beginRace},
-	{"of one who begins and one who closes exactly one gets the key", closeRace},
+}...)
+
+// ofRuns are checks of strange keys with the keys of runs.
+func ofRuns(checks []check) []check {
+	out := make([]check, len(checks))
+	for i, c := range checks {
+		out[i] = check{c.name, func(r *rig) {
+			r.keysOfRuns, r.keys = true, make(map[string]schedule.BeginRequest)
+			c.run(r)
+		}}
+	}
+	return out
 }
 
 // beginRequest asks for the key of a run, as the launcher does.
 func (r *rig) beginRequest(run schedule.Run, edits ...func(*schedule.BeginRequest)) schedule.BeginRequest {
 	req := schedule.BeginRequest{
-		Key: run.Key, RequestHash: sha256.Sum256(run.Key[:]), ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, Lease: lease,
+		Key: run.Key, RequestHash: sha256.Sum256(run.Key[:]), ScheduleID: run.ScheduleID, ScheduledFor: run.RunAt, Trigger: run.Trigger,
+		Version: run.Version, Input: run.Input, Grant: schedule.GrantUse{UserID: run.UserID, WorkflowID: run.WorkflowID}, FireAt: run.FireAt, Lease: lease,
 	}
 	for _, edit := range edits {
 		edit(&req)
@@ -37,8 +57,17 @@ func (r *rig) beginRequest(run schedule.Run, edits ...func(*schedule.BeginReques
 	return req
 }
 
-// strange is the request for a key that is in no ledger, of no schedule.
+// strange is the request for a key that is in no ledger, of no schedule; with keysOfRuns,
+// for that of a run.
 func (r *rig) strange(name string) schedule.BeginRequest {
+	if r.keysOfRuns {
+		req, there := r.keys[name]
+		if !there {
+			req = r.beginRequest(r.bring(r.manual(r.create(name), "1", r.now), schedule.StatusLaunching))
+			r.keys[name] = req
+		}
+		return req
+	}
 	return r.beginRequest(schedule.Run{
 		Key: schedule.ManualKey(r.id(name), "1"), ScheduleID: r.id(name), Trigger: schedule.TriggerManual, FireAt: r.now,
 	})
@@ -65,7 +94,7 @@ func (r *rig) granted(req schedule.BeginRequest) {
 	got := r.permits(req, schedule.Granted)
 	r.hold(!got.Sent, "nothing was sent before")
 	until := r.now.Add(req.Lease).Truncate(time.Microsecond)
-	r.hold(got.Request.LeaseUntil.Equal(until), "the lease that is granted ends at %s, got %s", until, got.Request.LeaseUntil)
+	r.hold(got.Request.Lease.Until.Equal(until), "the lease that is granted ends at %s, got %s", until, got.Request.Lease.Until)
 }
 
 // release ends the lease of a key that was granted at the rig's now.
@@ -107,7 +136,7 @@ func beginLease(r *rig) {
 	r.granted(req)
 	until := r.at(lease)
 	busy := r.permits(req, schedule.Busy)
-	r.hold(busy.Request.Key == req.Key && busy.Request.LeaseUntil.Equal(until) && !busy.Request.Done && busy.Request.RequestHash == req.RequestHash,
+	r.hold(busy.Request.Key == req.Key && busy.Request.Lease.Until.Equal(until) && !busy.Request.Done,
 		"a busy answer shows the row, got %+v", busy.Request)
 	r.now = until.Add(-time.Microsecond)
 	r.permits(req, schedule.Busy)
@@ -141,12 +170,12 @@ func releaseOwn(r *rig) {
 	r.granted(req)
 	first := r.at(lease)
 	r.now = first.Add(time.Second)
-	second := r.permits(req, schedule.GrantedAgain).Request.LeaseUntil
+	second := r.permits(req, schedule.GrantedAgain).Request.Lease.Until
 	r.hold(second.Equal(r.at(lease).Truncate(time.Microsecond)), "a lease that is taken over is shown, got %s", second)
 
 	r.ok(r.Release(r.ctx, req.Key, first, 0, r.now), "release a lease that is over")
 	busy := r.permits(req, schedule.Busy)
-	r.hold(busy.Sent && busy.Request.LeaseUntil.Equal(second), "the second call stands, got %+v", busy.Request)
+	r.hold(busy.Sent && busy.Request.Lease.Until.Equal(second), "the second call stands, got %+v", busy.Request)
 	closed, _ := r.closeKey(req.Key)
 	r.hold(!closed, "a key that may have been sent is not closed")
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -8,10 +9,10 @@ import (
 
 // requestChecks are what Begin looks up in the ledger and in the schedule.
 var requestChecks = []check{
-	{"a run that is not LAUNCHING is withheld with its own reason", beginNotLaunching},
-	{"a run whose cancel was asked for is refused, and that is recorded", beginCancelled},
+	{"a planned run is withheld, and one that was accepted or has ended answers so", beginNotLaunching},
+	{"a request for another run than the key's is a conflict", beginConflictOfRun},
+	{"a run whose cancel was asked for is refused, and ends", beginCancelled},
 	{"a slot of a paused schedule is refused from its fire_at on", beginPaused},
-	{"the run's trigger, not the request's, decides whether a pause applies", beginPausedByTrigger},
 	{"a cancel without a reason is refused as cancelled", beginCancelledWithoutReason},
 	{"any run of a deleted schedule is refused from its fire_at on", beginDeleted},
 	{"once a call has begun a failed check withholds and is not final", beginWithheldAfterCall},
@@ -28,6 +29,10 @@ func (r *rig) refused(req schedule.BeginRequest, status schedule.Status, reason 
 	want := schedule.Outcome{Status: status, Reason: reason}
 	equal(r, "outcomes", got.Request.Outcome, want)
 	r.hold(got.Request.Done, "the key is done")
+	if got.Settled {
+		run := r.ledger(req.Key)
+		r.hold(run.Status == status && run.Reason == reason && run.CompletedAt.Equal(r.now) && run.Deliveries == 0, "the run has ended so, got %+v", run)
+	}
 	again := r.permits(req, schedule.Recorded)
 	equal(r, "recorded outcomes", again.Request.Outcome, want)
 }
@@ -66,8 +71,16 @@ func beginNotLaunching(r *rig) {
 			schedule.StatusSuccess: schedule.ReasonAccepted, schedule.StatusFailed: schedule.ReasonLost,
 			schedule.StatusSkipped: schedule.ReasonOverlap, schedule.StatusCancelled: schedule.ReasonReplaced,
 		}[status]
-		run = r.bring(run, status, func(st *schedule.Settlement) { st.Reason = reason })
-		r.withheld(r.beginRequest(run), reason)
+		run = r.bring(run, status, func(st *schedule.Settlement) { st.Reason, st.RunID = reason, "run" })
+		if status == schedule.StatusPlanned {
+			r.withheld(r.beginRequest(run), schedule.ReasonNone)
+			continue
+		}
+		want := schedule.Outcome{Status: status, Reason: reason, RunID: "run"}
+		if status.InFlight() {
+			want.Status = schedule.StatusEnqueued
+		}
+		equal(r, string(status), r.permits(r.beginRequest(run), schedule.Recorded).Request.Outcome, want)
 	}
 	r.granted(r.beginRequest(r.bring(r.slot(s, r.at(-time.Minute)), schedule.StatusLaunching)))
 }
@@ -104,18 +117,30 @@ func beginPaused(r *rig) {
 	r.granted(ahead) // the pause is over: it holds exactly while now < until
 }
 
-// beginPausedByTrigger sends requests with another trigger than their run has.
-func beginPausedByTrigger(r *rig) {
+func beginConflictOfRun(r *rig) {
 	r.lead()
-	s := r.create("paused")
-	slot := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
-	byHand := r.bring(r.manual(s, "m", r.now), schedule.StatusLaunching)
-	r.pause(s, time.Time{})
-	as := func(trigger schedule.Trigger) func(*schedule.BeginRequest) {
-		return func(req *schedule.BeginRequest) { req.Trigger = trigger }
+	s := r.create("one", func(s *schedule.Schedule) { s.Input = json.RawMessage(`{"b": 1, "a": [2]}`) })
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	same := r.beginRequest(run, func(req *schedule.BeginRequest) { req.Input = json.RawMessage(`{"a":[2],"b":1}`) })
+	for name, edit := range map[string]func(*schedule.BeginRequest){
+		"schedule": func(req *schedule.BeginRequest) { req.ScheduleID = r.id("other") },
+		"instant":  func(req *schedule.BeginRequest) { req.ScheduledFor = r.at(time.Second) },
+		"trigger":  func(req *schedule.BeginRequest) { req.Trigger = schedule.TriggerManual },
+		"version":  func(req *schedule.BeginRequest) { req.Version++ },
+		"workflow": func(req *schedule.BeginRequest) { req.Grant.WorkflowID = r.id("other") },
+		"grant":    func(req *schedule.BeginRequest) { req.Grant.GrantID = "other" },
+		"input":    func(req *schedule.BeginRequest) { req.Input = nil },
+	} {
+		other := same
+		edit(&other)
+		got := r.permits(other, schedule.Conflict)
+		r.hold(got.Request.Key == run.Key, "another %s: a conflict shows the key, got %+v", name, got.Request)
 	}
-	r.refused(r.beginRequest(slot, as(schedule.TriggerManual)), schedule.StatusSkipped, schedule.ReasonPaused)
-	r.granted(r.beginRequest(byHand, as(schedule.TriggerSchedule)))
+	r.granted(same)
+	r.finish(run.Key, schedule.Outcome{Status: schedule.StatusSuccess})
+	r.permits(same, schedule.Recorded)
+	same.Input = nil
+	r.permits(same, schedule.Conflict)
 }
 
 func beginCancelledWithoutReason(r *rig) {
@@ -188,7 +213,8 @@ func beginRecordedBeforeChecks(r *rig) {
 	r.pause(s, time.Time{})
 	equal(r, "outcomes on a paused schedule", r.permits(r.beginRequest(run), schedule.Recorded).Request.Outcome, accepted)
 	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})
-	equal(r, "outcomes of an ended run", r.permits(r.beginRequest(run), schedule.Recorded).Request.Outcome, accepted)
+	ended := schedule.Outcome{Status: schedule.StatusSuccess, RunID: accepted.RunID}
+	equal(r, "outcomes of an ended run", r.permits(r.beginRequest(run), schedule.Recorded).Request.Outcome, ended)
 }
 
 func beginWithoutRun(r *rig) {

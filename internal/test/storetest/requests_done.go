@@ -25,7 +25,6 @@ func finishKeepsOutcome(r *rig) {
 		got := r.permits(req, schedule.Recorded).Request
 		equal(r, "outcomes", got.Outcome, outcome)
 		r.hold(got.RequestHash == req.RequestHash && got.Key == req.Key, "the row is the key's, got %+v", got)
-		r.hold(got.CreatedAt.Equal(r.now), "it was made now, got %s", got.CreatedAt)
 		r.inUTC("ExecutionRequest", got)
 	}
 }
@@ -67,28 +66,32 @@ func finishTwice(r *rig) {
 	unheard := schedule.Outcome{Status: schedule.StatusSuccess, Reason: schedule.ReasonAccepted}
 	for name, tc := range map[string]struct {
 		answers []schedule.Outcome
+		settle  []bool // the run
 		stands  schedule.Outcome
 		settled schedule.Status // of the run
+		events  int
 	}{
-		"accepted-then-success":   {[]schedule.Outcome{accepted, end}, end, schedule.StatusSuccess},
-		"accepted-then-failure":   {[]schedule.Outcome{accepted, failure}, failure, schedule.StatusFailed},
-		"success-then-accepted":   {[]schedule.Outcome{end, accepted}, end, schedule.StatusSuccess},
-		"accepted-then-refused":   {[]schedule.Outcome{accepted, refusal}, accepted, schedule.StatusEnqueued},
-		"accepted-then-accepted":  {[]schedule.Outcome{accepted, unheard}, accepted, schedule.StatusEnqueued},
-		"success-then-failure":    {[]schedule.Outcome{end, failure}, end, schedule.StatusSuccess},
-		"accepted-twice-then-end": {[]schedule.Outcome{accepted, accepted, end}, end, schedule.StatusSuccess},
+		"accepted-then-success":   {[]schedule.Outcome{accepted, end}, []bool{true, true}, end, schedule.StatusSuccess, 0},
+		"accepted-then-failure":   {[]schedule.Outcome{accepted, failure}, []bool{true, true}, failure, schedule.StatusFailed, 0},
+		"success-then-accepted":   {[]schedule.Outcome{end, accepted}, []bool{true, false}, end, schedule.StatusSuccess, 0},
+		"accepted-then-refused":   {[]schedule.Outcome{accepted, refusal}, []bool{true, false}, accepted, schedule.StatusEnqueued, 0},
+		"accepted-then-accepted":  {[]schedule.Outcome{accepted, unheard}, []bool{true, false}, accepted, schedule.StatusEnqueued, 0},
+		"success-then-success":    {[]schedule.Outcome{end, end}, []bool{true, false}, end, schedule.StatusSuccess, 0},
+		"success-then-failure":    {[]schedule.Outcome{end, failure}, []bool{true, false}, end, schedule.StatusSuccess, 1},
+		"accepted-twice-then-end": {[]schedule.Outcome{accepted, accepted, end}, []bool{true, false, true}, end, schedule.StatusSuccess, 0},
 	} {
 		run := r.bring(r.add(r.slot(r.create(name), r.at(-time.Second)))[0], schedule.StatusLaunching)
-		r.begin(schedule.BeginRequest{Key: run.Key, ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, RequestHash: [32]byte{1}, Lease: time.Minute})
+		r.begin(r.beginRequest(run))
 		for i, answer := range tc.answers {
 			finished, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: run.Key, Outcome: answer, LaunchedAt: r.now}}, r.now)
 			r.ok(err, "finish")
-			settles := i == 0 || answer.Supersedes(tc.answers[i-1])
-			r.hold(finished[0].Settled == settles, "%s: answer %d has settled the run: %v, want %v", name, i, finished[0].Settled, settles)
+			r.hold(finished[0].Settled == tc.settle[i], "%s: answer %d has settled the run: %v, want %v", name, i, finished[0].Settled, tc.settle[i])
 			if i == len(tc.answers)-1 {
 				equal(r, name+": what stands", finished[0].Outcome, tc.stands)
 			}
 		}
+		events := len(r.eventsOf(schedule.Schedule{Definition: schedule.Definition{ScheduleID: run.ScheduleID}}))
+		r.hold(events == tc.events, "%s: %d answers that come too late leave an event, got %d", name, tc.events, events)
 		got := r.ledger(run.Key)
 		r.hold(got.Status == tc.settled, "%s: the run is %s, want %s", name, got.Status, tc.settled)
 		r.hold(got.Status.Terminal() == !got.CompletedAt.IsZero(), "%s: completed_at is %s", name, got.CompletedAt)
@@ -121,7 +124,7 @@ func closeUsed(r *rig) {
 	r.begin(begun, done)
 	r.finish(done.Key, accepted)
 	closed, recorded := r.closeKey(begun.Key)
-	r.hold(!closed && !recorded.Done && recorded.Key == begun.Key && recorded.LeaseUntil.Equal(r.at(lease)), "an open call is not closed, got %+v", recorded)
+	r.hold(!closed && !recorded.Done && recorded.Key == begun.Key && recorded.Lease.Until.Equal(r.at(lease)), "an open call is not closed, got %+v", recorded)
 	closed, recorded = r.closeKey(done.Key)
 	r.hold(!closed && recorded.Done, "a key that is done is not closed, got %+v", recorded)
 	equal(r, "outcomes", recorded.Outcome, accepted)

@@ -35,6 +35,9 @@ type rig struct {
 	now  time.Time
 	term schedule.Term
 
+	keysOfRuns bool                             // strange keys are those of runs
+	keys       map[string]schedule.BeginRequest // the runs' that there are
+
 	terms   int // how many this rig has led
 	written int // what it has had written by verdicts
 }

@@ -214,13 +214,13 @@ func settleByRule(r *rig) {
 						continue // it never moves: once is enough
 					}
 					n++
-					run, record := r.toSettle(s, fmt.Sprint(n), from, lived)
+					run := r.toSettle(s, fmt.Sprint(n), from, lived)
 					settlement := schedule.Settlement{Key: run.Key, To: to}
 					if full {
 						settlement = r.fullSettlement(run.Key, to)
 					}
 					r.now = r.at(time.Millisecond)
-					want, may := ledger.Settle(run, &settlement, record, r.now)
+					want, may := ledger.Settle(run, &settlement, r.now)
 					moved := r.settle(settlement)[0]
 					what := fmt.Sprintf("%s to %s, settlement full: %t, run lived: %t", from, to, full, lived)
 					r.hold(moved == may, "%s: moved is %t, got %t", what, may, moved)
@@ -231,16 +231,16 @@ func settleByRule(r *rig) {
 	}
 }
 
-// toSettle returns a run with a status, and the record of its key. With lived it has
-// a failed attempt, an open call, a cancel and times.
-func (r *rig) toSettle(s schedule.Schedule, requestID string, status schedule.Status, lived bool) (schedule.Run, *schedule.ExecutionRequest) {
+// toSettle returns a run with a status. With lived it has a failed attempt, an open call, a
+// cancel and times.
+func (r *rig) toSettle(s schedule.Schedule, requestID string, status schedule.Status, lived bool) schedule.Run {
 	r.Helper()
 	run := r.manual(s, requestID, r.now)
 	if status == schedule.StatusPlanned {
 		run.FireAt = r.at(time.Hour) // so that no later claim takes it
 	}
 	if !lived || status == schedule.StatusPlanned {
-		return r.bring(run, status), nil
+		return r.bring(run, status)
 	}
 	run = r.bring(run, schedule.StatusLaunching)
 	r.granted(r.beginRequest(run))
@@ -252,7 +252,7 @@ func (r *rig) toSettle(s schedule.Schedule, requestID string, status schedule.St
 			LaunchedAt: r.at(-3 * time.Second), StartedAt: r.at(-2 * time.Second), TimeoutAt: r.at(time.Hour),
 		})
 	}
-	return r.ledger(run.Key), &schedule.ExecutionRequest{Key: run.Key, Sent: true, Calls: 1}
+	return r.ledger(run.Key)
 }
 
 func (r *rig) fullSettlement(key schedule.Key, to schedule.Status) schedule.Settlement {

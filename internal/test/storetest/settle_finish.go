@@ -9,7 +9,7 @@ import (
 // finishRun begins a call of a run and finishes it. meanwhile runs while the call is open.
 func (r *rig) finishRun(run schedule.Run, done schedule.FinishRequest, meanwhile ...func()) schedule.Finished {
 	r.Helper()
-	r.begin(schedule.BeginRequest{Key: run.Key, ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, RequestHash: [32]byte{1}, Lease: time.Minute})
+	r.begin(r.beginRequest(run))
 	for _, act := range meanwhile {
 		act()
 	}
@@ -87,7 +87,7 @@ func finishSettlesNone(r *rig) {
 	r.hold(!r.finishRun(schedule.Run{Key: other, FireAt: r.now}, end).Settled, "a key without a run settles nothing")
 	for _, status := range []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusCancelled} {
 		run := r.bring(r.add(r.slot(r.create(string(status)), r.at(-time.Second)))[0], schedule.StatusLaunching)
-		r.begin(schedule.BeginRequest{Key: run.Key, ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, RequestHash: [32]byte{1}, Lease: time.Minute})
+		r.begin(r.beginRequest(run))
 		r.settle(schedule.Settlement{Key: run.Key, To: status, RunID: "reported"})
 		before := r.ledger(run.Key)
 		failed := schedule.FinishRequest{Key: run.Key, Outcome: schedule.Outcome{Status: schedule.StatusEnqueued}, LaunchedAt: r.now}

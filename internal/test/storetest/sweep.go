@@ -12,14 +12,12 @@ const cancelWait = 30 * time.Second
 var sweeps = []check{
 	{"runs without a sign of life past timeout_at end FAILED(timeout)", sweepTimeout},
 	{"a launch that could never be delivered ends FAILED(launch_unavailable)", sweepUnavailable},
-	{"a launch whose outcome is recorded is not unavailable: it will be asked for again", sweepRecorded},
 	{"a launch whose outcome never became known ends FAILED(lost) at its bound", sweepLost},
 	{"a launch is not given up while a call of it is open", sweepOpenCall},
 	{"what an earlier leader may have sent is tried once more before it is given up", sweepTriedAgain},
 	{"a launch that is given up keeps the error of its last attempt", sweepKeepsError},
 	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
 	{"a cancel without a reason ends the run as cancelled", sweepCancelWithoutReason},
-	{"an unconfirmed cancel does not end a launch whose outcome is recorded, until its bound", sweepCancelRecorded},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
 	{"at most Limit runs are ended in one call", sweepLimit},
 	{"a full sweep takes what is due longest first", sweepOrder},
@@ -76,21 +74,6 @@ func sweepUnavailable(r *rig) {
 	r.release(unsent.Key, false)
 	r.now = r.at(retryFor + time.Second)
 	r.swept(r.sweep(), unsent, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
-}
-
-// sweepRecorded has a worker that died after the launcher had refused a run of
-// a paused schedule, and before it could settle it. The next one learns of the
-// refusal: such a run ends SKIPPED(paused), never FAILED.
-func sweepRecorded(r *rig) {
-	r.lead()
-	s := r.create("refused")
-	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
-	r.pause(s, time.Time{})
-	r.refused(r.beginRequest(run), schedule.StatusSkipped, schedule.ReasonPaused)
-	r.now = r.at(retryFor + time.Second)
-	equal(r, "ended", r.sweep(), nil)
-	r.now = r.at(2 * time.Hour)
-	r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
 }
 
 // sweepLost has launches that may have reached the executor: it may still report,
@@ -192,20 +175,6 @@ func sweepCancelWithoutReason(r *rig) {
 	r.swept(r.sweep(), run, schedule.StatusCancelled, schedule.ReasonCancelled)
 }
 
-// sweepCancelRecorded has a worker that was away for longer than a cancel may
-// take: the outcome is there, and the next delivery settles it.
-func sweepCancelRecorded(r *rig) {
-	r.lead()
-	s := r.create("answered")
-	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
-	r.closeKey(run.Key)
-	r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
-	r.now = r.at(cancelWait + time.Second)
-	equal(r, "ended although its outcome is recorded", r.sweep(), nil)
-	r.now = r.at(2 * time.Hour)
-	r.swept(r.sweep(), run, schedule.StatusCancelled, schedule.ReasonCancelled)
-}
-
 func sweepOnlyInFlight(r *rig) {
 	r.lead()
 	s := r.create("calm")
@@ -284,18 +253,19 @@ func sweepOrder(r *rig) {
 	equal(r, "ended, in order", got, want)
 }
 
-// sweepBehind has more answered launches past their bound than one sweep may end. They
-// do not end: the next delivery settles them.
+// sweepBehind has more launches with an open call past their bound than one sweep may end.
 func sweepBehind(r *rig) {
 	r.lead()
 	s := r.create("many")
+	var open []schedule.BeginRequest
 	for i := range 5 {
-		run := r.bring(r.manual(s, string(rune('a'+i)), r.now), schedule.StatusLaunching)
-		r.closeKey(run.Key)
+		open = append(open, r.beginRequest(r.bring(r.manual(s, string(rune('a'+i)), r.now), schedule.StatusLaunching)))
 	}
 	r.now = r.at(time.Second)
 	behind := r.bring(r.manual(s, "behind", r.now), schedule.StatusLaunching)
-	r.now = r.at(retryFor + time.Second)
+	r.now = r.at(retryFor)
+	r.begin(open...)
+	r.now = r.at(time.Second)
 	ended := r.sweep(func(req *schedule.SweepRequest) { req.Limit = 2 })
 	r.hold(len(ended) == 1 && ended[0].Run.Key == behind.Key, "the last launch is ended, got %d", len(ended))
 }

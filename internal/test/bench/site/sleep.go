@@ -94,9 +94,9 @@ const (
 	keepAll = "3650"
 )
 
-// Ledger makes rows of history by copying those of the runs that have ended,
-// and what the launcher kept of them, a minute further back for each copy; of
-// these, so many are older than RETENTION_DAYS.
+// Ledger makes rows of history by copying those of the runs that have ended, a
+// minute further back for each copy; of these, so many are older than
+// RETENTION_DAYS.
 func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 	var ended int
 	if err := s.db.Pool.QueryRow(ctx, "SELECT count(*) FROM ended_runs WHERE status = 5").Scan(&ended); err != nil {
@@ -108,15 +108,7 @@ func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 	copies := max(1, rows/ended)
 	recent := fmt.Sprintf("make_interval(mins => g, days => CASE WHEN g > %d THEN %d ELSE 0 END)", copies-copies*old/max(rows, 1), expired)
 	key := map[string]string{"idempotency_key": "sha256(o.idempotency_key || convert_to(g::text, 'UTF8'))", "nth": "g"} // a slot has one of each nth
-	for _, c := range []clone{
-		{table: "ended_runs", where: "status = 5", copies: copies, set: key, back: recent},
-		{table: "execution_requests", where: "state = 'DONE'", copies: copies, set: key, back: recent},
-	} {
-		if err := s.clone(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.clone(ctx, clone{table: "ended_runs", where: "status = 5", copies: copies, set: key, back: recent})
 }
 
 // KeepAll are the settings of a worker that deletes none of a ledger.

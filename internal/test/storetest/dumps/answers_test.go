@@ -149,7 +149,8 @@ func (a *answers) everyRun() {
 		if attempts, err := a.LaunchAttempts(a.ctx, key); len(attempts) > 0 || err != nil {
 			a.say("  attempts", attempts, err)
 		}
-		if sent, err := a.FirstSent(a.ctx, key); !sent.IsZero() || err != nil {
+		if run.Deliveries > 1 { // else nobody asks
+			sent, err := a.FirstSent(a.ctx, key)
 			a.say("  first sent", sent, err)
 		}
 		if log, err := a.ReadRunLog(a.ctx, schedule.RunLogQuery{Key: key, Limit: page}); len(log) > 0 || err != nil {

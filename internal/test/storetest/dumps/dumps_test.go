@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,11 +117,14 @@ func opened(t testing.TB, s store, d *dialect, driver, dsn string) database {
 	return database{s, d, db}
 }
 
-// forget clears what the tables of version 28 do not keep: judged_at, and the columns
-// of a run that is over which only say how it once waited.
+// forget clears what later tables do not keep: judged_at, and the columns of a run that
+// is over which only say how it once waited. A LAUNCHING run counts the calls that the
+// record of its key counted.
 const forget = `UPDATE schedule_runs SET judged_at = NULL,
 	waiting_since = CASE WHEN status NOT IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') THEN waiting_since END,
-	claimed_until = CASE WHEN status NOT IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') THEN claimed_until END`
+	claimed_until = CASE WHEN status NOT IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') THEN claimed_until END,
+	deliveries = CASE WHEN status = 'LAUNCHING' THEN coalesce((SELECT CASE WHEN e.sent THEN e.calls ELSE 0 END FROM execution_requests e
+		WHERE e.idempotency_key = schedule_runs.idempotency_key), deliveries) ELSE deliveries END`
 
 // A dump is migrated up, down and up again, and then read.
 func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
@@ -135,11 +139,20 @@ func TestAMigratedDumpGivesTheRecordedAnswers(t *testing.T) {
 			dump = d.dump(t, d.db)
 			d.upgrade(t)
 			d.downgrade(t)
-			compare(t, name+".sql.gz, up and down again", dump, d.dump(t, d.db))
+			compare(t, name+".sql.gz, up and down again", withoutKeys(dump), withoutKeys(d.dump(t, d.db)))
 			d.upgrade(t)
 			compare(t, "answers.txt", readFile(t, "answers.txt"), read(t, d))
 		})
 	}
+}
+
+// withoutKeys is a dump without the records of keys: only those that are needed come back
+// on the way down, with other hashes.
+func withoutKeys(dump string) string {
+	const insert = "INSERT INTO "
+	kept := strings.Split(dump, "\n"+insert)
+	kept = slices.DeleteFunc(kept, func(rows string) bool { return strings.HasPrefix(rows, "execution_requests ") })
+	return strings.Join(kept, "\n"+insert)
 }
 
 // upgrade brings the database to the version of this binary.
