@@ -207,7 +207,7 @@ var mutants = []struct {
 		"internal/ledger/end.go", `if s.Unsent {`, `if r.Deliveries = s.Deliveries; s.Unsent {`,
 	}}},
 	{"a redelivery moves the first time that a run was sent", []edit{{
-		"internal/store/memory/requests.go", `case first.IsZero():`, `case true:`,
+		"internal/store/memory/requests.go", `case first.IsZero():`, `case first.IsZero() || now.After(first):`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
 		"internal/schedule/failure.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
