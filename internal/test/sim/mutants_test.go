@@ -1,10 +1,8 @@
 package sim_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/carillon/carillon/internal/test/mutant"
 )
 
 var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which builds the simulator once for each")
@@ -19,9 +19,7 @@ var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which 
 // mutantSeeds are how many worlds a bug may live through.
 const mutantSeeds = 6000
 
-// edit is a piece of source, which stands in its file once, and what it
-// becomes.
-type edit struct{ file, old, broken string }
+type edit = mutant.Edit
 
 // mutants are bugs that a scheduler could have: each breaks a promise, and the
 // checker has to say so. Those of the ledger break the ledger in memory, in the
@@ -259,47 +257,20 @@ func TestSeededBugsAreFound(t *testing.T) {
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
 	for _, m := range slices.Concat(mutants, shardMutants) {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { spoil(t, "../../..", m.edits) })
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-}
-
-// spoil writes the source files of a bug and says what each replaces.
-func spoil(t *testing.T, root string, edits []edit) (replaced map[string]string) {
-	t.Helper()
-	dir := t.TempDir()
-	replaced = make(map[string]string)
-	for i, e := range edits {
-		path := filepath.Join(root, e.file)
-		from, known := replaced[path]
-		if !known {
-			from = path
-		}
-		source, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), e.old); n != 1 {
-			t.Fatalf("%s has %q %d times, not once: bring this list up to date", e.file, e.old, n)
-		}
-		to := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(to, []byte(strings.Replace(string(source), e.old, e.broken, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replaced[path] = to
-	}
-	return replaced
 }
 
 // build makes the test binary of a package, in a source with a bug.
 func build(t *testing.T, root string, edits []edit, pkg string) (binary string) {
 	t.Helper()
-	dir, replaced := t.TempDir(), spoil(t, root, edits)
-	overlay := filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	dir := t.TempDir()
+	overlay, err := mutant.Overlay(root, dir, edits)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "sim.test")
