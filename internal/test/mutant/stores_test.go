@@ -25,7 +25,9 @@ const (
 // suite is one of the tests of a package.
 type suite struct{ pkg, run string }
 
-func contract(pkg, topic string) suite { return suite{pkg, "^TestStoreKeepsTheContract$/^" + topic + "$"} }
+func contract(pkg, topic string) suite {
+	return suite{pkg, "^TestStoreKeepsTheContract$/^" + topic + "$"}
+}
 
 // storeMutants are bugs in the SQL of the stores, in what is around it, and in the rules
 // that need two real processes: the simulator cannot have them, since it keeps the ledger

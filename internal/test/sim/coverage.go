@@ -114,11 +114,25 @@ const (
 
 var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "executor down", "executor broken", "executor hung"}
 
+// situation is what the worlds must bring about, whatever the faults.
+type situation int
+
+const (
+	changeLate     situation = iota // readers have passed a transaction whose changes come now
+	changeLateBy1s                  // likewise, and it was open for more than a second
+	windowFull                      // a leader knows as many planned runs as it may, and more come
+	situations
+)
+
+var situationNames = [situations]string{"change late", "change late by more than a second", "window full"}
+
 // Coverage counts what went wrong where, over all worlds.
 type Coverage struct {
 	calls   [sites]atomic.Int64
 	faults  [sites][allKinds]atomic.Int64
 	strikes [strikes]atomic.Int64
+
+	situations [situations]atomic.Int64
 }
 
 // Missing lists the pairs of call and fault, and the strikes, that never came.
@@ -136,6 +150,11 @@ func (c *Coverage) Missing() (missing []string) {
 	for s := range strikes {
 		if c.strikes[s].Load() == 0 {
 			missing = append(missing, strikeNames[s])
+		}
+	}
+	for s := range situations {
+		if c.situations[s].Load() == 0 {
+			missing = append(missing, situationNames[s])
 		}
 	}
 	return missing
@@ -170,6 +189,9 @@ func (c *Coverage) Faults() string {
 	}
 	for s := range strikes {
 		fmt.Fprintf(&b, "%s %d, ", strikeNames[s], c.strikes[s].Load())
+	}
+	for s := range situations {
+		fmt.Fprintf(&b, "%s %d, ", situationNames[s], c.situations[s].Load())
 	}
 	return strings.TrimSuffix(b.String(), ", ")
 }

@@ -133,8 +133,20 @@ var mutants = []struct {
 	{"a schedule is changed without a change", []edit{{
 		"internal/store/memory/changes.go", `t.changed.schedules[after.ScheduleID] = true`, ``,
 	}}},
+	{"a position forgets transactions that are open", []edit{{
+		"internal/store/memory/changes.go", `return snapshot{l.last(), l.next, l.open}.position()`, `return snapshot{l.last(), l.next, nil}.position()`,
+	}}},
+	{"a window that is full counts as loaded", []edit{{
+		"worker/claim.go", `m.state.Planned() < t.cfg.MaxWindow {`, `m.state.Planned() >= t.cfg.MaxWindow {
+		m.state.LoadedUntil(until)
+		m.loaded = until
+	} else if until.Sub(m.loaded) >= windowStep {`,
+	}}},
+	{"a run is sent again with another input", []edit{{
+		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Input = []byte(`{\"again\":true}`)\n\t}",
+	}}},
 	{"changes that were deleted are not missed", []edit{{
-		"internal/store/memory/changes.go", `if err != nil || n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
+		"internal/store/memory/changes.go", `if n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
 	}}},
 	{"rows are pruned as soon as they have ended", []edit{{
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,

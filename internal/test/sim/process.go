@@ -96,7 +96,7 @@ func (p *process) run() {
 		Now: p.now, Logger: slog.New(defects{w: p.world}), Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
-			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches,
+			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches, MaxWindow: w.window,
 			// Not to end at an instant at which the worker looks who else is there:
 			// which of the two came first would be any.
 			DrainTimeout: w.callTimeout + time.Millisecond,

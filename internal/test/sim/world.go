@@ -94,7 +94,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.watch = newLedgerWatch(w)
 	w.ledger = memory.New(memory.Options{Clock: time.Now, Changes: w.profile.changes, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
-		Backfill: w.watch.backfill, Commit: w.watch.commit,
+		Backfill: w.watch.backfill, Commit: w.watch.commit, Late: w.late,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}
 	w.clients.skew.Store(int64(d.of(forUsers+1).span(0, w.profile.maxSkew)))
@@ -151,6 +151,14 @@ func (w *world) wait() {
 		}
 	}
 	w.stuck()
+}
+
+// late counts changes that readers must not miss.
+func (w *world) late(open time.Duration) {
+	w.coverage.situations[changeLate].Add(1)
+	if open > time.Second {
+		w.coverage.situations[changeLateBy1s].Add(1)
+	}
 }
 
 // elapsed is the instant of the world: since its beginning.
