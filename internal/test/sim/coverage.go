@@ -71,6 +71,7 @@ const (
 	siteGrants
 	siteFeed
 	siteChangeBackfill
+	sitePresence
 	sites
 )
 
@@ -78,7 +79,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancel requests",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
 }
 
 // rare are the calls that come so seldom that faults around them are drawn more
@@ -106,13 +107,15 @@ const (
 	strikeStoreDown
 	strikeClock
 	strikeResign
+	strikeLosePresence   // the session of a presence lock ends, its process lives
+	strikeRestart        // of the database server: all presence locks are free
 	strikeExecutorDown   // refuses connections
 	strikeExecutorBroken // answers 500, and begins nothing
 	strikeExecutorHung   // takes requests, and neither begins nor answers them
 	strikes
 )
 
-var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "executor down", "executor broken", "executor hung"}
+var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "presence lost", "server restarted", "executor down", "executor broken", "executor hung"}
 
 // situation is what the worlds must bring about, whatever the faults.
 type situation int
@@ -120,11 +123,12 @@ type situation int
 const (
 	changeLate     situation = iota // readers have passed a transaction whose changes come now
 	changeLateBy1s                  // likewise, and it was open for more than a second
+	keyTakenOver                    // from a process that has lost its presence lock
 	windowFull                      // a leader knows as many planned runs as it may, and more come
 	situations
 )
 
-var situationNames = [situations]string{"change late", "change late by more than a second", "window full"}
+var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full"}
 
 // Coverage counts what went wrong where, over all worlds.
 type Coverage struct {
@@ -164,6 +168,8 @@ func (c *Coverage) Missing() (missing []string) {
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill
 	switch {
+	case s == sitePresence:
+		return true
 	case k == crashBefore || k == crashAfter || k == frozen:
 		return users // clients of the API do not die; what they asked for may be lost
 	case k == down:

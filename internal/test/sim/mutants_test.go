@@ -188,6 +188,15 @@ var mutants = []struct {
 	}, {
 		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
 	}}},
+	{"the holder of a key is ignored", []edit{{
+		"internal/ledger/begin.go", `case f.held(now):`, `case false:`,
+	}}},
+	{"a holder that lives is overruled", []edit{{
+		"internal/ledger/begin.go", `return h != nil && h.LockFree && h.Generation`, `return h != nil && h.Generation`,
+	}}},
+	{"a lock that a restart has freed is a proof", []edit{{
+		"internal/ledger/begin.go", ` && h.Generation == h.ServerGeneration`, ``,
+	}}},
 	{"a cancel counts as confirmed while the call is on its way", []edit{{
 		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
 	}}},

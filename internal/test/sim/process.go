@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 )
@@ -47,6 +48,7 @@ func (w *world) host(n int) {
 			for _, l := range p.sessions {
 				p.locks.drop(l)
 			}
+			p.presences.endOf(p.caller)
 			p.stop()
 		case <-p.done:
 		case <-w.over:
@@ -80,10 +82,18 @@ func (w *world) newProcess(n, start int) *process {
 // that go wrong, and runs until the process is told to end or dies.
 func (p *process) run() {
 	w, s := p.profile, store{p.caller}
+	lives := presence.New(presence.Options{Store: presenceOf{p.caller}, Lock: presenceOf{p.caller}, ID: p.name, Now: p.now, Logger: quiet})
 	launch := launcher.New(launcher.Options{
-		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
+		Store: s, Workflows: s, Executor: executorClient{p.caller}, Presence: lives, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
 		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true, RequireGrant: w.requireGrant},
 	})
+	living, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lives.Run(living, launch.MoveKeys)
+	}()
+	defer func() { end(); <-ended }()
 	electors, balancer := p.electors(s)
 	p.watch.knows(p.name, p.host)
 	p.log.say(p.elapsed(), "%s starts", p.name)

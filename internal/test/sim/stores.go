@@ -157,6 +157,7 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 	err = s.tell(ctx, siteBegin, id, func() (err error) {
 		out, err = s.ledger.Begin(context.WithoutCancel(ctx), reqs, now)
 		s.executor.granted(reqs, out)
+		s.beganBy(reqs, out)
 		return err
 	})
 	return out, err
@@ -192,9 +193,18 @@ func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, c
 	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, calls, now) })
 }
 
-// MoveKeys is never called: simulated processes have no presence lock to lose.
+// MoveKeys follows the loss of a presence lock.
 func (s store) MoveKeys(ctx context.Context, m schedule.KeyMove) ([]schedule.Key, error) {
-	return s.ledger.MoveKeys(ctx, m)
+	if err := (presenceOf{s.caller}).reach(ctx, m.To); err != nil {
+		return nil, err
+	}
+	moved, err := s.ledger.MoveKeys(ctx, m)
+	s.presences.mu.Lock()
+	defer s.presences.mu.Unlock()
+	for _, key := range moved {
+		s.presences.holders[key] = m.To
+	}
+	return moved, err
 }
 
 func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {

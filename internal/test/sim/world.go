@@ -27,6 +27,7 @@ type world struct {
 	ledger    *memory.Store
 	watch     *ledgerWatch
 	locks     *lockService
+	presences presences
 	executor  *executor
 	clients   *caller // of the API
 	registrar *registrar.Registrar
@@ -86,9 +87,10 @@ func newWorld(seed uint64, o Options) *world {
 	d := dice(seed).of(0)
 	w := &world{
 		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
-		taken:    make(map[time.Duration]dice),
-		locks:    &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
-		executor: newExecutor(),
+		taken:     make(map[time.Duration]dice),
+		locks:     &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
+		presences: presences{sessions: make(map[int32]*presenceSession), holders: make(map[schedule.Key]int32)},
+		executor:  newExecutor(),
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
