@@ -91,7 +91,7 @@ var rare = func() (times [sites]int) {
 	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests} {
 		times[s] = 25
 	}
-	times[siteChangeRun], times[siteReclaim] = 4, 4
+	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
 	return times
 }()
 

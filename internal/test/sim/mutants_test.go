@@ -136,12 +136,6 @@ var mutants = []struct {
 	{"a position forgets transactions that are open", []edit{{
 		"internal/store/memory/changes.go", `return snapshot{l.last(), l.next, l.open}.position()`, `return snapshot{l.last(), l.next, nil}.position()`,
 	}}},
-	{"a window that is full counts as loaded", []edit{{
-		"worker/claim.go", `m.state.Planned() < t.cfg.MaxWindow {`, `m.state.Planned() >= t.cfg.MaxWindow {
-		m.state.LoadedUntil(until)
-		m.loaded = until
-	} else if until.Sub(m.loaded) >= windowStep {`,
-	}}},
 	{"a run is sent again with another input", []edit{{
 		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Input = []byte(`{\"again\":true}`)\n\t}",
 	}}},

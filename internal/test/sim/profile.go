@@ -69,7 +69,7 @@ func newProfile(d dice) profile {
 	p.window = pick(d.of(26), 0, 0, 1, 2, 5)
 	p.changes, p.repeats = pick(d.of(24), 0, 0, 3), d.of(25).perMille(300)
 	if d.of(18).perMille(100) {
-		p.plain, p.rates, p.strikes = true, [kinds]int{}, 0
+		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0
 	}
 	return p
 }

@@ -195,7 +195,7 @@ func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, c
 
 // MoveKeys follows the loss of a presence lock.
 func (s store) MoveKeys(ctx context.Context, m schedule.KeyMove) ([]schedule.Key, error) {
-	if err := (presenceOf{s.caller}).reach(ctx, m.To); err != nil {
+	if err := presenceOf(s).reach(ctx, m.To); err != nil {
 		return nil, err
 	}
 	moved, err := s.ledger.MoveKeys(ctx, m)
