@@ -87,6 +87,10 @@ sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or
 sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the simulator finds each
 	go test -buildvcs=false -count=1 -timeout 30m -run "TestSeededBugs.*AreFound" -v ./internal/test/sim -args -sim.mutants
 
+.PHONY: store-mutants
+store-mutants: tools ## Seed bugs into the real stores and the presence lock, and fail unless their tests find each (ONLY=pattern)
+	$(TOOLS)/withservices -- go test -buildvcs=false -count=1 -timeout 60m -run '^TestSeededBugsOfTheStoresAreFound$$/^(none|.*$(subst $() ,_,$(ONLY)).*)$$' -v ./internal/test/mutant -args -stores.mutants
+
 .PHONY: bench-build
 bench-build: tools
 	@cd internal/test/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -pgo=../../../$(PGO) -ldflags '-X main.version=$(VERSION)' -o ../../../$(TOOLS)/ .

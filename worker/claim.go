@@ -46,7 +46,7 @@ func (t *term) load(ctx context.Context, now time.Time) error {
 	if m.state == nil || m.state.Stale() || now.Sub(m.readAt) > maxUnread {
 		return t.rebuild(ctx, now)
 	}
-	if until := now.Add(Window); until.Sub(m.loaded) >= windowStep && m.state.Planned() < ledger.MaxWindow {
+	if until := now.Add(Window); until.Sub(m.loaded) >= windowStep && m.state.Planned() < t.cfg.MaxWindow {
 		open, err := t.Fires.LoadOpen(ctx, t.Term, m.loaded, until)
 		if err != nil {
 			return err

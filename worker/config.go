@@ -19,6 +19,9 @@ type Config struct {
 	Retention    time.Duration // RETENTION_DAYS
 	MaxLaunches  int           // MAX_LAUNCHES: runs from claim to answer, of all terms; see ledger.Share for one owner's part
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
+	// MaxWindow is how many planned runs a term holds in memory before it stops to load
+	// more (default 500,000).
+	MaxWindow int
 	// PlanAim is about how many slots one plan transaction inserts (default 4,000): other
 	// writers wait meanwhile. PlanStride is how much further than the lookahead dense
 	// schedules are planned at most (default: half of the lookahead). A store with one
@@ -44,6 +47,9 @@ func (c Config) withDefaults() Config {
 	set(&c.DrainTimeout, 10*time.Second)
 	set(&c.PlanStride, c.Lookahead/2)
 	c.PlanStride = min(c.PlanStride, c.Lookahead/2)
+	if c.MaxWindow == 0 {
+		c.MaxWindow = 500_000
+	}
 	if c.PlanAim == 0 {
 		c.PlanAim = 4000
 	}

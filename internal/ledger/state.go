@@ -10,9 +10,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// MaxWindow is how many planned runs a state holds before loading pauses.
-const MaxWindow = 500_000
-
 // ShardState is what the leader of a shard keeps in memory: the planned runs that
 // fire soon, the runs that wait for their overlap group, and the runs in flight. It
 // can be rebuilt from the tables at any time. It does no I/O and reads no clock. It

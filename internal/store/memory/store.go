@@ -43,6 +43,8 @@ type Watch struct {
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
+	// Late: readers have passed the number of a transaction whose changes come now.
+	Late func(open time.Duration)
 	// Commit comes after all others of a transaction.
 	Commit func()
 }

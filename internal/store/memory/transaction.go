@@ -39,7 +39,7 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 			t.undo[i]()
 		}
 	} else {
-		s.changes.add(t.changed.rows())
+		s.commit(ctx, t.changed.rows())
 		for _, tell := range t.told {
 			tell()
 		}

@@ -14,7 +14,7 @@ func (w *world) adversary() {
 		if w.calm.Load() {
 			return
 		}
-		w.strike(pick(d.of(2), strikeKill, strikeStop, strikeFreeze, strikeFreeze, strikeLoseLock, strikeLockDown, strikeStoreDown, strikeClock, strikeResign), d.of(3))
+		w.strike(pick(d.of(2), strikeKill, strikeStop, strikeFreeze, strikeFreeze, strikeLoseLock, strikeLockDown, strikeStoreDown, strikeClock, strikeResign, strikeLosePresence, strikeLosePresence, strikeRestart), d.of(3))
 	}
 }
 
@@ -37,6 +37,10 @@ func (w *world) strike(what strike, d dice) {
 		w.lockDownUntil.Store(int64(at + min(left, d.of(2).span(100*time.Millisecond, 4*time.Second))))
 	case strikeStoreDown:
 		w.storeDownUntil.Store(int64(at + min(left, d.of(2).span(100*time.Millisecond, 6*time.Second))))
+	case strikeLosePresence:
+		w.presences.endOf(p.caller)
+	case strikeRestart:
+		w.restart()
 	case strikeResign:
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -71,6 +71,7 @@ const (
 	siteGrants
 	siteFeed
 	siteChangeBackfill
+	sitePresence
 	sites
 )
 
@@ -78,7 +79,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "load open", "cancel requests",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -89,7 +90,7 @@ var rare = func() (times [sites]int) {
 	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests} {
 		times[s] = 25
 	}
-	times[siteChangeRun], times[siteReclaim] = 4, 4
+	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
 	return times
 }()
 
@@ -105,19 +106,36 @@ const (
 	strikeStoreDown
 	strikeClock
 	strikeResign
+	strikeLosePresence   // the session of a presence lock ends, its process lives
+	strikeRestart        // of the database server: all presence locks are free
 	strikeExecutorDown   // refuses connections
 	strikeExecutorBroken // answers 500, and begins nothing
 	strikeExecutorHung   // takes requests, and neither begins nor answers them
 	strikes
 )
 
-var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "executor down", "executor broken", "executor hung"}
+var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "presence lost", "server restarted", "executor down", "executor broken", "executor hung"}
+
+// situation is what the worlds must bring about, whatever the faults.
+type situation int
+
+const (
+	changeLate     situation = iota // readers have passed a transaction whose changes come now
+	changeLateBy1s                  // likewise, and it was open for more than a second
+	keyTakenOver                    // from a process that has lost its presence lock
+	windowFull                      // a leader knows as many planned runs as it may, and more come
+	situations
+)
+
+var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full"}
 
 // Coverage counts faults by call, over all worlds.
 type Coverage struct {
 	calls   [sites]atomic.Int64
 	faults  [sites][allKinds]atomic.Int64
 	strikes [strikes]atomic.Int64
+
+	situations [situations]atomic.Int64
 }
 
 // Missing lists the pairs of call and fault, and the strikes, that never happened.
@@ -137,6 +155,11 @@ func (c *Coverage) Missing() (missing []string) {
 			missing = append(missing, strikeNames[s])
 		}
 	}
+	for s := range situations {
+		if c.situations[s].Load() == 0 {
+			missing = append(missing, situationNames[s])
+		}
+	}
 	return missing
 }
 
@@ -144,6 +167,8 @@ func (c *Coverage) Missing() (missing []string) {
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill
 	switch {
+	case s == sitePresence:
+		return true
 	case k == crashBefore || k == crashAfter || k == frozen:
 		return users // clients of the API do not die; their requests may be lost
 	case k == down:
@@ -169,6 +194,9 @@ func (c *Coverage) Faults() string {
 	}
 	for s := range strikes {
 		fmt.Fprintf(&b, "%s %d, ", strikeNames[s], c.strikes[s].Load())
+	}
+	for s := range situations {
+		fmt.Fprintf(&b, "%s %d, ", situationNames[s], c.situations[s].Load())
 	}
 	return strings.TrimSuffix(b.String(), ", ")
 }

@@ -50,6 +50,7 @@ const (
 	forGrants
 	forBackfills
 	forIncidents
+	forPresence
 )
 
 // idOf is a key as a number.

@@ -1,10 +1,8 @@
 package sim_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/carillon/carillon/internal/test/mutant"
 )
 
 var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which builds the simulator once for each")
@@ -19,8 +19,7 @@ var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which 
 // mutantSeeds are how many worlds a bug may live through.
 const mutantSeeds = 6000
 
-// edit replaces a piece of source that occurs once in its file.
-type edit struct{ file, old, broken string }
+type edit = mutant.Edit
 
 // mutants are bugs that a scheduler could have: each breaks a promise, and the
 // checker has to say so. Those of the ledger break the ledger in memory, in the
@@ -134,8 +133,14 @@ var mutants = []struct {
 	{"a schedule is changed without a change", []edit{{
 		"internal/store/memory/changes.go", `t.changed.schedules[after.ScheduleID] = true`, ``,
 	}}},
+	{"a position forgets transactions that are open", []edit{{
+		"internal/store/memory/changes.go", `return snapshot{l.last(), l.next, l.open}.position()`, `return snapshot{l.last(), l.next, nil}.position()`,
+	}}},
+	{"a run is sent again with another input", []edit{{
+		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Input = []byte(`{\"again\":true}`)\n\t}",
+	}}},
 	{"changes that were deleted are not missed", []edit{{
-		"internal/store/memory/changes.go", `if err != nil || n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
+		"internal/store/memory/changes.go", `if n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
 	}}},
 	{"rows are pruned as soon as they have ended", []edit{{
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
@@ -176,6 +181,15 @@ var mutants = []struct {
 		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
 	}, {
 		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
+	}}},
+	{"the holder of a key is ignored", []edit{{
+		"internal/ledger/begin.go", `case f.held(known.Lease, now):`, `case false:`,
+	}}},
+	{"a holder that lives is overruled", []edit{{
+		"internal/ledger/begin.go", `return h != nil && h.LockFree && h.Generation`, `return h != nil && h.Generation`,
+	}}},
+	{"a lock that a restart has freed is a proof", []edit{{
+		"internal/ledger/begin.go", ` && h.Generation == h.ServerGeneration`, ``,
 	}}},
 	{"a cancel counts as confirmed while the call is on its way", []edit{{
 		"launcher/cancel.go", `return known.Done, nil`, `return true, nil`,
@@ -258,47 +272,20 @@ func TestSeededBugsAreFound(t *testing.T) {
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
 	for _, m := range slices.Concat(mutants, shardMutants) {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { spoil(t, "../../..", m.edits) })
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-}
-
-// spoil writes the source files of a bug and says what each replaces.
-func spoil(t *testing.T, root string, edits []edit) (replaced map[string]string) {
-	t.Helper()
-	dir := t.TempDir()
-	replaced = make(map[string]string)
-	for i, e := range edits {
-		path := filepath.Join(root, e.file)
-		from, known := replaced[path]
-		if !known {
-			from = path
-		}
-		source, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), e.old); n != 1 {
-			t.Fatalf("%s has %q %d times, not once: bring this list up to date", e.file, e.old, n)
-		}
-		to := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(to, []byte(strings.Replace(string(source), e.old, e.broken, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replaced[path] = to
-	}
-	return replaced
 }
 
 // build makes the test binary of a package, in a source with a bug.
 func build(t *testing.T, root string, edits []edit, pkg string) (binary string) {
 	t.Helper()
-	dir, replaced := t.TempDir(), spoil(t, root, edits)
-	overlay := filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	dir := t.TempDir()
+	overlay, err := mutant.Overlay(root, dir, edits)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "sim.test")

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 )
@@ -49,6 +50,7 @@ func (w *world) host(n int) {
 			for _, l := range p.sessions {
 				p.locks.drop(l)
 			}
+			p.presences.endOf(p.caller)
 			p.stop()
 		case <-p.done:
 		case <-w.over:
@@ -82,10 +84,18 @@ func (w *world) newProcess(n, start int) *process {
 // runs until the process is told to end or dies.
 func (p *process) run() {
 	w, s := p.profile, store{p.caller}
+	lives := presence.New(presence.Options{Store: presenceOf{p.caller}, Lock: presenceOf{p.caller}, ID: p.name, Now: p.now, Logger: quiet})
 	launch := launcher.New(launcher.Options{
-		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
+		Store: s, Workflows: s, Executor: executorClient{p.caller}, Presence: lives, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
 		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true, RequireGrant: w.requireGrant},
 	})
+	living, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lives.Run(living, launch.MoveKeys)
+	}()
+	defer func() { end(); <-ended }()
 	electors, balancer := p.electors(s)
 	p.watch.knows(p.name, p.host)
 	p.log.say(p.elapsed(), "%s starts", p.name)
@@ -102,8 +112,8 @@ func (p *process) run() {
 		Now: p.now, Logger: slog.New(defects{w: p.world}), Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
-			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches,
-			// Not at an instant at which the worker reads the list of workers: their order
+			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches, MaxWindow: w.window,
+			// Not at an instant at which the worker reads the list of processes: their order
 			// would vary.
 			DrainTimeout: w.callTimeout + time.Millisecond,
 			RequireGrant: w.requireGrant,

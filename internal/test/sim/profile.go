@@ -22,6 +22,8 @@ type profile struct {
 	incidents                        bool // of the executor
 	changes                          int  // how many the ledger keeps; 0: more than a world has
 	repeats                          bool // changes come again after a rebuild
+	late                             bool // a change can be committed after others that began later
+	window                           int  // how many planned runs a leader holds; 0: all
 	plain                            bool // no other faults
 }
 
@@ -62,9 +64,11 @@ func newProfile(d dice) profile {
 		}
 	}
 	p.incidents = d.of(23).perMille(400)
+	p.late = d.of(27).perMille(400)
+	p.window = pick(d.of(26), 0, 0, 1, 2, 5)
 	p.changes, p.repeats = pick(d.of(24), 0, 0, 3), d.of(25).perMille(300)
 	if d.of(18).perMille(100) {
-		p.plain, p.rates, p.strikes = true, [kinds]int{}, 0
+		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0
 	}
 	return p
 }

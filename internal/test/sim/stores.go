@@ -3,11 +3,11 @@ package sim
 import (
 	"context"
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/memory"
 )
 
 // store is one process' access to the ledger: every method is a call that can fail.
@@ -61,19 +61,35 @@ func (s store) LoadOpen(ctx context.Context, term schedule.Term, from, until tim
 // repeated is a position some changes before, which the ledger still has: they are read
 // again.
 func (s store) repeated(p ledger.Position) ledger.Position {
-	n, err := strconv.Atoi(string(p))
-	if err != nil || !s.profile.repeats {
+	if !s.profile.repeats {
 		return p
 	}
 	back := 6
 	if s.profile.changes > 0 {
 		back = min(back, s.profile.changes)
 	}
-	return ledger.Position(strconv.Itoa(max(0, n-s.dice.of(uint64(n)).below(back))))
+	return memory.Earlier(p, int64(s.dice.of(uint64(s.elapsed())).below(back)))
+}
+
+// early has the transaction of a write begin now, though its commit comes with the
+// effect: meanwhile the positions of readers pass it. Some of a user's stay open for
+// seconds.
+func (s store) early(ctx context.Context) (opened context.Context, end func()) {
+	if !s.profile.late || s.calm.Load() {
+		return ctx, func() {}
+	}
+	opened, end = s.ledger.Open(ctx)
+	if d := s.dice.of(uint64(s.elapsed())); !s.mortal && d.perMille(250) {
+		s.sleep(d, d.of(1).span(time.Second, 4*time.Second))
+	}
+	return opened, end
 }
 
 func (s store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (out ledger.Claimed, err error) {
 	err = s.lead(ctx, siteClaim, req.Term, shard(req.Term), func() (err error) {
+		if n := s.profile.window; n > 0 && claim.State.Planned() > n {
+			s.coverage.situations[windowFull].Add(1)
+		}
 		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, claim)
 		if len(out.Missing) > 0 {
 			s.violation("%s has judged %d runs that were not as its state has them", s.name, len(out.Missing))
@@ -140,6 +156,7 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 	err = s.tell(ctx, siteBegin, id, func() (err error) {
 		out, err = s.ledger.Begin(context.WithoutCancel(ctx), reqs, now)
 		s.executor.granted(reqs, out)
+		s.beganBy(reqs, out)
 		return err
 	})
 	return out, err
@@ -150,8 +167,10 @@ func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now ti
 	for i := range done {
 		id ^= idOf(done[i].Key)
 	}
+	opened, end := s.early(context.WithoutCancel(ctx))
+	defer end()
 	err = s.tell(ctx, siteFinish, id, func() (err error) {
-		finished, err = s.ledger.Finish(context.WithoutCancel(ctx), done, now)
+		finished, err = s.ledger.Finish(opened, done, now)
 		return err
 	})
 	return finished, err
@@ -173,9 +192,18 @@ func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, c
 	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, calls, now) })
 }
 
-// MoveKeys is never called: simulated processes have no presence lock to lose.
+// MoveKeys follows the loss of a presence lock.
 func (s store) MoveKeys(ctx context.Context, m schedule.KeyMove) ([]schedule.Key, error) {
-	return s.ledger.MoveKeys(ctx, m)
+	if err := presenceOf(s).reach(ctx, m.To); err != nil {
+		return nil, err
+	}
+	moved, err := s.ledger.MoveKeys(ctx, m)
+	s.presences.mu.Lock()
+	defer s.presences.mu.Unlock()
+	for _, key := range moved {
+		s.presences.holders[key] = m.To
+	}
+	return moved, err
 }
 
 func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
@@ -207,12 +235,16 @@ func (s store) LoadDAG(ctx context.Context, userID, workflowID string, version i
 }
 
 func (s store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
-	return s.tell(ctx, siteChange, 0, func() error { return s.ledger.ChangeSchedules(context.WithoutCancel(ctx), req, decide) })
+	opened, end := s.early(context.WithoutCancel(ctx))
+	defer end()
+	return s.tell(ctx, siteChange, 0, func() error { return s.ledger.ChangeSchedules(opened, req, decide) })
 }
 
 func (s store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (run schedule.Run, moved bool, err error) {
+	opened, end := s.early(context.WithoutCancel(ctx))
+	defer end()
 	err = s.tell(ctx, siteChangeRun, idOf(key), func() (err error) {
-		run, moved, err = s.ledger.ChangeRun(context.WithoutCancel(ctx), key, existing, decide)
+		run, moved, err = s.ledger.ChangeRun(opened, key, existing, decide)
 		return err
 	})
 	return run, moved, err
@@ -230,8 +262,10 @@ func (s store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feed
 }
 
 func (s store) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (after *schedule.Backfill, err error) {
+	opened, end := s.early(context.WithoutCancel(ctx))
+	defer end()
 	err = s.tell(ctx, siteChangeBackfill, 0, func() (err error) {
-		after, err = s.ledger.ChangeBackfill(context.WithoutCancel(ctx), ref, decide)
+		after, err = s.ledger.ChangeBackfill(opened, ref, decide)
 		return err
 	})
 	if err != nil {

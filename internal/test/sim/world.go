@@ -27,6 +27,7 @@ type world struct {
 	ledger    *memory.Store
 	watch     *ledgerWatch
 	locks     *lockService
+	presences presences
 	executor  *executor
 	clients   *caller // of the API
 	registrar *registrar.Registrar
@@ -86,15 +87,16 @@ func newWorld(seed uint64, o Options) *world {
 	d := dice(seed).of(0)
 	w := &world{
 		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
-		taken:    make(map[time.Duration]dice),
-		locks:    &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
-		executor: newExecutor(),
+		taken:     make(map[time.Duration]dice),
+		locks:     &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
+		presences: presences{sessions: make(map[int32]*presenceSession), holders: make(map[schedule.Key]int32)},
+		executor:  newExecutor(),
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
 	w.ledger = memory.New(memory.Options{Clock: time.Now, Changes: w.profile.changes, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
-		Backfill: w.watch.backfill, Commit: w.watch.commit,
+		Backfill: w.watch.backfill, Commit: w.watch.commit, Late: w.late,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}
 	w.clients.skew.Store(int64(d.of(forUsers+1).span(0, w.profile.maxSkew)))
@@ -151,6 +153,14 @@ func (w *world) wait() {
 		}
 	}
 	w.stuck()
+}
+
+// late counts changes that readers must not miss.
+func (w *world) late(open time.Duration) {
+	w.coverage.situations[changeLate].Add(1)
+	if open > time.Second {
+		w.coverage.situations[changeLateBy1s].Add(1)
+	}
 }
 
 // elapsed is the instant of the world: since its beginning.

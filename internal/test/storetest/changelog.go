@@ -359,6 +359,8 @@ func changesOfOpenTransactions(r *rig) {
 		})
 		ended <- err
 	}()
+	commit := sync.OnceFunc(func() { close(release) })
+	defer commit() // or a failure would leave the transaction open
 	<-opened
 	m.read()
 	r.succeed(quick)
@@ -366,7 +368,7 @@ func changesOfOpenTransactions(r *rig) {
 	m.read()
 	equal(r, "what is in flight while one end is open", m.inFlight(), []schedule.Key{slow.Key})
 	position := m.position
-	close(release)
+	commit()
 	r.ok(<-ended, "end a run slowly")
 	m.read()
 	equal(r, "what is in flight once it is committed", m.inFlight(), nil)

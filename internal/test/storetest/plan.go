@@ -16,6 +16,8 @@ var plans = []check{
 	{"a decision that counts a failure puts off the next look and keeps the rest", planQuarantines},
 	{"a schedule runs out of slots", planExhausts},
 	{"a key that is there already is respected", planRespectsKeys},
+	{"a slot that was planned and has ended is not planned again", planRespectsEnded},
+	{"a slot that others inserted and that has ended is not planned again", planRespectsEndedOfOthers},
 	{"candidates without a decision stay as they are", planWithoutDecision},
 	{"a schedule is shown as it stands", planShowsSchedule},
 	{"the definition of an older backlog comes along", planBacklogDefinition},
@@ -296,4 +298,41 @@ func planBacklogRows(r *rig) {
 	})
 	r.ok(err, "close the backlog")
 	r.hold(r.look()[0].Schedule.Planned == nil, "nobody asks after it is closed, nor is the answer kept")
+}
+
+func planRespectsEnded(r *rig) {
+	r.lead()
+	s := r.create("s", planAt(r.now))
+	slot := r.slot(s, r.at(time.Minute))
+	r.hold(r.planSlot(slot).Inserted == 1, "the slot is planned")
+	r.notPlannedAgain(slot)
+}
+
+// A backfill and an edit insert slots of which the planner knows nothing.
+func planRespectsEndedOfOthers(r *rig) {
+	r.lead()
+	s := r.create("s", planAt(r.now))
+	r.planSlot(r.slot(s, r.at(time.Second)))
+	r.notPlannedAgain(r.add(r.slot(s, r.at(time.Minute)))[0])
+}
+
+func (r *rig) planSlot(slot schedule.Run) schedule.PlanResult {
+	r.Helper()
+	result, _ := r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
+		d := keep(c)
+		d.Rows = []schedule.Run{slot}
+		return d
+	})
+	return result
+}
+
+// notPlannedAgain ends the slot's run, as a cancel does, and plans the slot again, as
+// after an edit that sets the cursor back.
+func (r *rig) notPlannedAgain(slot schedule.Run) {
+	r.Helper()
+	cancel := schedule.Settlement{To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, CompletedAt: r.now}
+	r.moveRun(slot.Key, schedule.RunChange{Settle: &cancel})
+	before := r.ledger(slot.Key)
+	r.hold(r.planSlot(slot).Inserted == 0, "the slot is not planned again")
+	equal(r, "the run of the slot", r.ledger(slot.Key), before)
 }

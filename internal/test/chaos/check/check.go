@@ -81,6 +81,8 @@ func Run(e *Evidence) *Report {
 	}
 	c.lateEnough()
 	c.executor()
+	c.calls()
+	c.once()
 	c.overlap()
 	c.writes()
 	c.terms()

@@ -62,6 +62,28 @@ var keys = []string{
 	"312d96ba61b036a21b43ac720e400526b306bbed22cf08779566640d5c3b4901",
 }
 
+// twoOpen has the second call of a key come while the first is open.
+func twoOpen(e *check.Evidence) {
+	again := e.Executor[4]
+	again.At, again.Number = at(2.5), 2
+	e.Executor = append(e.Executor, again,
+		record.Executor{At: at(2.7), Kind: record.Closed, Key: keys[1], Number: 1}, record.Executor{At: at(2.6), Kind: record.Closed, Key: keys[1], Number: 2})
+	e.Runs[1].Deliveries, e.Runs[1].CompletedAt = 2, at(2.8)
+}
+
+func TestTwoCallsOfAKeyMayBeOpenAfterALostLease(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]bool{"stop": false, "lost presence": false, "kill": true, "killed launcher": true} {
+		e := sound()
+		twoOpen(e)
+		e.Faults = append(e.Faults, record.Fault{Kind: kind, Began: at(2.2), Ended: at(2.3), Calm: at(2.4)})
+		found := slices.ContainsFunc(check.Run(e).Violations, func(v check.Violation) bool { return v.Invariant == "I18" })
+		if found != want {
+			t.Errorf("after the fault %q: two open calls are a violation: %v, want %v", kind, found, want)
+		}
+	}
+}
+
 func TestWhatIsSoundPasses(t *testing.T) {
 	t.Parallel()
 	r := check.Run(sound())
@@ -201,6 +223,8 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 		{"the executor hears of something that has no row", "I8", func(e *check.Evidence) {
 			e.Executor = append(e.Executor, record.Executor{At: at(3), Kind: record.Call, Key: "unheard of", Number: 1, ScheduleID: "s", ScheduledFor: at(3)})
 		}},
+		{"two calls of a key are open together", "I18", func(e *check.Evidence) { twoOpen(e) }},
+		{"the view has a run twice", "I19", func(e *check.Evidence) { e.Twice = []record.Twice{{At: at(3), Key: keys[1]}} }},
 		{"a worker writes after another has begun an epoch", "I9", func(e *check.Evidence) { e.Writes[4].Holder = "worker-2" }},
 		{"nothing is launched for long", "I12", func(e *check.Evidence) {
 			e.Settings.LeaderTTL = time.Second

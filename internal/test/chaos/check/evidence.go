@@ -34,7 +34,8 @@ type Evidence struct {
 	Revised  []record.Revision
 	Failing  []record.Failing
 	Reigns   []record.Reign // by shard and start
-	Alarms   []string       // lines of the processes' logs that must not be
+	Twice    []record.Twice
+	Alarms   []string // lines of the processes' logs that must not be
 }
 
 // Load reads a run's folder.
@@ -58,6 +59,7 @@ func Load(folder string) (*Evidence, error) {
 		func() (err error) { e.Events, err = record.Read[record.Event](folder, record.EventsFile); return },
 		func() (err error) { e.Writes, err = record.Read[record.Write](folder, record.WritesFile); return },
 		func() (err error) { e.Failing, err = record.Read[record.Failing](folder, record.FailingFile); return },
+		func() (err error) { e.Twice, err = record.Read[record.Twice](folder, record.TwiceFile); return },
 		func() (err error) { e.Reigns, err = record.Read[record.Reign](folder, record.ReignsFile); return },
 		func() (err error) { e.Terms, err = record.Read[record.Term](folder, record.TermsFile); return },
 		func() (err error) {
@@ -104,6 +106,7 @@ func alarms(folder string) ([]string, error) {
 type effect struct {
 	scheduleID string
 	calls      []record.Executor
+	closed     map[int]time.Time // by number of the call
 	begun      int
 	status     string
 	ended      time.Time
@@ -132,12 +135,14 @@ func effects(lines []record.Executor) map[string]*effect {
 			if line.Kind != record.Call {
 				continue // a cancel or report of something that was never called is a wrong, if anything
 			}
-			e = &effect{scheduleID: line.ScheduleID}
+			e = &effect{scheduleID: line.ScheduleID, closed: make(map[int]time.Time)}
 			all[line.Key] = e
 		}
 		switch line.Kind {
 		case record.Call:
 			e.calls = append(e.calls, line)
+		case record.Closed:
+			e.closed[line.Number] = line.At
 		case record.Begin:
 			e.begun++
 		case record.End:

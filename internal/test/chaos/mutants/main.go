@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/test/chaos/record"
+	"github.com/carillon/carillon/internal/test/mutant"
 )
 
 // doseBound is how long one dose may take, on a busy machine.
@@ -49,7 +49,7 @@ func proveAll(ctx context.Context, only string) error {
 		return err
 	}
 	// The product as it is must pass what the mutants must not.
-	all := append([]mutant{{name: "none", dose: "mutant-calm"}}, mutants...)
+	all := append([]bug{{name: "none", dose: "mutant-calm"}}, bugs...)
 	caught, missed := 0, []string{}
 	for i, m := range all {
 		if !strings.Contains(m.name, only) {
@@ -90,11 +90,11 @@ func sums(broken map[string]int) string {
 
 // prove runs the dose on the product with this bug, and returns what the
 // checker finds broken.
-func (m mutant) prove(ctx context.Context, rig, folder string) (map[string]int, error) {
+func (m bug) prove(ctx context.Context, rig, folder string) (map[string]int, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
-	overlay, err := m.overlay(folder)
+	overlay, err := mutant.Overlay(".", folder, m.changes)
 	if err != nil {
 		return nil, err
 	}
@@ -121,43 +121,6 @@ func (m mutant) prove(ctx context.Context, rig, folder string) (map[string]int, 
 		return nil, errors.Join(err, problem)
 	}
 	return found[0].Broken, nil
-}
-
-// overlay writes the changed files, and says to the compiler which they replace.
-func (m mutant) overlay(folder string) (string, error) {
-	texts := make(map[string]string)
-	for _, c := range m.changes {
-		text, known := texts[c.file]
-		if !known {
-			original, err := os.ReadFile(c.file)
-			if err != nil {
-				return "", err
-			}
-			text = string(original)
-		}
-		if n := strings.Count(text, c.old); n != 1 {
-			return "", fmt.Errorf("%s holds %d times, and not once, what is to be changed:\n%s", c.file, n, c.old)
-		}
-		texts[c.file] = strings.Replace(text, c.old, c.new, 1)
-	}
-	replace := make(map[string]string)
-	for file, text := range texts {
-		original, err := filepath.Abs(file)
-		if err != nil {
-			return "", err
-		}
-		changed := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-		replace[original] = changed
-	}
-	listing, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(folder, "overlay.json")
-	return path, os.WriteFile(path, listing, 0o600)
 }
 
 func run(ctx context.Context, program string, args ...string) error {

@@ -1,19 +1,20 @@
 package main
 
-// change is one edit of the product; old must occur exactly once.
-type change struct{ file, old, new string }
+import "github.com/carillon/carillon/internal/test/mutant"
 
-// mutant is a bug that somebody might write, and a dose that provokes it.
-type mutant struct {
+type change = mutant.Edit
+
+// bug is one that somebody might write, and a dose that provokes it.
+type bug struct {
 	name    string
 	dose    string
 	faults  int
 	changes []change
 }
 
-// mutants are bugs that the checker must find. If one guard backs up another, both are
+// bugs are those that the checker must find. If one guard backs up another, both are
 // removed: a bug without a visible effect proves nothing.
-var mutants = []mutant{
+var bugs = []bug{
 	{"the fence is dropped, and a lost term goes on", "mutant-stops", 4, []change{
 		{"internal/store/postgres/sql.go", "SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`", "SELECT 1 WHERE $1::int IS NOT NULL AND $2::text IS NOT NULL AND $3::bigint IS NOT NULL`"},
 		{"worker/leader/term.go", "	t.distrust(fmt.Errorf(\"%w: %w\", ErrTermLost, err))\n", "	_ = fmt.Errorf(\"%w: %w\", ErrTermLost, err)\n"},
@@ -58,7 +59,7 @@ var mutants = []mutant{
 		{"internal/ledger/end.go", "	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted\n", "	return from != schedule.StatusPlanned || to.Terminal()\n"},
 	}},
 	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
-		{"internal/ledger/begin.go", "	case trigger.FromSpec() && f.Pause.Active(now):", "	case false && trigger.FromSpec():"},
+		{"internal/ledger/begin.go", "	case req.Trigger.FromSpec() && f.Pause.Active(now):", "	case false:"},
 		{"internal/ledger/begin.go", "	case f.Deleted:", "	case false:"},
 	}},
 	{"no slot has any grace", "mutant-kills", 4, []change{

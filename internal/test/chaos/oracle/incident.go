@@ -44,6 +44,7 @@ func (o *oracle) failing(w http.ResponseWriter, r *http.Request, line record.Exe
 	o.note(line)
 	o.mu.Unlock()
 	o.durable()
+	o.closes(r, line.Key, line.Number)
 	switch now.kind {
 	case "broken":
 		http.Error(w, "<html>500 Internal Server Error</html>", http.StatusInternalServerError)

@@ -145,7 +145,9 @@ func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	if o.failing(w, r, line) {
 		return
 	}
-	switch e, number, next := o.enter(line); next {
+	e, number, next := o.enter(line)
+	o.closes(r, line.Key, number)
+	switch next {
 	case putOff:
 		e.plan.stumble(w, r, number)
 	case answerAgain:
@@ -153,6 +155,11 @@ func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	case begin:
 		o.perform(w, r, e, body)
 	}
+}
+
+// closes notes the end of a call: of the handler, or of the caller's connection.
+func (o *oracle) closes(r *http.Request, key string, number int) {
+	context.AfterFunc(r.Context(), func() { o.note(record.Executor{Kind: record.Closed, Key: key, Number: number}) })
 }
 
 // fingerprint hashes what a redelivery must repeat: all but the epoch of the

@@ -32,6 +32,7 @@ const (
 	RevisionsFile = "revisions.jsonl"
 	FailingFile   = "failing.jsonl"
 	ReignsFile    = "leader_terms.jsonl"
+	TwiceFile     = "twice.jsonl"
 	LogsFolder    = "logs"
 )
 
@@ -45,6 +46,19 @@ const (
 // Countable are the faults in which a call is either made or not: the killed process
 // may have counted one that it did not make.
 var Countable = []string{ExecutorDown, ExecutorBroken, ExecutorHung, "kill", "kill at a failpoint", "killed launcher"}
+
+// LosesLeases are the faults in which a process that lives can lose its keys to another:
+// it stands still, has no database, or has lost its presence lock.
+var LosesLeases = []string{
+	"stop", "stop at a failpoint", "stopped launcher", "black hole to store", "reset connections", "slow store",
+	"terminated session", "terminated sessions", "lost presence", "crash of a backend", "restart of Postgres",
+}
+
+// Twice is a run that the view had twice.
+type Twice struct {
+	At  time.Time `json:"at"`
+	Key string    `json:"key"`
+}
 
 // Settings are what the checker must know of how the product was set up.
 type Settings struct {
@@ -73,6 +87,7 @@ const (
 	Said   = "said"   // the first definite word on its end leaves for the product
 	Refuse = "refuse" // it will never run, and that is said
 	Cancel = "cancel" // it has no effect from now on, and that is said
+	Closed = "closed" // the caller of a request has its answer, or is gone
 	Wrong  = "wrong"  // the executor saw something that breaks the contract
 )
 

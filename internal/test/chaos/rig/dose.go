@@ -24,6 +24,9 @@ const (
 	launcherHole   = "black hole to launch"  // between the leader and the launcher
 	resetLinks     = "reset connections"     // all of the leader's
 	slowStore      = "slow store"            // of the leader
+	losePresence   = "lost presence"         // the sessions with presence locks end, their processes live
+	killBackend    = "crash of a backend"    // SIGKILL of a session's server process: Postgres recovers
+	stopLauncher   = "stopped launcher"      // SIGSTOP past its leases, then SIGCONT
 	restartStore   = "restart of Postgres"   // as by a crash
 	killLauncher   = "killed launcher"       //
 	launcherPoint  = "launcher at failpoint" //
@@ -113,6 +116,9 @@ var doses = []dose{
 	}, probes: 60},
 	{name: "queue", queue: "redis", faults: 60, mix: []share{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 2}, {launcherPoint, 3},
+	}, probes: 60},
+	{name: "presence", queue: "redis", faults: 60, mix: []share{
+		{losePresence, 4}, {killBackend, 2}, {stopLauncher, 2}, {killLauncher, 3}, {launcherPoint, 3}, {killLeader, 1}, {restartStore, 1},
 	}, probes: 60},
 	{name: "sqlite", store: "sqlite", lock: "solo", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 50},
 	{name: "executor", faults: 12, runTimeout: 8 * time.Second, mix: []share{
@@ -212,6 +218,8 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 		}
 	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung: // some outlast the time that launches have
 		s.length = between(d.runTimeout/3, d.runTimeout*3/2)
+	case stopLauncher:
+		s.length = between(2*time.Second, 6*time.Second) // leases last three
 	case killWorkers:
 		s.length = between(d.grace/20, d.grace/10)
 		if d.grace < 10*time.Second {

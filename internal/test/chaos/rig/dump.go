@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -125,6 +126,36 @@ func (s *site) watchWrites(ctx context.Context) error {
 	}
 	return nil
 }
+
+// watchView looks until ctx ends, each second, whether the view has a run twice.
+func (s *site) watchView(ctx context.Context) error {
+	out, err := record.NewWriter(s.folder, record.TwiceFile)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for ; ctx.Err() == nil; sleep(ctx, time.Second) {
+		var runs, keys int
+		if db.QueryRowContext(ctx, `SELECT count(*), count(DISTINCT idempotency_key) FROM schedule_runs`).Scan(&runs, &keys) != nil || runs == keys {
+			continue // the database is away from time to time
+		}
+		var key string
+		if err := db.QueryRowContext(ctx, s.dialect(sqlTwice)).Scan(&key); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err := out.Write(record.Twice{At: time.Now(), Key: strings.ToLower(key)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const sqlTwice = `SELECT HEX(idempotency_key) FROM schedule_runs GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`
 
 // inFlight counts runs that have not ended.
 func (s *site) inFlight(ctx context.Context) (n int, err error) {

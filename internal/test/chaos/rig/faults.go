@@ -30,9 +30,9 @@ func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
 	switch st.kind {
 	case killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, killResigning, rollAll, killWorkers:
 		err = s.strikeWorkers(ctx, st, victim, &f)
-	case killLauncher, launcherPoint, killRegistrar, registrarPoint:
+	case killLauncher, launcherPoint, stopLauncher, killRegistrar, registrarPoint:
 		err = s.strikeOther(ctx, st, &f)
-	case restartStore, endSession, endSessions, flushRedis, restartRedis:
+	case restartStore, endSession, endSessions, losePresence, killBackend, flushRedis, restartRedis:
 		err = s.strikeServer(ctx, st, &f)
 	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung:
 		err = s.strikeExecutor(ctx, st, victim, &f)
@@ -229,10 +229,17 @@ func (s *site) freeze(ctx context.Context, st step, victim *child, f *record.Fau
 
 func (s *site) strikeOther(ctx context.Context, st step, f *record.Fault) error {
 	victim := s.registrar
-	if (st.kind == killLauncher || st.kind == launcherPoint) && len(s.launchers) > 0 {
+	if (st.kind == killLauncher || st.kind == launcherPoint || st.kind == stopLauncher) && len(s.launchers) > 0 {
 		victim = s.launchers[st.pick%len(s.launchers)]
 	}
 	f.Target = victim.name
+	if st.kind == stopLauncher {
+		victim.signal(syscall.SIGSTOP)
+		sleep(ctx, st.length)
+		victim.signal(syscall.SIGCONT)
+		f.Ended = time.Now()
+		return nil
+	}
 	if st.kind == launcherPoint || st.kind == registrarPoint {
 		if err := victim.arm(fmt.Sprintf("%s:kill:%d", st.point, st.nth)); err != nil {
 			return err
@@ -278,6 +285,11 @@ func (s *site) strikeServer(ctx context.Context, st step, f *record.Fault) error
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
+	case killBackend:
+		f.Target = "postgres"
+		if err := s.killBackend(ctx); err != nil {
+			return err
+		}
 	default:
 		return s.endSessions(ctx, st, f)
 	}
@@ -285,7 +297,28 @@ func (s *site) strikeServer(ctx context.Context, st step, f *record.Fault) error
 	return nil
 }
 
+// killBackend kills the server process of a session: the server then ends all of them,
+// and recovers.
+func (s *site) killBackend(ctx context.Context) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var pid int
+	if err := db.QueryRowContext(ctx, sqlBackend).Scan(&pid); err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill backend %d: %w", pid, err)
+	}
+	return within(ctx, time.Minute, "Postgres has recovered", func() error { return db.PingContext(ctx) })
+}
+
 const (
+	sqlBackend = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`
+	// The locks of class "carp" in ASCII are those of presence.
+	sqlLosePresence   = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 1667330672`
 	sqlEndLockSession = `SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND granted`
 	sqlEndSessions    = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
 )
@@ -297,15 +330,18 @@ func (s *site) endSessions(ctx context.Context, st step, f *record.Fault) error 
 	}
 	defer db.Close()
 	statement := sqlEndLockSession
-	if st.kind == endSessions {
+	switch st.kind {
+	case endSessions:
 		statement, f.Target = sqlEndSessions, "postgres"
+	case losePresence:
+		statement, f.Target = sqlLosePresence, "launchers"
 	}
 	var ended int
 	f.Began = time.Now()
 	if err := db.QueryRowContext(ctx, statement).Scan(&ended); err != nil {
 		return err
 	}
-	if st.kind == endSessions {
+	if st.kind != endSession {
 		f.Ended = time.Now()
 	}
 	return nil

@@ -121,6 +121,7 @@ func (s *site) live(ctx context.Context, o Options) error {
 	defer unwatch()
 	var group errgroup.Group
 	group.Go(func() error { return timeline.Write(watchClock(watching)) })
+	group.Go(func() error { return s.watchView(watching) })
 
 	p := &people{site: s, journal: journal, random: rand.New(rand.NewPCG(o.Seed, 0x9e09)), known: make(map[string]*known)}
 	if err := p.begin(ctx); err != nil {

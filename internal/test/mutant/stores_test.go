@@ -1,0 +1,207 @@
+package mutant_test
+
+import (
+	"flag"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/test/mutant"
+)
+
+var build = flag.Bool("stores.mutants", false, "run TestSeededBugsOfTheStoresAreFound, which builds the tests of a store once for each")
+
+const (
+	root     = "../../.."
+	postgres = "internal/store/postgres"
+	sqlite   = "internal/store/sqlite"
+	presence = "launcher/presence"
+)
+
+// suite is one of the tests of a package.
+type suite struct{ pkg, run string }
+
+func contract(pkg, topic string) suite {
+	return suite{pkg, "^TestStoreKeepsTheContract$/^" + topic + "$"}
+}
+
+// storeMutants are bugs in the SQL of the stores, in what is around it, and in the rules
+// that need two real processes: the simulator cannot have them, since it keeps the ledger
+// in memory. Each of the suites has to find its bug.
+var storeMutants = []struct {
+	name   string
+	suites []suite
+	edits  []mutant.Edit
+}{
+	{"a position forgets transactions that are open", []suite{contract(postgres, "change_log"), {postgres, "^TestAChangeIsReadOnce"}}, []mutant.Edit{{
+		postgres + "/sql_changes.go", "c.xid = ANY(ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))", "false",
+	}}},
+	{"a position is kept over a failover", []suite{{postgres, "^TestAPositionOfAnotherServerIsLost$"}}, []mutant.Edit{{
+		postgres + "/changes.go", `if !strings.HasPrefix(string(r.position), generation+" ") {`, `if generation == "" {`,
+	}}},
+	{"a position is kept when the file is opened again", []suite{{sqlite, "^TestAReadPositionCounts"}}, []mutant.Edit{{
+		sqlite + "/open.go", `opening != s.opening`, `opening == ""`,
+	}}},
+	{"changes are pruned by the start of their transaction", []suite{{postgres, "^TestChangesAreKeptAsLongAsAReaderMayNeedThem$"}}, []mutant.Edit{{
+		postgres + "/sql_changes.go", "(3, 5), (4, 64)", "(3, 1), (4, 64)",
+	}}},
+	{"nobody notices that changes were pruned", []suite{{sqlite, "^TestAReadPositionCounts"}}, []mutant.Edit{{
+		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,
+	}}},
+	{"a run ends without a row in history", []suite{contract(postgres, "settle")}, []mutant.Edit{{
+		postgres + "/sql_end.go", "SELECT * FROM gone`", "SELECT * FROM gone WHERE false`",
+	}}},
+	{"a run ends without a row in history, on SQLite", []suite{contract(sqlite, "settle")}, []mutant.Edit{{
+		sqlite + "/end.go", "_, err := t.exec(ctx, statement, args...)\n		switch {", "_, err := statement, ctx.Err()\n		switch {",
+	}}},
+	{"a run ends without a change", []suite{contract(postgres, "change_log")}, []mutant.Edit{{
+		postgres + "/sql_end.go", "HAVING $2::boolean AND count(*) > 0", "HAVING $2::boolean AND count(*) < 0",
+	}}},
+	{"a run ends without a change, on SQLite", []suite{contract(sqlite, "change_log")}, []mutant.Edit{{
+		sqlite + "/end.go", "t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))", "_ = r",
+	}}},
+	{"planned_until is ignored", []suite{contract(postgres, "plan")}, []mutant.Edit{{
+		postgres + "/plan.go", "if !rows[i].RunAt.After(w.places[rows[i].ScheduleID].plannedUntil) {", "if false {",
+	}}},
+	{"planned_until is ignored, on SQLite", []suite{contract(sqlite, "plan")}, []mutant.Edit{{
+		sqlite + "/plan.go", "return !r.RunAt.After(of[r.ScheduleID].plannedUntil)", "return false",
+	}}},
+	{"a plan does not raise planned_until", []suite{contract(postgres, "plan")}, []mutant.Edit{{
+		postgres + "/sql_plan.go", "planned_until = greatest(s.planned_until, u.planned_until)", "planned_until = coalesce(s.planned_until, now() - interval '100 years')",
+	}}},
+	{"a plan does not raise planned_until, on SQLite", []suite{contract(sqlite, "plan")}, []mutant.Edit{{
+		sqlite + "/sql_plan.go", "COALESCE(max(planned_until, ?7), planned_until, ?7)", "COALESCE(planned_until, min(?7, 0))",
+	}}},
+	{"a run under a slot's own key does not raise planned_until", []suite{contract(postgres, "plan")}, []mutant.Edit{{
+		postgres + "/insert.go", "if len(own) > 0 {", "if len(own) < 0 {",
+	}}},
+	{"a run under a slot's own key does not raise planned_until, on SQLite", []suite{contract(sqlite, "plan")}, []mutant.Edit{{
+		sqlite + "/insert.go", "if n := schedules[id]; n.plannedUntil.Before(until) {", "if n := schedules[id]; n.plannedUntil.After(until) {",
+	}}},
+	{"due_at is after fire_at", []suite{contract(postgres, "load")}, []mutant.Edit{{
+		postgres + "/sql_insert.go", "coalesce(u.due_at, 'infinity')", "coalesce(u.due_at + interval '1 second', 'infinity')",
+	}}},
+	{"due_at is after fire_at, on SQLite", []suite{contract(sqlite, "load")}, []mutant.Edit{{
+		sqlite + "/insert.go", "dueAt(&planned)", "min(dueAt(&planned), never-1_000_000)+1_000_000",
+	}}},
+	{"a run that is accepted keeps its due_at", []suite{contract(postgres, "sweep")}, []mutant.Edit{{
+		postgres + "/sql_openrow.go", "due_at = least(o.due_at, u.due_at), send_after", "due_at = coalesce(o.due_at, u.due_at), send_after",
+	}}},
+	{"a run that is accepted keeps its due_at, on SQLite", []suite{contract(sqlite, "sweep")}, []mutant.Edit{{
+		sqlite + "/sql_end.go", "due_at = min(due_at, ?3), deliveries", "due_at = coalesce(due_at, ?3), deliveries",
+	}}},
+	{"the holder of a key is ignored", []suite{contract(postgres, "presence"), contract(sqlite, "presence")}, []mutant.Edit{{
+		"internal/ledger/begin.go", "case f.held(known.Lease, now):", "case false:",
+	}}},
+	{"a holder that lives is overruled", []suite{contract(postgres, "presence"), contract(sqlite, "presence")}, []mutant.Edit{{
+		"internal/ledger/begin.go", "return h != nil && h.LockFree && h.Generation", "return h != nil && h.Generation",
+	}}},
+	{"a lock that a restart has freed is a proof", []suite{contract(postgres, "presence"), contract(sqlite, "presence")}, []mutant.Edit{{
+		"internal/ledger/begin.go", ` && h.Generation == h.ServerGeneration`, ``,
+	}}},
+	{"a lock that was not taken yet is a proof", []suite{contract(postgres, "presence")}, []mutant.Edit{{
+		"internal/ledger/begin.go", ` && h.Generation != "" && h.Generation == h.ServerGeneration`, ` && (h.Generation == "" || h.Generation == h.ServerGeneration)`,
+	}}},
+	{"a process that registers again keeps its number", []suite{contract(postgres, "presence$/^a_process_that_registers_again.*")}, []mutant.Edit{{
+		postgres + "/sql_instances.go", "SET instance_no = DEFAULT, server_generation", "SET server_generation",
+	}}},
+	{"a lost presence lock is not noticed by calls that are to begin", []suite{{presence, "^TestAKeyRecordedBeforeTheLoss"}}, []mutant.Edit{{
+		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
+	}}},
+	{"keys are recorded without a presence lock", []suite{{presence, "^TestAProcessWithoutItsLockBeginsNoCall$"}}, []mutant.Edit{{
+		"launcher/launcher.go", "holder, err := l.presence.Await(ctx)", "holder, err := int32(0), ctx.Err()",
+	}, {
+		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
+	}}},
+}
+
+// TestSeededBugsOfTheStoresAreFound: with each of these bugs in the source, a test fails
+// that otherwise passes.
+func TestSeededBugsOfTheStoresAreFound(t *testing.T) {
+	if !*build {
+		t.Skip("make store-mutants")
+	}
+	var sound []suite
+	for _, m := range storeMutants {
+		for _, s := range m.suites {
+			if !slices.Contains(sound, s) {
+				sound = append(sound, s)
+			}
+		}
+	}
+	t.Run("none", func(t *testing.T) {
+		for _, s := range sound {
+			if out, err := s.test(t, nil); err != nil {
+				t.Errorf("%s of %s fails without a bug: %v\n%s", s.run, s.pkg, err, out)
+			}
+		}
+	})
+	for _, m := range storeMutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			for _, s := range m.suites {
+				began := time.Now()
+				out, err := s.test(t, m.edits)
+				if err == nil {
+					t.Errorf("not found by %s of %s", s.run, s.pkg)
+					continue
+				}
+				t.Logf("found by %s after %.1f s", firstFailure(out), time.Since(began).Seconds())
+			}
+		})
+	}
+}
+
+// TestSeededBugsOfTheStoresFit: each bug has its place in the source as it is now.
+func TestSeededBugsOfTheStoresFit(t *testing.T) {
+	for _, m := range storeMutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			if _, err := mutant.Overlay(root, t.TempDir(), m.edits); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// test builds the tests of the package with a bug and runs the suite.
+func (s suite) test(t *testing.T, edits []mutant.Edit) (out string, failed error) {
+	t.Helper()
+	dir := t.TempDir()
+	overlay, err := mutant.Overlay(root, dir, edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "store.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-overlay", overlay, "-o", binary, "./"+s.pkg)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	cmd = exec.CommandContext(t.Context(), binary, "-test.run", s.run, "-test.v", "-test.failfast", "-test.timeout", "5m")
+	cmd.Dir = filepath.Join(root, s.pkg)
+	text, err := cmd.CombinedOutput()
+	if ran := strings.Contains(string(text), "--- PASS") || strings.Contains(string(text), "--- FAIL"); err == nil && !ran {
+		t.Fatalf("%s ran no test of %s:\n%s", s.run, s.pkg, text)
+	}
+	return string(text), err
+}
+
+var failure = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+
+// firstFailure is the innermost of the tests that failed first.
+func firstFailure(out string) string {
+	all := failure.FindAllStringSubmatch(out, -1)
+	if len(all) == 0 {
+		return "a crash: " + out[max(0, len(out)-500):]
+	}
+	found := all[0][1]
+	for _, m := range all {
+		if strings.HasPrefix(m[1], found+"/") {
+			found = m[1]
+		}
+	}
+	return found
+}
