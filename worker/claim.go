@@ -160,7 +160,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	}
 	t.memory.state.Accepted(accepted)
 	m := &t.memory
-	claim := &ledger.Claim{State: m.state, Pass: ledger.Pass{
+	claim := &ledger.Claim{State: m.state, Swept: t.swept.take(), Pass: ledger.Pass{
 		Now: now, Ahead: ahead, Grace: t.cfg.Grace, Limit: r.n, Room: r.capacity, RequireGrant: t.cfg.RequireGrant,
 	}}
 	claimed, err := t.Fires.Claim(ctx, ledger.ClaimRequest{
@@ -176,7 +176,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	m.state.Commit(claimed.Verdicts, t.cfg.ClaimLease)
 	m.position, m.readAt, m.left = claimed.Position, now, claimed.Verdicts.Left
 	if len(claim.Strays) > 0 {
-		t.strays(len(claim.Strays), "runs that blocked others were gone and no change said so")
+		t.strays(len(claim.Strays), "runs in flight were unknown, runs that blocked others were over, or a free group was overlooked")
 	}
 	t.refused(&claimed)
 	t.gauge(now)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	rules "github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
@@ -37,7 +38,7 @@ func TestSkipLeavesOutWhatFallsIntoALongRun(t *testing.T) {
 // slowSweep ends what is past its bound after a while.
 type slowSweep struct{ ledger }
 
-func (s slowSweep) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+func (s slowSweep) Sweep(ctx context.Context, req schedule.SweepRequest) (rules.Swept, error) {
 	time.Sleep(100 * time.Millisecond)
 	return s.ledger.Sweep(ctx, req)
 }

@@ -182,7 +182,7 @@ func (b behind) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return result, err
 }
 
-func (b behind) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+func (b behind) Sweep(ctx context.Context, req schedule.SweepRequest) (rules.Swept, error) {
 	b.sweeps.Add(1)
 	return b.ledger.Sweep(ctx, req)
 }
@@ -212,12 +212,12 @@ func (o overrun) Plan(ctx context.Context, req schedule.PlanRequest, decide func
 	return o.ledger.Plan(ctx, req, decide)
 }
 
-func (o overrun) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+func (o overrun) Sweep(ctx context.Context, req schedule.SweepRequest) (rules.Swept, error) {
 	if o.sweeps.Add(1) == 1 {
 		return o.ledger.Sweep(ctx, req)
 	}
 	time.Sleep(100 * time.Millisecond)
-	return make([]schedule.Ended, req.Limit), nil
+	return rules.Swept{Ended: make([]schedule.Ended, req.Limit), More: true}, nil
 }
 
 func TestRunsThatTimeOutWithoutEndDoNotKeepPlansFromTheirTurn(t *testing.T) {

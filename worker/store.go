@@ -68,7 +68,10 @@ type FireStore interface {
 	//     open, or it was sent and not yet tried again in this term.
 	//   - in flight, with a cancel requested CancelWait ago: CANCELLED with its cancel_reason
 	//     and an event cancel_timed_out.
-	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
+	//
+	// It looks at the runs whose due_at has passed, and moves the due_at of those that
+	// stay open to their next bound. One call looks at about Limit runs.
+	Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error)
 	// CancelRequests reads the runs that are in flight and have a requested cancel, the
 	// oldest request first.
 	CancelRequests(ctx context.Context, keys []schedule.Key) ([]schedule.Run, error)

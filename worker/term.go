@@ -36,6 +36,7 @@ type term struct {
 	cancels   *cancelLog
 	memory    shard                           // of the fire loop
 	accepted  acceptedLog                     // since the last pass of the fire loop
+	swept     sweptLog                        // the same
 	planLimit int                             // of the plan loop: schedules in the next transaction
 	lastPlan  time.Duration                   // of the plan loop: duration of the last transaction
 	planLag   time.Duration                   // of the plan loop: how late it was for its first schedule

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -23,7 +24,7 @@ const (
 	planRows  = 10_000
 )
 
-// sweepBatch is how many runs one sweep transaction ends.
+// sweepBatch is how many runs one sweep transaction looks at.
 const sweepBatch = 1000
 
 // Pruning deletes pruneBatch rows at a time for 1/prunePart of a tick, so that it delays
@@ -211,7 +212,7 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 	for start := time.Now(); ctx.Err() == nil && time.Since(start) < long; {
 		began := time.Now()
 		storeCtx, cancel := t.storeContext()
-		ended, err := t.Fires.Sweep(storeCtx, schedule.SweepRequest{
+		swept, err := t.Fires.Sweep(storeCtx, schedule.SweepRequest{
 			Term: t.Term, Now: t.now(), CancelWait: t.cfg.CancelWait, RetryFor: t.cfg.RetryFor, Limit: sweepBatch,
 		})
 		cancel()
@@ -221,19 +222,41 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 			t.failed(ctx, "sweep", err)
 			return
 		}
-		for i := range ended {
-			run := &ended[i].Run
-			t.Metrics.ended(run.Status, run.Reason, ended[i].Before == schedule.StatusLaunching)
+		t.swept.note(swept.Open)
+		for i := range swept.Ended {
+			run := &swept.Ended[i].Run
+			t.Metrics.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)
 			t.log.Warn("run ended by its time limit", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
-				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
+				"before", string(swept.Ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
 		}
-		if len(ended) > 0 {
+		if len(swept.Ended) > 0 {
 			t.wakeUp() // overlap keys are free
 		}
-		if len(ended) < sweepBatch {
+		if !swept.More {
 			return
 		}
 	}
+}
+
+// sweptLog collects runs that sweeps have left open, for the fire loop: its state must
+// know them.
+type sweptLog struct {
+	mu   sync.Mutex
+	keys []schedule.Key
+}
+
+func (l *sweptLog) note(keys []schedule.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys = append(l.keys, keys...)
+}
+
+func (l *sweptLog) take() []schedule.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := l.keys
+	l.keys = nil
+	return keys
 }
 
 // prune deletes rows that are older than retention, for a part of a tick. done: none is

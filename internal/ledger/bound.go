@@ -16,6 +16,13 @@ const (
 	timeoutBound                      // no sign of life within the run timeout
 )
 
+// Swept is the result of one sweep transaction.
+type Swept struct {
+	Ended []schedule.Ended
+	Open  []schedule.Key // in flight, and left open: the leader's state must know them
+	More  bool           // the sweep has reached its limit
+}
+
 // SweepRun ends a run if it is past a bound. The cancel bound is checked first. lease is
 // that of its key.
 func SweepRun(req *schedule.SweepRequest, r schedule.Run, lease schedule.KeyLease) (after schedule.Run, past bool) {

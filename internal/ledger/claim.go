@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -73,9 +74,10 @@ type Reader interface {
 type Claim struct {
 	State *ShardState
 	Pass  Pass
+	Swept []schedule.Key // in flight when a sweep looked at them
 
-	// Strays are the runs that Decide found gone although no change has said so.
-	// There should be none.
+	// Strays are the runs on which the state differed from the tables although no change
+	// has said so. There should be none.
 	Strays []schedule.Key
 }
 
@@ -111,7 +113,34 @@ func (c *Claim) readAndJudge(read Reader) (Verdicts, error) {
 		return Verdicts{}, fmt.Errorf("read changes: %w", err)
 	}
 	c.State.Apply(changes)
-	return c.judge(read)
+	if err := c.checkSwept(read); err != nil {
+		return Verdicts{}, err
+	}
+	strays, blockers := c.State.checkWaiting(micro(c.Pass.Now))
+	c.Strays = append(c.Strays, strays...)
+	v, err := c.judge(read)
+	v.Blockers = append(v.Blockers, blockers...)
+	return v, err
+}
+
+// checkSwept discards the state if it does not know a run of a sweep that is still in
+// flight. One that has ended since the sweep is unknown too.
+func (c *Claim) checkSwept(read Reader) error {
+	unknown := slices.DeleteFunc(slices.Clone(c.Swept), c.State.Knows)
+	if len(unknown) == 0 {
+		return nil
+	}
+	inFlight, err := read.InFlight(unknown)
+	if err != nil {
+		return fmt.Errorf("look up the runs of a sweep: %w", err)
+	}
+	for _, key := range unknown {
+		if inFlight[key] {
+			c.Strays = append(c.Strays, key)
+			c.State.Discard()
+		}
+	}
+	return nil
 }
 
 func (c *Claim) judge(read Reader) (Verdicts, error) {

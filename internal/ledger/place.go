@@ -39,6 +39,7 @@ func (s *ShardState) requestCancel(r *run) {
 func (s *ShardState) toWaiting(r *run) {
 	r.place = placeWaiting
 	r.group.forMembers().waiting.add(r)
+	s.waiting[r.group] = struct{}{}
 	s.tidy(r.group)
 }
 

@@ -31,6 +31,9 @@ type ShardState struct {
 	late   map[*run]struct{}
 	active map[*owner]struct{} // those with something due or early, or a freed group
 
+	waiting   map[*group]struct{} // all groups with waiting runs, and some others
+	checkedAt int64               // when these were last checked
+
 	sends      lane              // LAUNCHING runs, in order of their next send
 	cancelling map[*run]struct{} // in flight, and their cancel is requested
 }
@@ -43,7 +46,7 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 		runs: make(map[schedule.Key]*run, open), schedules: make(map[string]*scheduleRuns, open), groups: make(map[string]*group, open),
 		owners: make(map[string]*owner),
 		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
-		cancelling: make(map[*run]struct{}),
+		waiting: make(map[*group]struct{}), checkedAt: math.MinInt64, cancelling: make(map[*run]struct{}),
 	}
 }
 
@@ -202,6 +205,7 @@ func (s *ShardState) unlink(r *run) {
 		return
 	}
 	delete(s.groups, g.key)
+	delete(s.waiting, g)
 	if g.owner.groups--; g.owner.groups == 0 {
 		delete(s.owners, g.owner.id)
 		delete(s.active, g.owner)

@@ -149,8 +149,8 @@ func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time,
 	return alive(p, func() ([]bool, error) { return p.Store.Settle(ctx, term, now, s) })
 }
 
-func (p *process) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	return alive(p, func() ([]schedule.Ended, error) { return p.Store.Sweep(ctx, req) })
+func (p *process) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {
+	return alive(p, func() (ledger.Swept, error) { return p.Store.Sweep(ctx, req) })
 }
 
 func (p *process) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {

@@ -114,20 +114,22 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	return true
 }
 
-// Sweep ends the runs that are past a bound; see ledger.SweepRun.
-func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	var ended []schedule.Ended
+// Sweep ends the runs that are past a bound; see worker.FireStore.
+func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {
+	var swept ledger.Swept
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
-		for _, r := range t.sweepDue(&req) {
-			if len(ended) == req.Limit {
+		for _, r := range t.inFlightOf(req.Term) {
+			if swept.More = len(swept.Ended) == req.Limit; swept.More {
 				break
 			}
 			if after, past := ledger.SweepRun(&req, *r, t.leases[r.Key]); past {
-				ended = append(ended, schedule.Ended{Run: after, Before: r.Status})
+				swept.Ended = append(swept.Ended, schedule.Ended{Run: after, Before: r.Status})
+			} else {
+				swept.Open = append(swept.Open, r.Key)
 			}
 		}
-		for i := range ended {
-			run := &ended[i].Run
+		for i := range swept.Ended {
+			run := &swept.Ended[i].Run
 			t.change(t.runs[run.Key], func(r *schedule.Run) { *r = *run })
 			if run.Status == schedule.StatusCancelled {
 				t.note(run.ScheduleID, []schedule.Event{ledger.CancelTimedOut(run)}, req.Now)
@@ -136,23 +138,21 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sweep runs: %w", err)
+		return ledger.Swept{}, fmt.Errorf("sweep runs: %w", err)
 	}
-	return ended, nil
+	return swept, nil
 }
 
-// sweepDue returns the runs in flight with a due_at in the past, the oldest first. A run
-// that may not end yet comes again in each sweep: due_at is not stored.
-func (t *tx) sweepDue(req *schedule.SweepRequest) (due []*schedule.Run) {
-	now := at(req.Now)
+// inFlightOf returns the runs in flight of a term's buckets, the earliest bound first.
+// due_at is not stored, so each sweep looks at all of them.
+func (t *tx) inFlightOf(term schedule.Term) (runs []*schedule.Run) {
 	for r := range eachOf(&t.live.launching, &t.live.started) {
-		since := ledger.DueAt(r)
-		if t.inShard(req.Term, r.OverlapKey) && !since.IsZero() && !since.After(now) {
-			due = append(due, r)
+		if t.inShard(term, r.OverlapKey) {
+			runs = append(runs, r)
 		}
 	}
-	slices.SortFunc(due, func(x, y *schedule.Run) int {
+	slices.SortFunc(runs, func(x, y *schedule.Run) int {
 		return cmp.Or(ledger.DueAt(x).Compare(ledger.DueAt(y)), slices.Compare(x.Key[:], y.Key[:]))
 	})
-	return due
+	return runs
 }

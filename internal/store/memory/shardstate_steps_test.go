@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -35,9 +36,11 @@ var shardSteps = map[string]func(*shardWorld){
 		})
 		w.must(err)
 	},
-	"sweep": func(w *shardWorld) {
-		_, err := w.store.Sweep(w.ctx, schedule.SweepRequest{Term: w.term, Now: w.now, CancelWait: 5 * time.Second, RetryFor: time.Minute, Limit: 100})
-		w.must(err)
+	"sweep": (*shardWorld).sweep,
+	"defect": func(w *shardWorld) {
+		if draw(w, "defect", true, false, false, false) {
+			w.remember()
+		}
 	},
 	"takeover": func(w *shardWorld) {
 		if draw(w, "takes over", true, false, false, false) {
@@ -168,8 +171,12 @@ func (w *shardWorld) trigger() {
 }
 
 func (w *shardWorld) pick(so func(schedule.Status) bool) (picked schedule.Run, ok bool) {
+	return w.pickRun(func(r *schedule.Run) bool { return so(r.Status) })
+}
+
+func (w *shardWorld) pickRun(so func(*schedule.Run) bool) (picked schedule.Run, ok bool) {
 	runs := w.open(schedule.RunFilter{})
-	runs = slices.DeleteFunc(runs, func(r schedule.Run) bool { return !so(r.Status) })
+	runs = slices.DeleteFunc(runs, func(r schedule.Run) bool { return !so(&r) })
 	if len(runs) == 0 {
 		return picked, false
 	}
@@ -233,4 +240,39 @@ func (w *shardWorld) backoff() {
 	until := w.now.Add(draw(w, "backoff", 0, 300*time.Millisecond, time.Second, 30*time.Second))
 	_, err := w.store.SettleLaunched(w.ctx, w.now, []schedule.Settlement{{Key: r.Key, To: schedule.StatusLaunching, ClaimedUntil: until}})
 	w.must(err)
+}
+
+// sweep ends runs, and keeps those that stay open for the next pass.
+func (w *shardWorld) sweep() {
+	swept, err := w.store.Sweep(w.ctx, schedule.SweepRequest{Term: w.term, Now: w.now, CancelWait: 5 * time.Second, RetryFor: time.Minute, Limit: 100})
+	w.must(err)
+	w.swept = swept.Open
+}
+
+// forget makes the state forget a run that a sweep has left open: a defect.
+func (w *shardWorld) forget() {
+	if len(w.swept) > 0 && draw(w, "forgets", true, false, false, false) {
+		forgotten := rapid.SampledFrom(w.swept).Draw(w.T, "forgotten")
+		w.state.Apply(ledger.Changes{Ended: []schedule.Key{forgotten}})
+		w.defects[forgotten] = true
+	}
+}
+
+// remember makes the state believe that a run which is over is in flight, in front of a
+// run that waits: a defect. Ten seconds later a pass notices.
+func (w *shardWorld) remember() {
+	waiting, ok := w.pickRun(func(r *schedule.Run) bool { return !r.WaitingSince.IsZero() })
+	if !ok {
+		return
+	}
+	over, err := w.store.ListRuns(w.ctx, schedule.RunFilter{Statuses: []schedule.Status{schedule.StatusSuccess, schedule.StatusSkipped}, Limit: 1, Now: w.now})
+	w.must(err)
+	if len(over) == 0 {
+		return
+	}
+	phantom := ledger.RunOf(&over[0])
+	phantom.Status, phantom.OverlapKey, phantom.Exclusive = schedule.StatusStarted, waiting.OverlapKey, true
+	w.state.Load(&ledger.Open{Runs: []ledger.Run{phantom}})
+	w.defects[phantom.Key] = true
+	w.now = w.now.Add(11 * time.Second)
 }

@@ -40,6 +40,8 @@ type shardWorld struct {
 	seenAtPlan  map[schedule.Key]time.Time
 	uncommitted map[schedule.Key]bool // seen by a pass that was not committed
 	judged      map[schedule.Key]bool // seen by a claim of the store, or judged by a plan
+	swept       []schedule.Key        // left open by the last sweep
+	defects     map[schedule.Key]bool // runs on which the state was made to differ from the store
 	made        int                   // for request ids
 	passes      int
 
@@ -71,6 +73,7 @@ type oracleVerdicts struct {
 func newShardWorld(t *rapid.T, seen *shardCoverage) *shardWorld {
 	w := &shardWorld{T: t, ctx: context.Background(), now: time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC), seen: seen}
 	w.seenAtPlan, w.uncommitted, w.judged = make(map[schedule.Key]time.Time), make(map[schedule.Key]bool), make(map[schedule.Key]bool)
+	w.defects = make(map[schedule.Key]bool)
 	w.store = memory.New(memory.Options{
 		Clock: func() time.Time { return w.now },
 		Watch: memory.Watch{Run: w.sawRun, Schedule: w.sawSchedule},
@@ -216,7 +219,7 @@ func (w *shardWorld) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error
 			return nil, err
 		}
 		in[key] = r.Status.InFlight()
-		w.foundGone = w.foundGone || !in[key]
+		w.foundGone = w.foundGone || !in[key] && w.state.Knows(key)
 	}
 	return in, nil
 }

@@ -172,7 +172,7 @@ func (c *claimWrite) writeWaits(ctx context.Context) error {
 }
 
 func (c *claimWrite) writeCancels(ctx context.Context) error {
-	cancels := c.claimed.Verdicts.Cancels
+	cancels := slices.SortedFunc(slices.Values(c.claimed.Verdicts.Cancels), func(a, b ledger.Cancel) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	if len(cancels) == 0 {
 		return nil
 	}

@@ -279,3 +279,17 @@ func TestChangesAreKeptAsLongAsAReaderMayNeedThem(t *testing.T) {
 		t.Errorf("kept %q, want %q; %v", kept, want, err)
 	}
 }
+
+// A crash of the server's processes can bring transaction numbers back, and keeps its
+// start time. The generation of instances changes then too.
+func TestAPositionNamesTheGenerationOfTheServer(t *testing.T) {
+	t.Parallel()
+	_, url, k, _ := due(t, "s")
+	var generation string
+	if err := connect(t, url).QueryRow(t.Context(), postgres.ServerGeneration).Scan(&generation); err != nil {
+		t.Fatal(err)
+	}
+	if of, _, _ := strings.Cut(string(k.position), " "); of != generation {
+		t.Errorf("the position is of %q, want %q", of, generation)
+	}
+}

@@ -68,8 +68,8 @@ func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 		}
 	}
 	swept, err := store.Sweep(t.Context(), schedule.SweepRequest{Term: term, Now: noon.Add(time.Hour), CancelWait: time.Minute, RetryFor: time.Minute, Limit: 10})
-	if err != nil || len(swept) != 1 {
-		t.Fatal(len(swept), err)
+	if err != nil || len(swept.Ended) != 1 {
+		t.Fatal(len(swept.Ended), err)
 	}
 	trigger(t, store, last)
 

@@ -98,64 +98,36 @@ func lockSettled(ctx context.Context, tx pgx.Tx, keys []schedule.Key, failed boo
 }
 
 // Sweep ends runs that are past their bound; see worker.FireStore.
-func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	var ended []schedule.Ended
+func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {
+	var swept ledger.Swept
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		var err error
-		if ended, err = s.sweep(ctx, tx, &req); err != nil || len(ended) == 0 {
+		if swept, err = s.sweep(ctx, tx, &req); err != nil {
 			return err
 		}
 		var events []schedule.Event
-		for i := range ended {
-			if run := &ended[i].Run; run.Status == schedule.StatusCancelled {
+		for i := range swept.Ended {
+			if run := &swept.Ended[i].Run; run.Status == schedule.StatusCancelled {
 				events = append(events, ledger.CancelTimedOut(run))
 			}
 		}
 		return insertEvents(ctx, tx, events)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sweep runs: %w", err)
+		return ledger.Swept{}, fmt.Errorf("sweep runs: %w", err)
 	}
-	return ended, nil
+	return swept, nil
 }
 
-func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest) (ended []schedule.Ended, err error) {
-	first, last := req.Term.Buckets()
-	for len(ended) < req.Limit {
-		limit := req.Limit - len(ended)
-		due, err := lockOpen(ctx, tx, sqlLockDue, req.Now, limit, first, last)
-		if err != nil {
-			return nil, err
-		}
-		swept, err := s.sweepPage(ctx, tx, req, due)
-		if err != nil {
-			return nil, err
-		}
-		ended = append(ended, swept...)
-		if len(due) < limit {
-			break
-		}
-	}
-	if len(ended) == 0 {
-		return nil, nil
-	}
-	runs := make([]schedule.Run, len(ended))
-	for i := range ended {
-		runs[i] = ended[i].Run
-	}
-	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
-	if err != nil {
-		return nil, err
-	}
-	for i := range ended {
-		identify(&ended[i].Run, definitions[revision.Of(&ended[i].Run)])
-	}
-	return ended, nil
-}
-
-// sweepPage ends due runs that are past their bound, and writes the next due_at of the
+// sweep ends due runs that are past their bound, and writes the next due_at of the
 // others.
-func (s *Store) sweepPage(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest, due []*openRow) (ended []schedule.Ended, err error) {
+func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest) (swept ledger.Swept, err error) {
+	first, last := req.Term.Buckets()
+	due, err := lockOpen(ctx, tx, sqlLockDue, req.Now, req.Limit, first, last)
+	if err != nil {
+		return swept, err
+	}
+	swept.More = len(due) == req.Limit
 	var over, later []*openRow
 	for _, r := range due {
 		if r.Unreadable != nil {
@@ -164,9 +136,10 @@ func (s *Store) sweepPage(ctx context.Context, tx pgx.Tx, req *schedule.SweepReq
 		after, past := ledger.SweepRun(req, r.Run, r.Lease)
 		if !past {
 			later = append(later, r)
+			swept.Open = append(swept.Open, r.Key)
 			continue
 		}
-		ended = append(ended, schedule.Ended{Run: after, Before: r.Status})
+		swept.Ended = append(swept.Ended, schedule.Ended{Run: after, Before: r.Status})
 		r.Run = after
 		over = append(over, r)
 	}
@@ -174,8 +147,27 @@ func (s *Store) sweepPage(ctx context.Context, tx pgx.Tx, req *schedule.SweepReq
 		_, err := tx.Exec(ctx, sqlPostpone, column(later, rowKey),
 			column(later, func(r **openRow) pgtype.Timestamptz { return noneOrTime(ledger.NextDue(req, &(*r).Run)) }))
 		if err != nil {
-			return nil, fmt.Errorf("write the next due_at: %w", err)
+			return swept, fmt.Errorf("write the next due_at: %w", err)
 		}
 	}
-	return ended, endRuns(ctx, tx, over, req.Now)
+	if err := endRuns(ctx, tx, over, req.Now); err != nil || len(over) == 0 {
+		return swept, err
+	}
+	return swept, s.identifyEnded(ctx, tx, swept.Ended)
+}
+
+// identifyEnded adds what runs have from their revision.
+func (s *Store) identifyEnded(ctx context.Context, tx pgx.Tx, ended []schedule.Ended) error {
+	runs := make([]schedule.Run, len(ended))
+	for i := range ended {
+		runs[i] = ended[i].Run
+	}
+	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
+	if err != nil {
+		return err
+	}
+	for i := range ended {
+		identify(&ended[i].Run, definitions[revision.Of(&ended[i].Run)])
+	}
+	return nil
 }

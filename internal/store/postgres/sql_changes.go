@@ -19,8 +19,9 @@ WHERE trigger NOT IN (1, 2) OR state = 2 OR fire_at <= $1::timestamptz + interva
 HAVING count(*) > 0`
 )
 
-// position is a read position: the server's start time and a snapshot.
-const position = `extract(epoch FROM pg_postmaster_start_time())::text || ' ' || pg_current_snapshot()::text`
+// position is a read position: the server's generation and a snapshot. After a crash of
+// the server, transaction numbers can repeat with the same start time.
+const position = serverGeneration + ` || ' ' || pg_current_snapshot()::text`
 
 // sqlChanges returns each change once to a reader that continues from the returned
 // position, even if the change's transaction was open for long: a change that the

@@ -143,57 +143,50 @@ func noteLastRuns(ctx context.Context, t tx, launched []*openRow) error {
 	return nil
 }
 
-// Sweep ends the runs that are past a bound; see ledger.SweepRun. A run that may not
+// Sweep ends the runs that are past a bound; see worker.FireStore. A run that may not
 // end yet gets the next instant at which to look.
-func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	var ended []schedule.Ended
+func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {
+	var swept ledger.Swept
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		ended, err = sweep(ctx, t, &req)
+		swept, err = sweep(ctx, t, &req)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sweep runs: %w", err)
+		return ledger.Swept{}, fmt.Errorf("sweep runs: %w", err)
 	}
-	return ended, nil
+	return swept, nil
 }
 
-func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (ended []schedule.Ended, err error) {
-	var over []*openRow
+func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (swept ledger.Swept, err error) {
 	first, last := req.Term.Buckets()
-	for len(ended) < req.Limit { // each row that stays gets a due_at after now
-		rows, err := readOpenRows(ctx, t, sqlDue, req.Now.UnixMicro(), first, last, req.Limit-len(ended))
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			before := r.Status
-			after, past := ledger.SweepRun(req, r.Run, r.Lease)
-			if !past {
-				next := int64(never)
-				if at := ledger.NextDue(req, &r.Run); !at.IsZero() {
-					next = at.UnixMicro()
-				}
-				if _, err := t.exec(ctx, sqlPostpone, keyArg(r.Key), next); err != nil {
-					return nil, fmt.Errorf("move due_at of run %s: %w", r.Key, err)
-				}
-				continue
-			}
-			r.Run = after
-			over = append(over, r)
-			ended = append(ended, schedule.Ended{Run: r.Run, Before: before})
-		}
-		if err := endSwept(ctx, t, over); err != nil {
-			return nil, err
-		}
-		over = over[:0]
-		if len(rows) == 0 {
-			break
-		}
+	rows, err := readOpenRows(ctx, t, sqlDue, req.Now.UnixMicro(), first, last, req.Limit)
+	if err != nil {
+		return swept, err
 	}
-	return ended, nil
+	swept.More = len(rows) == req.Limit
+	var over []*openRow
+	for _, r := range rows {
+		before := r.Status
+		after, past := ledger.SweepRun(req, r.Run, r.Lease)
+		if !past {
+			next := int64(never)
+			if at := ledger.NextDue(req, &r.Run); !at.IsZero() {
+				next = at.UnixMicro()
+			}
+			if _, err := t.exec(ctx, sqlPostpone, keyArg(r.Key), next); err != nil {
+				return swept, fmt.Errorf("move due_at of run %s: %w", r.Key, err)
+			}
+			swept.Open = append(swept.Open, r.Key)
+			continue
+		}
+		r.Run = after
+		over = append(over, r)
+		swept.Ended = append(swept.Ended, schedule.Ended{Run: r.Run, Before: before})
+	}
+	return swept, endSwept(ctx, t, over)
 }
 
 func endSwept(ctx context.Context, t tx, rows []*openRow) error {

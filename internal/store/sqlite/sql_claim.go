@@ -11,7 +11,7 @@ const (
 
 	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
 	sqlClaim = `UPDATE OR IGNORE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1), waiting_since = NULL, epoch = ?1,
- claimed_at = ?2, send_after = ?3, timeout_at = max(fire_at, ?2) + ?4, due_at = max(fire_at, ?2) + ?4, updated_at = ?2
+ claimed_at = ?2, send_after = ?3, timeout_at = max(fire_at, ?2) + ?4, due_at = ?3, updated_at = ?2
  WHERE ` + inKeys + ` AND +state IN (1, 2)`
 	sqlClaimRefused = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2)`
 	// 9223372036854775807: the end of another run moves it.

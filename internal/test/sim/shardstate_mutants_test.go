@@ -83,6 +83,12 @@ var shardMutants = []struct {
 	{"a launch that was sent again is due at once", []edit{{
 		"internal/ledger/resend.go", "	s.Apply(read)\n", "",
 	}}},
+	{"a run of a sweep stays unknown", []edit{{
+		"internal/ledger/claim.go", "\t\t\tc.State.Discard()\n", "",
+	}}},
+	{"what blocks a waiting run is not looked up every ten seconds", []edit{{
+		"internal/ledger/claim.go", `v.Blockers = append(v.Blockers, blockers...)`, `_ = blockers`,
+	}}},
 	{"a cancel that is read as a change is not known", []edit{{
 		"internal/ledger/place.go", `if r.cancelRequested {`, `if false {`,
 	}}},

@@ -125,7 +125,7 @@ func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, se
 	return moved, err
 }
 
-func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []schedule.Ended, err error) {
+func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out ledger.Swept, err error) {
 	err = s.lead(ctx, siteSweep, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Sweep(context.WithoutCancel(ctx), req)
 		return err

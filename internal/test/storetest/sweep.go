@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -22,17 +23,23 @@ var sweeps = []check{
 	{"at most Limit runs are ended in one call", sweepLimit},
 	{"a full sweep takes what is due longest first", sweepOrder},
 	{"runs that do not end yet do not delay the runs behind them", sweepBehind},
+	{"a run is looked at when the lease of its claim is over, and named if it stays open", sweepNamesOpen},
 }
 
 func (r *rig) sweep(edits ...func(*schedule.SweepRequest)) []schedule.Ended {
+	r.Helper()
+	return r.sweepOnce(edits...).Ended
+}
+
+func (r *rig) sweepOnce(edits ...func(*schedule.SweepRequest)) ledger.Swept {
 	r.Helper()
 	req := schedule.SweepRequest{Term: r.term, Now: r.now, CancelWait: cancelWait, RetryFor: retryFor, Limit: 1000}
 	for _, edit := range edits {
 		edit(&req)
 	}
-	ended, err := r.Sweep(r.ctx, req)
+	swept, err := r.Sweep(r.ctx, req)
 	r.ok(err, "sweep")
-	return ended
+	return swept
 }
 
 // swept fails unless exactly run was ended, so, and the ledger agrees.
@@ -238,9 +245,12 @@ func sweepOrder(r *rig) {
 	r.now = r.at(time.Second)
 	bring("young launch", schedule.StatusLaunching)
 	cancelled := bring("old cancel", schedule.StatusStarted, timeout(time.Minute)) // past two bounds
+	alsoCancelled := bring("young cancel", schedule.StatusStarted, timeout(time.Hour))
+	r.now = r.at(lease + time.Second)
+	equal(r, "ended before the first bound", r.sweep(), nil)
 	r.askCancel(cancelled, schedule.ReasonCancelled, r.now)
 	r.now = r.at(time.Second)
-	r.askCancel(bring("young cancel", schedule.StatusStarted, timeout(time.Hour)), schedule.ReasonCancelled, r.now)
+	r.askCancel(alsoCancelled, schedule.ReasonCancelled, r.now)
 	want = []schedule.Key{want[4], want[5], want[1], want[0], want[2], want[3]} // by cancel, else by timeout
 
 	r.now = r.at(retryFor + time.Minute)
@@ -266,6 +276,29 @@ func sweepBehind(r *rig) {
 	r.now = r.at(retryFor)
 	r.begin(open...)
 	r.now = r.at(time.Second)
-	ended := r.sweep(func(req *schedule.SweepRequest) { req.Limit = 2 })
+	var ended []schedule.Ended
+	for more, sweeps := true, 0; more; sweeps++ {
+		r.hold(sweeps < 5, "sweeps of two runs come to an end")
+		swept := r.sweepOnce(func(req *schedule.SweepRequest) { req.Limit = 2 })
+		ended, more = append(ended, swept.Ended...), swept.More
+	}
 	r.hold(len(ended) == 1 && ended[0].Run.Key == behind.Key, "the last launch is ended, got %d", len(ended))
+}
+
+// sweepNamesOpen has runs whose bounds are far away. A leader that does not know them
+// learns of them by the first sweep after the lease of their claim.
+func sweepNamesOpen(r *rig) {
+	r.lead()
+	s := r.create("long")
+	var want []schedule.Key
+	for i, status := range schedule.InFlight {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Hour) })
+		want = append(want, run.Key)
+	}
+	r.now = r.at(lease + time.Second)
+	swept := r.sweepOnce()
+	equal(r, "ended", swept.Ended, nil)
+	got := slices.SortedFunc(slices.Values(swept.Open), compareKeys)
+	slices.SortFunc(want, compareKeys)
+	equal(r, "named", got, want)
 }
