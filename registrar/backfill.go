@@ -15,11 +15,11 @@ import (
 	"github.com/carillon/carillon/internal/work"
 )
 
-// standingsAt is how many slots' standings are read at once.
-const standingsAt = 5000
+// slotStatesAt is how many slots' standings are read at once.
+const slotStatesAt = 5000
 
-// standingSteps is the cost of reading one slot's standing.
-const standingSteps = 8 * work.PerMicrosecond
+// slotStateSteps is the cost of reading one slot's standing.
+const slotStateSteps = 8 * work.PerMicrosecond
 
 // Backfill requests runs for a range of past slots, also of a paused or exhausted schedule. It
 // counts the slots; the leader inserts them in portions. A repeat of the request returns the
@@ -120,7 +120,7 @@ func backfillEvent(b *schedule.Backfill, kind schedule.EventKind, actor, note st
 		note = note[:len(note)-2]
 	}
 	return schedule.Event{
-		ScheduleID: b.ScheduleID, Time: now, Kind: kind, From: b.From, To: b.To.Add(-time.Second), Count: b.PutDown,
+		ScheduleID: b.ScheduleID, Time: now, Kind: kind, From: b.From, To: b.To.Add(-time.Second), Count: b.Inserted,
 		Actor: actor, Note: note, Revision: b.Revision,
 	}
 }
@@ -229,9 +229,9 @@ func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *sch
 	}
 	budget, done := r.budget("backfill")
 	defer done()
-	slots := make([]time.Time, 0, min(out.Slots, standingsAt))
+	slots := make([]time.Time, 0, min(out.Slots, slotStatesAt))
 	look := func() error {
-		standings, err := r.backfills.Standings(ctx, s.ScheduleID, slots)
+		standings, err := r.backfills.SlotStates(ctx, s.ScheduleID, slots)
 		for i := range standings {
 			if in.Reprocess.Wants(standings[i]) {
 				out.Count++
@@ -245,10 +245,10 @@ func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *sch
 		return err
 	}
 	for at, ok := tt.From(in.From); ok && at.Before(in.To); at, ok = tt.Next(at) {
-		if err := budget.Spend(ctx, standingSteps); err != nil {
+		if err := budget.Spend(ctx, slotStateSteps); err != nil {
 			return out, err // of the context: MaxBackfillSlots costs less than a call may
 		}
-		if slots = append(slots, at); len(slots) == standingsAt {
+		if slots = append(slots, at); len(slots) == slotStatesAt {
 			if err := look(); err != nil {
 				return out, err
 			}

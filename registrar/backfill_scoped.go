@@ -67,8 +67,8 @@ func (s scopedBackfills) ListBackfills(ctx context.Context, f schedule.BackfillF
 	return s.BackfillStore.ListBackfills(ctx, f)
 }
 
-func (s scopedBackfills) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
-	return s.BackfillStore.Standings(ctx, scheduleID, slots) // of a schedule that was read before
+func (s scopedBackfills) SlotStates(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.SlotState, error) {
+	return s.BackfillStore.SlotStates(ctx, scheduleID, slots) // of a schedule that was read before
 }
 
 func noBackfill(backfillID string) error {

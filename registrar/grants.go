@@ -158,7 +158,7 @@ func (all *upserts) checkGrant(found schedule.ChangeInput, i int, d *schedule.De
 	if !brings && s != nil && s.Alive() && s.Equal(d) {
 		return nil
 	}
-	reason, why := grant.Judge(found.Grant, d.GrantUse(all.requireGrant), now)
+	reason, why := grant.Denial(found.Grant, d.GrantUse(all.requireGrant), now)
 	if reason == schedule.ReasonNone {
 		return nil
 	}

@@ -117,7 +117,7 @@ func checkSpan(from, until time.Time) error {
 
 // members reads the schedules that launch, page by page, and keeps what a forecast needs.
 func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast, meter plan.Meter) (members []plan.Member, err error) {
-	f.Now, f.Limit, f.Lean = now, launchesPage, true
+	f.Now, f.Limit, f.OmitDetails = now, launchesPage, true
 	for {
 		rows, err := r.schedules.ListSchedules(ctx, f)
 		if err != nil {

@@ -37,7 +37,7 @@ type sharedStore interface {
 }
 
 func newShared(l sharedStore) *shared {
-	s := &shared{now: noon, versions: workflow.NewOwned(workflow.Options{Versions: l, Standings: l, CacheBytes: 1 << 20})}
+	s := &shared{now: noon, versions: workflow.NewOwned(workflow.Options{Versions: l, AccessStore: l, CacheBytes: 1 << 20})}
 	s.Registrar = registrar.New(registrar.Options{
 		Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,
 	})

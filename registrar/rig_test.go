@@ -190,8 +190,8 @@ func (p *page) ListWorkflows(context.Context, schedule.WorkflowFilter) ([]schedu
 
 func (p *page) OwnsWorkflow(context.Context, string, string) (bool, error) { return false, nil }
 
-func (p *page) WorkflowStandings(_ context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
-	return make([]schedule.WorkflowStanding, len(uses)), nil
+func (p *page) WorkflowAccess(_ context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error) {
+	return make([]schedule.WorkflowAccess, len(uses)), nil
 }
 
 func (p *page) ShareWorkflow(_ context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error) {

@@ -141,7 +141,7 @@ func (s *stage) plan() {
 func (s *stage) claim(ahead time.Duration) {
 	s.Helper()
 	result, err := storetest.ClaimOnce(s.Context(), s.store, s.term, s.now, storetest.Times{
-		Grace: time.Minute, Ahead: ahead, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
+		Grace: time.Minute, ClaimAhead: ahead, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
 	})
 	s.must(err)
 	for i := range result.Launches {

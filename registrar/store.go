@@ -87,8 +87,8 @@ type BackfillStore interface {
 	GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error)
 	// ListBackfills returns backfills, newest first.
 	ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error)
-	// Standings summarize the rows of slots, in the order of the slots.
-	Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error)
+	// SlotStates summarize the rows of slots, in the order of the slots.
+	SlotStates(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.SlotState, error)
 }
 
 // GrantStore stores execution grants. Grants are never deleted, and only a revocation changes one.
@@ -123,8 +123,8 @@ type ShareStore interface {
 	// OwnsWorkflow reports whether an owner has stored a version of the workflow, or has
 	// a share of it.
 	OwnsWorkflow(ctx context.Context, userID, workflowID string) (bool, error)
-	// WorkflowStandings say which versions exist for each use, in the order of the uses.
-	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
+	// WorkflowAccess say which versions exist for each use, in the order of the uses.
+	WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error)
 	// ShareWorkflow gives a workflow to an owner or to schedule.AllOwners, and returns the share.
 	// A repeat writes nothing.
 	ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error)

@@ -246,7 +246,7 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]chang
 		if results[i].action = ActionChange; result.Created {
 			results[i].action = ActionCreate
 		}
-		change.GivesWorkflow = all.gives && (results[i].before == nil || !definition.RunsSame(&current.Definition))
+		change.SharesWorkflow = all.gives && (results[i].before == nil || !definition.RunsSame(&current.Definition))
 		changes = append(changes, change)
 	}
 	for i := len(all.inputs); i < len(found); i++ {

@@ -53,7 +53,7 @@ func (r *Registrar) GetWorkflow(ctx context.Context, userID, workflowID string, 
 	}
 	from := ""
 	if use.UserID != "" {
-		standings, err := r.shares.WorkflowStandings(ctx, []schedule.WorkflowUse{use})
+		standings, err := r.shares.WorkflowAccess(ctx, []schedule.WorkflowUse{use})
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (r *Registrar) ListWorkflows(ctx context.Context, userID string, f schedule
 		return r.workflows.ListWorkflows(ctx, f)
 	}
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: f.WorkflowID}
-	standings, err := r.shares.WorkflowStandings(ctx, []schedule.WorkflowUse{use})
+	standings, err := r.shares.WorkflowAccess(ctx, []schedule.WorkflowUse{use})
 	if err != nil {
 		return nil, err
 	}

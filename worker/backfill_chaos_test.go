@@ -145,7 +145,7 @@ func (s *stormy) must(_ *schedule.Backfill, err error) {
 // check compares what the executor saw to what was asked for: 15 slots, each once.
 func (s *stormy) check(policy schedule.OverlapPolicy, id string, concurrency int) {
 	b := s.backfilled(id)
-	if b.State != schedule.BackfillFinished || b.Succeeded != 15 || b.PutDown != 15 || b.PassedOver != 0 {
+	if b.State != schedule.BackfillFinished || b.Succeeded != 15 || b.Inserted != 15 || b.PassedOver != 0 {
 		s.Errorf("under %s the backfill is %s: %+v", policy, b.State, b.BackfillCounts)
 	}
 	if s.most > concurrency {

@@ -22,7 +22,7 @@ func TestWhereAGrantIsRequiredABackfillRunsOnTheSchedules(t *testing.T) {
 		r.until(6500 * time.Millisecond)
 		b := r.backfill(time.Second, 6*time.Second)
 		r.work(8 * time.Second)
-		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 5, PutDown: 5, Succeeded: 5})
+		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 5, Inserted: 5, Succeeded: 5})
 		for _, call := range r.executor.calls("s") {
 			if call.ExecutionGrantID != "g" {
 				r.Errorf("the slot at %s was sent on the grant %q", call.ScheduledFor, call.ExecutionGrantID)
@@ -43,8 +43,8 @@ func TestWhereAGrantIsRequiredABackfillWithoutOneEnds(t *testing.T) {
 		if got.State != schedule.BackfillCancelled || got.Reason != schedule.ReasonGrantDenied || got.Open || !strings.Contains(got.StateNote, "grant") {
 			r.Errorf("it is %+v, want cancelled, and that a grant is missing", got)
 		}
-		if got.PutDown != 1 || got.Skipped != 1 {
-			r.Errorf("it put down %d slots, of which %d were skipped, want one", got.PutDown, got.Skipped)
+		if got.Inserted != 1 || got.Skipped != 1 {
+			r.Errorf("it put down %d slots, of which %d were skipped, want one", got.Inserted, got.Skipped)
 		}
 		r.is(r.slot("s", time.Second), schedule.StatusSkipped, schedule.ReasonGrantDenied)
 		if n := len(r.executor.calls("s")); n != 0 {

@@ -67,7 +67,7 @@ func TestABackfillRunsMissedSlotsAsThemselvesOldestFirst(t *testing.T) {
 		}
 		b := r.backfill(3*time.Second, 9*time.Second)
 		time.Sleep(3 * time.Second)
-		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 6, PutDown: 6, Succeeded: 6})
+		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 6, Inserted: 6, Succeeded: 6})
 		for i, call := range r.executor.calls("s") {
 			at := time.Duration(3+i) * time.Second
 			if run := r.slot("s", at); run.Trigger != schedule.TriggerBackfill || call.Key != run.Key {
@@ -80,7 +80,7 @@ func TestABackfillRunsMissedSlotsAsThemselvesOldestFirst(t *testing.T) {
 		// What is filled is not missed any more.
 		again := r.backfill(3*time.Second, 10*time.Second, func(in *registrar.BackfillInput) { in.RequestID = "two" })
 		time.Sleep(3 * time.Second)
-		r.ended(again.BackfillID, schedule.BackfillCounts{Slots: 7, PassedOver: 6, PutDown: 1, Succeeded: 1})
+		r.ended(again.BackfillID, schedule.BackfillCounts{Slots: 7, PassedOver: 6, Inserted: 1, Succeeded: 1})
 	})
 }
 
@@ -108,8 +108,8 @@ func TestABackfillOfFailedSlotsRunsThemBesideTheirRuns(t *testing.T) {
 		})
 		time.Sleep(4 * time.Second)
 		r.ended(missed.BackfillID, schedule.BackfillCounts{Slots: 6, PassedOver: 6})
-		r.ended(failed.BackfillID, schedule.BackfillCounts{Slots: 6, PassedOver: 3, PutDown: 3, Succeeded: 3})
-		r.ended(all.BackfillID, schedule.BackfillCounts{Slots: 5, PutDown: 5, Succeeded: 5})
+		r.ended(failed.BackfillID, schedule.BackfillCounts{Slots: 6, PassedOver: 3, Inserted: 3, Succeeded: 3})
+		r.ended(all.BackfillID, schedule.BackfillCounts{Slots: 5, Inserted: 5, Succeeded: 5})
 		run := r.run(schedule.BackfillKey("s", "two", r.at(1*time.Second)))
 		r.is(run, schedule.StatusSuccess, schedule.ReasonNone)
 		r.is(r.slot("s", time.Second), schedule.StatusFailed, schedule.ReasonWorkflowFailed) // stays as it was
@@ -129,14 +129,14 @@ func TestABackfillKeepsItsConcurrencyAndItsRate(t *testing.T) {
 				r.Fatalf("%d in flight and %d waiting, more than 3", b.InFlight, b.Waiting)
 			}
 		}
-		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 19, PutDown: 19, Succeeded: 19})
+		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 19, Inserted: 19, Succeeded: 19})
 		r.executor.will(success)
 		began := len(r.executor.calls("s"))
 		slow := r.backfill(20*time.Second, 30*time.Second, func(in *registrar.BackfillInput) {
 			in.RequestID, in.RatePerMinute, in.Concurrency = "two", 120, 10
 		})
 		time.Sleep(7 * time.Second)
-		r.ended(slow.BackfillID, schedule.BackfillCounts{Slots: 10, PutDown: 10, Succeeded: 10})
+		r.ended(slow.BackfillID, schedule.BackfillCounts{Slots: 10, Inserted: 10, Succeeded: 10})
 		calls := r.executor.calls("s")[began:]
 		for i := 1; i < len(calls); i++ {
 			if gap := calls[i].at.Sub(calls[i-1].at); gap < 490*time.Millisecond || gap > 600*time.Millisecond {
@@ -169,7 +169,7 @@ func TestAPausedBackfillGoesOnWhereItWasAndACancelledOneEnds(t *testing.T) {
 			r.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 10, PutDown: 10, Succeeded: 10})
+		r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 10, Inserted: 10, Succeeded: 10})
 		if n := len(r.executor.calls("s")); n != 10 {
 			r.Errorf("%d calls for 10 slots", n)
 		}
@@ -237,7 +237,7 @@ func TestABackfillWaitsForWhatIsOnTime(t *testing.T) {
 				time.Sleep(time.Second) // the slot of now has ended, and is in nobody's way
 				b := r.backfill(0, 52*time.Second)
 				time.Sleep(60 * time.Second)
-				r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 10, PutDown: 10, Succeeded: 10})
+				r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 10, Inserted: 10, Succeeded: 10})
 				for _, run := range r.runs("s") {
 					if late := run.LaunchedAt.Sub(run.RunAt); run.Trigger == schedule.TriggerSchedule && run.RunAt.After(r.at(61*time.Second)) && late > 50*time.Millisecond {
 						r.Errorf("the slot at +%s was %s late, %s(%s)", run.RunAt.Sub(r.began), late, run.Status, run.Reason)

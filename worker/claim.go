@@ -161,7 +161,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	t.memory.state.Accepted(accepted)
 	m := &t.memory
 	claim := &ledger.Claim{State: m.state, Swept: t.swept.take(), Pass: ledger.Pass{
-		Now: now, Ahead: ahead, Grace: t.cfg.Grace, Limit: r.n, Room: r.capacity, RequireGrant: t.cfg.RequireGrant,
+		Now: now, ClaimAhead: ahead, Grace: t.cfg.Grace, Limit: r.n, Capacity: r.capacity, RequireGrant: t.cfg.RequireGrant,
 	}}
 	claimed, err := t.Fires.Claim(ctx, ledger.ClaimRequest{
 		Term: t.Term, Now: now, Position: m.position, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,

@@ -113,7 +113,7 @@ func newTrack(t *testing.T, url string) *track {
 		t.Fatal(err)
 	}
 	t.Cleanup(executor.Close)
-	launch := launcher.New(launcher.Options{Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, Standings: store}), Executor: executor, Now: store.Now, Logger: quiet})
+	launch := launcher.New(launcher.Options{Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, AccessStore: store}), Executor: executor, Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
 		ID: "track", Plans: store, Fires: store, Launcher: launch, Waker: store, Now: store.Now, Logger: quiet,
 		Electors: []worker.Elector{leader.New(leader.Options{

@@ -114,7 +114,7 @@ func (r *rig) start() (stop func()) { return r.startOn(r.store) }
 // startOn runs a worker over a store of its own on the rig's file.
 func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	launch := launcher.New(launcher.Options{
-		Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, Standings: store}), Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
+		Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, AccessStore: store}), Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
 	over, holder := r.over(store), rand.Text()
 	electors := make([]*leader.Elector, r.shards)

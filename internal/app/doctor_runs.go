@@ -33,7 +33,7 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 	groups = slices.DeleteFunc(groups, func(g schedule.EndedGroup) bool { return g.Reason == schedule.ReasonPaused })
 	// Failures first, because skipped slots follow from them.
 	slices.SortStableFunc(groups, func(a, b schedule.EndedGroup) int {
-		return schedule.Last(a.Status == schedule.StatusSkipped, b.Status == schedule.StatusSkipped)
+		return schedule.FalseFirst(a.Status == schedule.StatusSkipped, b.Status == schedule.StatusSkipped)
 	})
 	var succeeded, failed, skipped int64
 	for i := range groups {

@@ -94,7 +94,7 @@ func (a *App) permit(ctx context.Context, ref schedule.GrantRef, workflowID stri
 	case g != nil:
 		use.UserID = g.UserID
 	}
-	refused, _ = grant.Judge(g, use, a.store.Now())
+	refused, _ = grant.Denial(g, use, a.store.Now())
 	return use.UserID, refused, nil
 }
 
@@ -173,7 +173,7 @@ const dagCache = 64 << 20
 const bucketMissTTL = 10 * time.Minute
 
 func (a *App) workflows() launcher.WorkflowStore {
-	o := workflow.Options{Versions: a.store, Standings: a.store, CacheBytes: dagCache}
+	o := workflow.Options{Versions: a.store, AccessStore: a.store, CacheBytes: dagCache}
 	switch a.cfg.WorkflowStore {
 	case "none":
 		return workflow.None{}

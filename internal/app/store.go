@@ -31,7 +31,7 @@ type Store interface {
 	launcher.Store
 	presence.Store
 	workflow.Versions
-	workflow.Standings
+	workflow.AccessStore
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.FleetStore
@@ -43,7 +43,7 @@ type Store interface {
 	registrar.AuditStore
 	registrar.GrantStore
 	registrar.SendStore
-	alert.JudgeStore
+	alert.ExpectationStore
 	alert.Ledger
 	alert.Outbox
 	registrar.LogStore

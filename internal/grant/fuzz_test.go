@@ -48,7 +48,7 @@ func FuzzScopes(f *testing.F) {
 			want = schedule.ReasonGrantDenied
 		}
 		g := &schedule.Grant{GrantID: "g", UserID: "u", Scopes: []string{scope}}
-		got, why := grant.Judge(g, schedule.GrantUse{GrantID: "g", UserID: "u", WorkflowID: workflow}, noon)
+		got, why := grant.Denial(g, schedule.GrantUse{GrantID: "g", UserID: "u", WorkflowID: workflow}, noon)
 		if got != want || (got == "") != (why == "") {
 			t.Errorf("scope %q for workflow %q: %q (%s), want %q", scope, workflow, got, why, want)
 		}

@@ -188,7 +188,7 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	case req.Trigger.FromSpec() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
 	}
-	reason, why := grant.Judge(f.Grant, req.Grant, schedule.GrantJudgedAt(now, req.FireAt))
+	reason, why := grant.Denial(f.Grant, req.Grant, schedule.GrantCheckedAt(now, req.FireAt))
 	if reason != schedule.ReasonNone {
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due
 	}

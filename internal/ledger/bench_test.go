@@ -75,7 +75,7 @@ func BenchmarkRebuild(b *testing.B) {
 func BenchmarkPass(b *testing.B) {
 	for _, due := range []int{5000, 100_000} {
 		b.Run(fmt.Sprintf("5000 of %d due", due), func(b *testing.B) {
-			p := ledger.Pass{Now: noon, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: 5000, Room: func(string) int { return 5000 }}
+			p := ledger.Pass{Now: noon, ClaimAhead: 950 * time.Millisecond, Grace: time.Minute, Limit: 5000, Capacity: func(string) int { return 5000 }}
 			runs := manyRuns(500_000, due, 100_000)
 			s := ledger.NewShardState(1, noon, len(runs))
 			s.Load(&ledger.Open{Runs: runs})

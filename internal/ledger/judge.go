@@ -12,10 +12,10 @@ import (
 // Pass is one look at what can be claimed.
 type Pass struct {
 	Now          time.Time
-	Ahead        time.Duration          // runs that fire so soon are claimed early
+	ClaimAhead   time.Duration          // runs that fire so soon are claimed early
 	Grace        time.Duration          // a planned slot is missed if no leader saw it within it
 	Limit        int                    // free launches: the most runs that one pass looks at
-	Room         func(owner string) int // how many more an owner may have (see Share); nil: any number
+	Capacity     func(owner string) int // how many more an owner may have (see Share); nil: any number
 	RequireGrant bool                   // a run that names no grant is ended
 }
 
@@ -77,7 +77,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	}
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
-	s.advance(now, micro(p.Now.Add(p.Ahead)), micro(p.Now.Add(-p.Grace)))
+	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
@@ -188,8 +188,8 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 	if !use.Required && use.GrantID == "" {
 		return end, true
 	}
-	at := schedule.GrantJudgedAt(j.pass.Now, time.UnixMicro(r.fireAt).UTC())
-	end.Reason, end.ErrorMessage = grant.Judge(j.facts.Grants[use.Ref()], use, at)
+	at := schedule.GrantCheckedAt(j.pass.Now, time.UnixMicro(r.fireAt).UTC())
+	end.Reason, end.ErrorMessage = grant.Denial(j.facts.Grants[use.Ref()], use, at)
 	end.To = schedule.StatusSkipped
 	return end, end.Reason == schedule.ReasonNone
 }
@@ -208,7 +208,7 @@ func (j *judging) judge(g *group) {
 		return
 	}
 	of := overlapGroup{now: j.now, inFlight: g.inFlight, waiting: j.permittedOf(g.waiting)}
-	reach := micro(j.pass.Now.Add(j.pass.Ahead))
+	reach := micro(j.pass.Now.Add(j.pass.ClaimAhead))
 	for _, r := range g.near.runs {
 		if isNear(r) && r.fireAt <= reach && j.permitted(r) {
 			of.due = append(of.due, r)

@@ -24,7 +24,7 @@ func byFireAt(a, b *run) int {
 func byClaim(a, b *run) int {
 	switch {
 	case a.afterOthers != b.afterOthers:
-		return schedule.Last(a.afterOthers, b.afterOthers)
+		return schedule.FalseFirst(a.afterOthers, b.afterOthers)
 	case a.priority != b.priority:
 		return cmp.Compare(b.priority, a.priority)
 	}
@@ -34,7 +34,7 @@ func byClaim(a, b *run) int {
 // byClaimAt is byClaim with what fires later than now after everything that is due.
 func byClaimAt(now int64) func(a, b *run) int {
 	return func(a, b *run) int {
-		if early := schedule.Last(a.fireAt > now, b.fireAt > now); early != 0 {
+		if early := schedule.FalseFirst(a.fireAt > now, b.fireAt > now); early != 0 {
 			return early
 		}
 		return byClaim(a, b)

@@ -35,7 +35,7 @@ type ownerRuns struct {
 // alternate: the first run of each before the second of any. left reports whether
 // anything that could be claimed was left behind.
 func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
-	now, reach := micro(p.Now), micro(p.Now.Add(p.Ahead))
+	now, reach := micro(p.Now), micro(p.Now.Add(p.ClaimAhead))
 	eligible := func(r *run) bool {
 		// A run that could only be blocked early is left until it is due.
 		return !isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0)
@@ -48,8 +48,8 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 			continue
 		}
 		t := &ownerRuns{capacity: p.Limit}
-		if p.Room != nil {
-			t.capacity = min(max(p.Room(o.id), 0), p.Limit)
+		if p.Capacity != nil {
+			t.capacity = min(max(p.Capacity(o.id), 0), p.Limit)
 		}
 		t.lists = [3][]*run{o.firstWaiting(order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
 		if t.advance(eligible, order); t.next != nil {
@@ -130,7 +130,7 @@ func (q *ownersQueue) Pop() any {
 
 func (q *ownersQueue) Less(i, j int) bool {
 	a, b := q.heads[i], q.heads[j]
-	early := schedule.Last(a.next.fireAt > q.now, b.next.fireAt > q.now)
+	early := schedule.FalseFirst(a.next.fireAt > q.now, b.next.fireAt > q.now)
 	switch {
 	case early != 0:
 		return early < 0

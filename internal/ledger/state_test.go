@@ -10,7 +10,7 @@ import (
 )
 
 func passAt(now time.Time, limit int) ledger.Pass {
-	return ledger.Pass{Now: now, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: limit}
+	return ledger.Pass{Now: now, ClaimAhead: 950 * time.Millisecond, Grace: time.Minute, Limit: limit}
 }
 
 // A burst that does not fit into the window is loaded in portions, as claims make

@@ -137,13 +137,13 @@ func (f *feeding) settle() {
 		switch {
 		case run == nil && b.State == schedule.BackfillCancelled:
 			b.Cancelled++
-		case run == nil, schedule.GaveWay(run.Status, run.Reason) && !b.State.Ended():
+		case run == nil, schedule.SkippedForAnother(run.Status, run.Reason) && !b.State.Ended():
 			f.unsettled, f.backlog = append(f.unsettled, slot), append(f.backlog, slot)
 			continue
 		case !run.Status.Terminal():
 			f.unsettled = append(f.unsettled, slot)
 			continue
-		case schedule.GaveWay(run.Status, run.Reason):
+		case schedule.SkippedForAnother(run.Status, run.Reason):
 			b.Skipped++
 		default:
 			b.Count(run.Status, run.Reason, 1)
@@ -191,10 +191,10 @@ func (f *feeding) again() {
 		if !f.mayStart() {
 			return
 		}
-		switch standing := f.slotState(i); {
-		case standing.OnWay:
+		switch state := f.slotState(i); {
+		case state.OnWay:
 			continue
-		case !f.c.Backfill.Reprocess.Wants(standing):
+		case !f.c.Backfill.Reprocess.Wants(state):
 			f.out.Backfill.Skipped++
 			f.unsettled = slices.DeleteFunc(f.unsettled, func(s schedule.BackfillSlot) bool { return s.Key == slot.Key })
 			slot.Settled = true
@@ -219,8 +219,8 @@ func (f *feeding) goOn() {
 	}
 	passed := 0
 	for i := len(f.backlog); i < len(f.c.Slots); i++ {
-		at, standing := f.c.Slots[i], f.slotState(i)
-		if !b.Reprocess.Wants(standing) {
+		at, state := f.c.Slots[i], f.slotState(i)
+		if !b.Reprocess.Wants(state) {
 			b.PassedOver++
 			f.advance(at)
 			passed++
@@ -230,13 +230,13 @@ func (f *feeding) goOn() {
 			return
 		}
 		key := schedule.SlotKey(b.ScheduleID, at)
-		if standing.Rows {
+		if state.Rows {
 			key = schedule.BackfillKey(b.ScheduleID, b.RequestID, at)
 		}
 		slot := schedule.BackfillSlot{RunAt: at, Key: key}
 		f.out.Slots, f.unsettled = append(f.out.Slots, slot), append(f.unsettled, slot)
 		f.start(f.row(at, key))
-		b.PutDown++
+		b.Inserted++
 		f.advance(at)
 	}
 	f.out.More = passed > 0 && f.left > 0 && len(f.c.Slots) > 0
@@ -260,10 +260,10 @@ func (f *feeding) start(row schedule.Run) {
 }
 
 // slotState is the current state of the i-th slot that Window returned.
-func (f *feeding) slotState(i int) schedule.Standing {
-	standing := f.c.Standings[i]
-	standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]
-	return standing
+func (f *feeding) slotState(i int) schedule.SlotState {
+	state := f.c.SlotStates[i]
+	state.OnWay = state.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]
+	return state
 }
 
 func (f *feeding) slotOf(at time.Time) slotOf { return slotOf{f.c.Backfill.ScheduleID, at.Unix()} }
@@ -351,7 +351,7 @@ func (f *feeding) pause(note string) {
 func (f *feeding) event(kind schedule.EventKind, reason schedule.Reason, note string) {
 	b := &f.out.Backfill
 	f.out.Events = append(f.out.Events, schedule.Event{
-		ScheduleID: b.ScheduleID, Time: f.now, Kind: kind, From: b.From, To: b.To.Add(-time.Second), Count: b.PutDown,
+		ScheduleID: b.ScheduleID, Time: f.now, Kind: kind, From: b.From, To: b.To.Add(-time.Second), Count: b.Inserted,
 		Reason: reason, Note: note, Revision: b.Revision,
 	})
 }

@@ -37,7 +37,7 @@ func feedNow(pending int, candidates ...*schedule.BackfillCandidate) []schedule.
 	var all []schedule.BackfillCandidate
 	for _, c := range candidates {
 		c.Slots = feeder.Window(c)
-		c.Standings = make([]schedule.Standing, len(c.Slots))
+		c.SlotStates = make([]schedule.SlotState, len(c.Slots))
 		all = append(all, *c)
 	}
 	return feeder.Decide(all, pending)
@@ -107,8 +107,8 @@ func TestABackfillInsertsTheNextSlots(t *testing.T) {
 					t.Errorf("the row is %+v", row)
 				}
 			}
-			if len(got) != len(tc.want) || int64(len(got)) != d.Backfill.PutDown {
-				t.Fatalf("it inserted %v and counted %d, want %v", got, d.Backfill.PutDown, tc.want)
+			if len(got) != len(tc.want) || int64(len(got)) != d.Backfill.Inserted {
+				t.Fatalf("it inserted %v and counted %d, want %v", got, d.Backfill.Inserted, tc.want)
 			}
 			for i := range got {
 				if !got[i].Equal(tc.want[i]) {
@@ -122,7 +122,7 @@ func TestABackfillInsertsTheNextSlots(t *testing.T) {
 func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
 	t.Parallel()
 	c := morning()
-	c.Backfill.Cursor, c.Backfill.PutDown, c.Backfill.Slots = hour(12), 3, 6
+	c.Backfill.Cursor, c.Backfill.Inserted, c.Backfill.Slots = hour(12), 3, 6
 	gave := schedule.Run{Key: schedule.SlotKey("s", hour(6)), RunAt: hour(6), Status: schedule.StatusSkipped, Reason: schedule.ReasonOverlap, Attempt: 1}
 	failed := schedule.Run{Key: schedule.SlotKey("s", hour(8)), RunAt: hour(8), Status: schedule.StatusFailed, Reason: schedule.ReasonTimeout}
 	taken := schedule.BackfillKey("s", "r", hour(7))
@@ -131,7 +131,7 @@ func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
 	if len(d.Rows) != 2 || d.Rows[0].Key != schedule.RetryKey(gave.Key, "r") || d.Rows[0].Attempt != 2 || d.Rows[0].RetryOf != gave.Key || d.Rows[1].Key != taken {
 		t.Errorf("it inserted %+v", d.Rows)
 	}
-	if b := d.Backfill; b.Failed != 1 || b.Skipped != 0 || b.PutDown != 3 || b.State != schedule.BackfillRunning {
+	if b := d.Backfill; b.Failed != 1 || b.Skipped != 0 || b.Inserted != 3 || b.State != schedule.BackfillRunning {
 		t.Errorf("backfill: %+v", b)
 	}
 	if len(d.Slots) != 2 || !d.Slots[0].Settled || d.Slots[0].Key != failed.Key || d.Slots[1].Key != d.Rows[0].Key || d.Slots[1].Settled {
@@ -145,23 +145,23 @@ func TestABackfillsSlotThatAnotherRanMeanwhileIsNotRunAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		reprocess schedule.Reprocess
-		standing  schedule.Standing
+		state     schedule.SlotState
 		rows      int
 		skipped   int64
 	}{
-		{"on its way: it is left for the next time", schedule.ReprocessAll, schedule.Standing{Rows: true, OnWay: true}, 0, 0},
-		{"a success: it is no longer missed", schedule.ReprocessMissed, schedule.Standing{Rows: true, Success: true}, 0, 1},
-		{"failed: it is no longer missed", schedule.ReprocessMissed, schedule.Standing{Rows: true, Failed: true}, 0, 1},
-		{"failed: it is still to be run", schedule.ReprocessFailed, schedule.Standing{Rows: true, Failed: true}, 1, 0},
-		{"a success: all are to be run", schedule.ReprocessAll, schedule.Standing{Rows: true, Success: true}, 1, 0},
+		{"on its way: it is left for the next time", schedule.ReprocessAll, schedule.SlotState{Rows: true, OnWay: true}, 0, 0},
+		{"a success: it is no longer missed", schedule.ReprocessMissed, schedule.SlotState{Rows: true, Success: true}, 0, 1},
+		{"failed: it is no longer missed", schedule.ReprocessMissed, schedule.SlotState{Rows: true, Failed: true}, 0, 1},
+		{"failed: it is still to be run", schedule.ReprocessFailed, schedule.SlotState{Rows: true, Failed: true}, 1, 0},
+		{"a success: all are to be run", schedule.ReprocessAll, schedule.SlotState{Rows: true, Success: true}, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := morning()
-			c.Backfill.Reprocess, c.Backfill.Cursor, c.Backfill.PutDown, c.Backfill.Slots = tc.reprocess, hour(12), 1, 6
+			c.Backfill.Reprocess, c.Backfill.Cursor, c.Backfill.Inserted, c.Backfill.Slots = tc.reprocess, hour(12), 1, 6
 			c.Unsettled = []schedule.BackfillSlot{{RunAt: hour(7), Key: schedule.SlotKey("s", hour(7))}}
 			feeder := plan.Feeder(lunch, plan.FeedConfig{Ahead: time.Second, Portion: 100, Pending: 50})
-			c.Slots, c.Standings = feeder.Window(c), []schedule.Standing{tc.standing}
+			c.Slots, c.SlotStates = feeder.Window(c), []schedule.SlotState{tc.state}
 			d := feeder.Decide([]schedule.BackfillCandidate{*c}, 0)[0]
 			finished := d.Backfill.State == schedule.BackfillFinished
 			if len(c.Slots) != 1 || len(d.Rows) != tc.rows || d.Backfill.Skipped != tc.skipped || finished != (tc.skipped == 1) {

@@ -73,7 +73,7 @@ func checkDecisions(t *testing.T, cases []decideCase) {
 func decisionText(c *schedule.PlanCandidate, d schedule.PlanDecision) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, strings.TrimSpace(fmt.Sprintf(format, args...))) }
-	for _, j := range d.Judged {
+	for _, j := range d.LateVerdicts {
 		runAt := "unknown"
 		for _, row := range c.Late {
 			if row.Key == j.Key {

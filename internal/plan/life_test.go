@@ -101,7 +101,7 @@ func (w *world) checkDecision(c *schedule.PlanCandidate, d *schedule.PlanDecisio
 		w.Fatalf("%d slots are caught up at once", caughtUp)
 	}
 	judged := make(map[schedule.Key]int)
-	for _, j := range d.Judged {
+	for _, j := range d.LateVerdicts {
 		judged[j.Key]++
 	}
 	for i := range c.Late {

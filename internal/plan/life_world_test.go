@@ -216,7 +216,7 @@ func (w *world) write(d *schedule.PlanDecision) {
 		w.rows[row.Key] = row
 		w.between[row.Key] = row.Trigger == schedule.TriggerSchedule && (w.s.Backlog.Open() || d.Backlog.Open())
 	}
-	for _, j := range d.Judged {
+	for _, j := range d.LateVerdicts {
 		row := w.rows[j.Key]
 		if j.Fire {
 			row.FireAt, row.Trigger = j.FireAt, j.Trigger

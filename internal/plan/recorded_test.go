@@ -157,7 +157,7 @@ func record(d *schedule.PlanDecision) *recordedDecision {
 		r := &d.Rows[i]
 		out.Rows = append(out.Rows, recordedRow{Key: r.Key.String(), RunAt: r.RunAt, FireAt: r.FireAt, Trigger: r.Trigger, Revision: r.Revision})
 	}
-	for _, j := range d.Judged {
+	for _, j := range d.LateVerdicts {
 		out.Late = append(out.Late, recordedRow{Key: j.Key.String(), FireAt: j.FireAt, Trigger: j.Trigger, Skipped: j.Reason})
 	}
 	for _, e := range d.Events {

@@ -177,11 +177,11 @@ func (r *recovery) fire(runAt, fireAt time.Time) {
 }
 
 func (r *recovery) refire(row *schedule.Run, at time.Time) {
-	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Fire: true, FireAt: at, Trigger: schedule.TriggerCatchup})
+	r.out.LateVerdicts = append(r.out.LateVerdicts, schedule.LateVerdict{Key: row.Key, Fire: true, FireAt: at, Trigger: schedule.TriggerCatchup})
 }
 
 func (r *recovery) skip(row *schedule.Run, reason schedule.Reason) {
-	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Reason: reason})
+	r.out.LateVerdicts = append(r.out.LateVerdicts, schedule.LateVerdict{Key: row.Key, Reason: reason})
 }
 
 // record writes an event for a range of slots without rows, or several where slots between them

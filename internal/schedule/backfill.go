@@ -101,7 +101,7 @@ type BackfillCounts struct {
 	Slots      int64 // in the range
 	ToRun      int64 // of Slots: matched at the time of the request
 	PassedOver int64 // not of the requested kind, or already in flight
-	PutDown    int64 // inserted as rows; the counts below are part of it
+	Inserted   int64 // inserted as rows; the counts below are part of it
 	Succeeded  int64
 	Failed     int64
 	Skipped    int64
@@ -120,7 +120,7 @@ func BackfillID(scheduleID, requestID string) string {
 // Count adds n uncounted runs by status; an empty status is a slot with a removed row.
 func (c *BackfillCounts) Count(status Status, reason Reason, n int64) {
 	switch {
-	case status == "" || status == StatusPlanned || GaveWay(status, reason):
+	case status == "" || status == StatusPlanned || SkippedForAnother(status, reason):
 		c.Waiting += n
 	case status.InFlight():
 		c.InFlight += n
@@ -136,7 +136,7 @@ func (c *BackfillCounts) Count(status Status, reason Reason, n int64) {
 }
 
 // Started are the slots that have left PLANNED.
-func (c *BackfillCounts) Started() int64 { return c.PutDown - c.Waiting }
+func (c *BackfillCounts) Started() int64 { return c.Inserted - c.Waiting }
 
 // left are the slots that were neither passed over nor started.
 func (c *BackfillCounts) left() int64 { return c.Slots - c.PassedOver - c.Started() }
@@ -152,14 +152,14 @@ func (b *Backfill) Remaining() int64 {
 // NotRun are the slots that were left when the backfill was cancelled.
 func (b *Backfill) NotRun() int64 { return b.left() - b.Remaining() }
 
-// GaveWay reports whether a run ended before its launch because of another one
+// SkippedForAnother reports whether a run ended before its launch because of another one
 // of its overlap key. A slot of a backfill is then inserted again.
-func GaveWay(status Status, reason Reason) bool {
+func SkippedForAnother(status Status, reason Reason) bool {
 	return status == StatusSkipped && (reason == ReasonOverlap || reason == ReasonQueueFull || reason == ReasonCoalesced)
 }
 
-// Standing summarizes all rows of one slot: of its slot key, of backfills and of retries.
-type Standing struct {
+// SlotState summarizes all rows of one slot: of its slot key, of backfills and of retries.
+type SlotState struct {
 	Rows    bool // there is one at all
 	OnWay   bool // PLANNED or in flight
 	Success bool
@@ -167,7 +167,7 @@ type Standing struct {
 }
 
 // Wants reports whether a slot with this standing should run.
-func (p Reprocess) Wants(s Standing) bool {
+func (p Reprocess) Wants(s SlotState) bool {
 	switch {
 	case s.OnWay: // the slot would run twice at once
 		return false
@@ -196,9 +196,9 @@ type BackfillCandidate struct {
 	// Busy says that a run of the overlap key is in flight, waits, or falls due before Ahead of
 	// the request; only for exclusive policies.
 	Busy bool
-	// Slots are those that Window returned, with the Standings of each.
-	Slots     []time.Time
-	Standings []Standing
+	// Slots are those that Window returned, with the SlotStates of each.
+	Slots      []time.Time
+	SlotStates []SlotState
 }
 
 // BackfillDecision is the leader's decision on one candidate.

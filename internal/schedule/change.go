@@ -53,9 +53,9 @@ type Change struct {
 	// NewRevision also writes Row's definition to schedule_revisions.
 	NewRevision bool
 	ChangedBy   string
-	// GivesWorkflow also gives Row's owner the versions of Row's workflow that are
+	// SharesWorkflow also gives Row's owner the versions of Row's workflow that are
 	// stored for all owners, unless the owner has stored Row's version.
-	GivesWorkflow bool
+	SharesWorkflow bool
 	// DropPlannedAfter deletes PLANNED rows of triggers schedule and catchup
 	// with a later run_at. Zero deletes none.
 	DropPlannedAfter time.Time
@@ -91,8 +91,8 @@ type RunChange struct {
 	Now    time.Time
 }
 
-// GivesWork reports whether a worker may have work after the change: false for a heartbeat.
-func (c *RunChange) GivesWork() bool {
+// CausesWork reports whether a worker may have work after the change: false for a heartbeat.
+func (c *RunChange) CausesWork() bool {
 	return c.Insert != nil || c.AskCancel != "" || c.Settle != nil && c.Settle.To.Terminal()
 }
 

@@ -316,8 +316,8 @@ type ExpectationVerdict struct {
 	Deliveries []AlertDelivery
 }
 
-// JudgeRequest selects expectations with a due judge_at.
-type JudgeRequest struct {
+// EvaluateRequest selects expectations with a due judge_at.
+type EvaluateRequest struct {
 	Now   time.Time
 	Limit int
 	// MaxRuns bounds the runs of one case.

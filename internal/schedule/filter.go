@@ -33,8 +33,8 @@ type ScheduleFilter struct {
 	After      string // schedule_id of the last row of the page before
 	Limit      int
 
-	// Lean leaves out input, labels and last_run_at, the most expensive columns.
-	Lean bool
+	// OmitDetails leaves out input, labels and last_run_at, the most expensive columns.
+	OmitDetails bool
 
 	// For ListUpcoming only: the next slot is before NextBefore (zero: any) and, with After,
 	// behind (AfterNext, After).

@@ -89,9 +89,9 @@ func (r *StartRequest) GrantUse(required bool) GrantUse {
 	return GrantUse{GrantID: r.ExecutionGrantID, UserID: r.UserID, WorkflowID: r.WorkflowID, Required: required}
 }
 
-// GrantJudgedAt is the instant at which the grant of a run must be valid. An armed run is called
+// GrantCheckedAt is the instant at which the grant of a run must be valid. An armed run is called
 // at fire_at, so its grant must be valid then.
-func GrantJudgedAt(now, fireAt time.Time) time.Time {
+func GrantCheckedAt(now, fireAt time.Time) time.Time {
 	if fireAt.After(now) {
 		return fireAt
 	}

@@ -29,8 +29,8 @@ func SortRuns(runs []Run, compare func(a, b *Run) int) {
 	copy(runs, sorted)
 }
 
-// Last orders false before true.
-func Last(a, b bool) int {
+// FalseFirst orders false before true.
+func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -47,12 +47,12 @@ type PlanCandidate struct {
 
 // PlanDecision is the planner's decision on one candidate.
 type PlanDecision struct {
-	ScheduleID string
-	Rows       []Run       // to insert as PLANNED; existing keys are respected
-	Judged     []Judgement // of the candidate's Late rows
-	NextRunAt  time.Time
-	PlanAt     time.Time
-	Backlog    Backlog
+	ScheduleID   string
+	Rows         []Run         // to insert as PLANNED; existing keys are respected
+	LateVerdicts []LateVerdict // of the candidate's Late rows
+	NextRunAt    time.Time
+	PlanAt       time.Time
+	Backlog      Backlog
 	// Failures > 0: it could not be planned. Only plan_failures, plan_at and the events are
 	// written.
 	Failures int
@@ -60,9 +60,9 @@ type PlanDecision struct {
 	Events   []Event
 }
 
-// Judgement is the verdict on one late planned row: it still fires, or ends SKIPPED with the
+// LateVerdict is the verdict on one late planned row: it still fires, or ends SKIPPED with the
 // reason.
-type Judgement struct {
+type LateVerdict struct {
 	Key     Key
 	Fire    bool
 	FireAt  time.Time // Fire: when, as catch-up spacing says

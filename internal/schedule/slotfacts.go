@@ -19,7 +19,7 @@ type SlotFacts struct {
 	// key.
 	Runs []Run
 	// Events, oldest first: the last few changes (LifeEvents, PauseEvents) before At and the first
-	// few since, the last failure of the planner (TroubleEvents), and the ranges (RangeEvents)
+	// few since, the last failure of the planner (PlanFailureEvents), and the ranges (RangeEvents)
 	// that contain At.
 	Events []Event
 	// Blocking are other runs of the overlap key: those in flight when the slot was claimed or
@@ -29,16 +29,16 @@ type SlotFacts struct {
 
 // The kinds of events that SlotFacts looks for.
 var (
-	LifeEvents    = []EventKind{EventCreated, EventDeleted}
-	PauseEvents   = []EventKind{EventPaused, EventResumed, EventPauseEnded}
-	TroubleEvents = []EventKind{EventPlanFailed, EventPlanRecovered, EventClockStepped}
-	RangeEvents   = []EventKind{EventMissed, EventCoalesced, EventBacklogClosed}
+	LifeEvents        = []EventKind{EventCreated, EventDeleted}
+	PauseEvents       = []EventKind{EventPaused, EventResumed, EventPauseEnded}
+	PlanFailureEvents = []EventKind{EventPlanFailed, EventPlanRecovered, EventClockStepped}
+	RangeEvents       = []EventKind{EventMissed, EventCoalesced, EventBacklogClosed}
 )
 
 // Limits of SlotFacts.
 const (
 	SlotRuns     = 20
-	SlotDeeds    = 3 // changes of each kind, on each side
+	SlotChanges  = 3 // changes of each kind, on each side
 	SlotRanges   = 10
 	SlotBlocking = 5
 )

@@ -56,8 +56,8 @@ type WorkflowUse struct {
 	Version    int32
 }
 
-// WorkflowStanding says which versions exist for a WorkflowUse.
-type WorkflowStanding struct {
+// WorkflowAccess says which versions exist for a WorkflowUse.
+type WorkflowAccess struct {
 	Own   bool // the owner has stored this version itself
 	Given bool // the owner was given the versions stored for all owners
 }
@@ -66,7 +66,7 @@ type WorkflowStanding struct {
 // for. The owner's version comes first, so that nothing stored later replaces it. A version stored
 // for all owners counts if it was given to this owner. Another owner's version is never loaded: ok
 // is false.
-func (u WorkflowUse) LoadsFrom(s WorkflowStanding) (userID string, ok bool) {
+func (u WorkflowUse) LoadsFrom(s WorkflowAccess) (userID string, ok bool) {
 	switch {
 	case s.Own:
 		return u.UserID, true

@@ -9,20 +9,20 @@ import (
 func TestWhichVersionARunLoads(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name     string
-		user     string
-		standing schedule.WorkflowStanding
-		from     string
-		ok       bool
+		name   string
+		user   string
+		access schedule.WorkflowAccess
+		from   string
+		ok     bool
 	}{
-		{name: "an owner's own", user: "ada", standing: schedule.WorkflowStanding{Own: true}, from: "ada", ok: true},
-		{name: "an owner's own before what it was given", user: "ada", standing: schedule.WorkflowStanding{Own: true, Given: true}, from: "ada", ok: true},
-		{name: "a version the owner was given", user: "ada", standing: schedule.WorkflowStanding{Given: true}, ok: true},
+		{name: "an owner's own", user: "ada", access: schedule.WorkflowAccess{Own: true}, from: "ada", ok: true},
+		{name: "an owner's own before what it was given", user: "ada", access: schedule.WorkflowAccess{Own: true, Given: true}, from: "ada", ok: true},
+		{name: "a version the owner was given", user: "ada", access: schedule.WorkflowAccess{Given: true}, ok: true},
 		{name: "a version the owner was not given", user: "ada"},
 		{name: "a run without an owner loads the version stored for all owners", ok: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			from, ok := schedule.WorkflowUse{UserID: c.user, WorkflowID: "w", Version: 1}.LoadsFrom(c.standing)
+			from, ok := schedule.WorkflowUse{UserID: c.user, WorkflowID: "w", Version: 1}.LoadsFrom(c.access)
 			if from != c.from || ok != c.ok {
 				t.Errorf("LoadsFrom = %q, %v; want %q, %v", from, ok, c.from, c.ok)
 			}

@@ -131,7 +131,7 @@ func (r *rig) claim(n int) []schedule.Launch {
 		}
 	}
 	result, err := storetest.ClaimOnce(r.Context(), r.store, r.term, r.store.Now(), storetest.Times{
-		Grace: time.Minute, Ahead: 950 * time.Millisecond, Lease: claimLease, RetryFor: time.Hour,
+		Grace: time.Minute, ClaimAhead: 950 * time.Millisecond, Lease: claimLease, RetryFor: time.Hour,
 	})
 	if err != nil || len(result.Launches) != n {
 		r.Fatalf("claimed %d runs, want %d: %v", len(result.Launches), n, err)

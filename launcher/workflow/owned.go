@@ -10,9 +10,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Standings returns, for each use, which versions the database stores.
-type Standings interface {
-	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
+// AccessStore returns, for each use, which versions the database stores.
+type AccessStore interface {
+	WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error)
 }
 
 // Holder reports whether a version is stored for exactly this owner.
@@ -22,9 +22,9 @@ type Holder interface {
 
 // Options are the parts of Owned.
 type Options struct {
-	Versions   Versions
-	Standings  Standings
-	CacheBytes int // of DAGs, kept in memory
+	Versions    Versions
+	AccessStore AccessStore
+	CacheBytes  int // of DAGs, kept in memory
 	// Files holds versions outside the database; nil: there are none.
 	Files Holder
 	// FilesOnly: versions in the database are not loaded.
@@ -40,28 +40,28 @@ const (
 	// taken back has no effect after a second.
 	givenFor      = 250 * time.Millisecond
 	maxRemembered = 100_000
-	maxStandings  = 1000 // uses in one query
+	maxUses       = 1000 // uses in one query
 	standingsTime = 5 * time.Second
 )
 
 // Owned loads the version that a run's owner may execute, from any store. The rule is
 // schedule.WorkflowUse.LoadsFrom.
 type Owned struct {
-	o         Options
-	dags      *Cached
-	standings *batch.Batcher[schedule.WorkflowUse, schedule.WorkflowStanding]
-	given     memory // uses that load a version for all owners
-	lacking   memory // uses without a version of the owner in Files
+	o        Options
+	dags     *Cached
+	accesses *batch.Batcher[schedule.WorkflowUse, schedule.WorkflowAccess]
+	given    memory // uses that load a version for all owners
+	lacking  memory // uses without a version of the owner in Files
 }
 
 // NewOwned makes an Owned of its parts.
 func NewOwned(o Options) *Owned {
 	return &Owned{
 		o: o, dags: NewCached(o.Versions, o.CacheBytes), given: memory{life: givenFor}, lacking: memory{life: o.LacksFor},
-		standings: batch.New(maxStandings, func(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
+		accesses: batch.New(maxUses, func(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error) {
 			ctx, cancel := context.WithTimeout(ctx, standingsTime)
 			defer cancel()
-			return o.Standings.WorkflowStandings(ctx, uses)
+			return o.AccessStore.WorkflowAccess(ctx, uses)
 		}),
 	}
 }
@@ -77,11 +77,11 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	if s.given.has(use, asked) {
 		return s.dags.LoadDAG(ctx, "", workflowID, version)
 	}
-	standing, lacking, err := s.standing(ctx, use, asked)
+	access, lacking, err := s.access(ctx, use, asked)
 	if err != nil {
 		return nil, err
 	}
-	from, ok := use.LoadsFrom(standing)
+	from, ok := use.LoadsFrom(access)
 	if !ok {
 		return nil, schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", version, schedule.Quote(workflowID))
 	}
@@ -98,22 +98,22 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	return dag, err
 }
 
-// standing combines the answers of database and files. lacking: the files hold no
+// access combines the answers of database and files. lacking: the files hold no
 // version of the owner.
-func (s *Owned) standing(ctx context.Context, use schedule.WorkflowUse, now time.Time) (standing schedule.WorkflowStanding, lacking bool, err error) {
+func (s *Owned) access(ctx context.Context, use schedule.WorkflowUse, now time.Time) (access schedule.WorkflowAccess, lacking bool, err error) {
 	if use.UserID == "" {
-		return standing, false, nil
+		return access, false, nil
 	}
-	standing, err = s.standings.DoUntil(ctx, use)
+	access, err = s.accesses.DoUntil(ctx, use)
 	if err != nil {
-		return standing, false, err
+		return access, false, err
 	}
-	standing.Own = standing.Own && !s.o.FilesOnly
-	if standing.Own || s.o.Files == nil || s.lacking.has(use, now) {
-		return standing, false, nil
+	access.Own = access.Own && !s.o.FilesOnly
+	if access.Own || s.o.Files == nil || s.lacking.has(use, now) {
+		return access, false, nil
 	}
-	standing.Own, err = s.o.Files.HoldsDAG(ctx, use.UserID, use.WorkflowID, use.Version)
-	return standing, err == nil && !standing.Own, err
+	access.Own, err = s.o.Files.HoldsDAG(ctx, use.UserID, use.WorkflowID, use.Version)
+	return access, err == nil && !access.Own, err
 }
 
 // memory remembers uses for a short time.
@@ -145,17 +145,17 @@ func (m *memory) put(use schedule.WorkflowUse, at time.Time) {
 
 // Latest returns the newest version that a run of the owner may execute. newest returns
 // the newest version that a store holds for one owner.
-func Latest(ctx context.Context, userID, workflowID string, shares Standings, newest func(ctx context.Context, userID, workflowID string) (int32, error)) (int32, error) {
+func Latest(ctx context.Context, userID, workflowID string, shares AccessStore, newest func(ctx context.Context, userID, workflowID string) (int32, error)) (int32, error) {
 	own, err := newest(ctx, userID, workflowID)
 	if err != nil && !errors.Is(err, schedule.ErrNotFound) || userID == "" {
 		return own, err
 	}
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID}
-	standing, err := shares.WorkflowStandings(ctx, []schedule.WorkflowUse{use})
+	access, err := shares.WorkflowAccess(ctx, []schedule.WorkflowUse{use})
 	if err != nil {
 		return 0, err
 	}
-	if from, ok := use.LoadsFrom(standing[0]); ok && from == "" {
+	if from, ok := use.LoadsFrom(access[0]); ok && from == "" {
 		forAll, err := newest(ctx, "", workflowID)
 		if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 			return 0, err

@@ -25,7 +25,7 @@ import (
 // database is what a test needs of one.
 type database interface {
 	workflow.Versions
-	workflow.Standings
+	workflow.AccessStore
 	PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error
 	ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error)
 	UnshareWorkflow(ctx context.Context, workflowID, userID string) error
@@ -60,13 +60,13 @@ type place struct {
 // places are the stores that WORKFLOW_STORE names.
 var places = map[string]func(t *testing.T, db database) place{
 	"db": func(t *testing.T, db database) place {
-		return place{workflow.NewOwned(workflow.Options{Versions: db, Standings: db, CacheBytes: 1 << 20}), putInto(t, db.PutWorkflow)}
+		return place{workflow.NewOwned(workflow.Options{Versions: db, AccessStore: db, CacheBytes: 1 << 20}), putInto(t, db.PutWorkflow)}
 	},
 	"dir": func(t *testing.T, db database) place {
 		path := t.TempDir()
 		dir := workflow.NewDir(path)
 		return place{
-			workflow.NewOwned(workflow.Options{Versions: dir, Standings: db, CacheBytes: 1 << 20, Files: dir, FilesOnly: true}),
+			workflow.NewOwned(workflow.Options{Versions: dir, AccessStore: db, CacheBytes: 1 << 20, Files: dir, FilesOnly: true}),
 			func(userID, workflowID, dag string) {
 				name, err := workflow.PathOf(userID, workflowID, 1)
 				if err != nil {
@@ -93,7 +93,7 @@ var places = map[string]func(t *testing.T, db database) place{
 
 func overBucket(b *bucket.Store, db database) *workflow.Owned {
 	return workflow.NewOwned(workflow.Options{
-		Versions: workflow.Fallback{First: b, Second: db}, Standings: db, CacheBytes: 1 << 20, Files: b, LacksFor: time.Minute,
+		Versions: workflow.Fallback{First: b, Second: db}, AccessStore: db, CacheBytes: 1 << 20, Files: b, LacksFor: time.Minute,
 	})
 }
 
@@ -182,7 +182,7 @@ func TestWhatIsFoundOutOfAShareHoldsForAQuarterOfASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{Clock: time.Now})
 		put := putInto(t, db.PutWorkflow)
-		o := workflow.NewOwned(workflow.Options{Versions: db, Standings: db, CacheBytes: 1 << 20})
+		o := workflow.NewOwned(workflow.Options{Versions: db, AccessStore: db, CacheBytes: 1 << 20})
 		loads := func(want string) {
 			t.Helper()
 			dag, err := o.LoadDAG(t.Context(), "ada", "report", 1)
@@ -217,12 +217,12 @@ func TestWhatIsFoundOutOfAShareHoldsForAQuarterOfASecond(t *testing.T) {
 // asked counts what a burst costs the database.
 type asked struct {
 	database
-	standings atomic.Int64
+	accesses atomic.Int64
 }
 
-func (a *asked) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
-	a.standings.Add(1)
-	return a.database.WorkflowStandings(ctx, uses)
+func (a *asked) WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error) {
+	a.accesses.Add(1)
+	return a.database.WorkflowAccess(ctx, uses)
 }
 
 func TestABurstOfRunsCostsNoQueryEach(t *testing.T) {
@@ -233,7 +233,7 @@ func TestABurstOfRunsCostsNoQueryEach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := &asked{database: databases["SQLite"](t)}
-			o := workflow.NewOwned(workflow.Options{Versions: db, Standings: db, CacheBytes: 1 << 20})
+			o := workflow.NewOwned(workflow.Options{Versions: db, AccessStore: db, CacheBytes: 1 << 20})
 			putInto(t, db.PutWorkflow)("", "report", `{"by":"all"}`)
 			share(t, db, "report", schedule.AllOwners)
 			var wg sync.WaitGroup
@@ -245,10 +245,10 @@ func TestABurstOfRunsCostsNoQueryEach(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := db.standings.Load(); n > runs/10 {
+			if n := db.accesses.Load(); n > runs/10 {
 				t.Errorf("%d runs cost %d queries", runs, n)
 			}
-			t.Logf("%d runs cost %d queries", runs, db.standings.Load())
+			t.Logf("%d runs cost %d queries", runs, db.accesses.Load())
 		})
 	}
 }

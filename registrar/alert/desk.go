@@ -15,7 +15,7 @@ import (
 // others do not exist for it. Deliveries are for those who see everything.
 type Desk struct {
 	ledger Ledger
-	states JudgeStore
+	states ExpectationStore
 	outbox Outbox
 	watch  *Watch
 	now    func() time.Time

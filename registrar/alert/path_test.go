@@ -58,7 +58,7 @@ func TestACheckDoesNotBlockTheLeader(t *testing.T) {
 		}
 		return nil
 	}
-	evaluated, err := s.store.JudgeExpectations(t.Context(), schedule.JudgeRequest{Now: now, Limit: 10, MaxRuns: 10, MaxHistory: 10},
+	evaluated, err := s.store.EvaluateExpectations(t.Context(), schedule.EvaluateRequest{Now: now, Limit: 10, MaxRuns: 10, MaxHistory: 10},
 		func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 			if err := lead(); err != nil {
 				t.Errorf("while an evaluation holds its rows: %v", err)

@@ -27,7 +27,7 @@ import (
 
 // ledger is the part of a store that a Watch, its Desk and the tests need.
 type ledger interface {
-	alert.JudgeStore
+	alert.ExpectationStore
 	alert.Ledger
 	alert.Outbox
 	registrar.ScheduleStore

@@ -7,12 +7,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// JudgeStore stores the state of expectations.
-type JudgeStore interface {
-	// JudgeExpectations passes the expectations with a due judge_at to decide, each locked for
+// ExpectationStore stores the state of expectations.
+type ExpectationStore interface {
+	// EvaluateExpectations passes the expectations with a due judge_at to decide, each locked for
 	// this transaction, and writes the verdicts, one for each, with their alerts and messages. It
 	// skips those that another caller has locked. decide is pure and may be called again.
-	JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (evaluated int, err error)
+	EvaluateExpectations(ctx context.Context, req schedule.EvaluateRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (evaluated int, err error)
 	// WakeFailures makes up to limit schedules due whose failures changed since their last check
 	// (kind failure). A schedule that fails for the first time gets its expectation here.
 	WakeFailures(ctx context.Context, now time.Time, limit int) error

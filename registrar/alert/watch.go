@@ -17,7 +17,7 @@ import (
 
 // Options are a Watch's parts.
 type Options struct {
-	Expectations JudgeStore
+	Expectations ExpectationStore
 	// Explainer finds root causes; nil: causes stay as they are.
 	Explainer Explainer
 	Outbox    Outbox
@@ -38,7 +38,7 @@ type Options struct {
 
 // Watch checks expectations and sends messages.
 type Watch struct {
-	expectations JudgeStore
+	expectations ExpectationStore
 	explainer    Explainer
 	outbox       Outbox
 	output       OutputStore
@@ -123,7 +123,7 @@ func (w *Watch) Evaluate(ctx context.Context) error {
 			cancel()
 			return err
 		}
-		n, err := w.expectations.JudgeExpectations(evaluating, schedule.JudgeRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
+		n, err := w.expectations.EvaluateExpectations(evaluating, schedule.EvaluateRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
 			func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 				notices = nil
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))

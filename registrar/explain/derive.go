@@ -51,7 +51,7 @@ func Derive(f Facts) Answer {
 		x.noSchedule()
 	case x.rule.problem != "":
 		x.say(VerdictNotASlot, WhyUnreadable)
-		x.out.Detail, x.out.PlanFailure = x.rule.problem, x.last(schedule.TroubleEvents)
+		x.out.Detail, x.out.PlanFailure = x.rule.problem, x.last(schedule.PlanFailureEvents)
 	case !x.isSlot():
 		x.notASlot()
 	case x.at.After(f.Now):
@@ -233,10 +233,10 @@ func (x *derivation) permitted(fireAt time.Time) {
 		return
 	}
 	if x.Schedule.PlanFailures > 0 {
-		x.out.PlanFailure = x.last(schedule.TroubleEvents)
+		x.out.PlanFailure = x.last(schedule.PlanFailureEvents)
 	}
 	use := x.rule.Definition.GrantUse(x.RequireGrant)
-	if reason, why := grant.Judge(x.Grant, use, fireAt); reason != "" {
+	if reason, why := grant.Denial(x.Grant, use, fireAt); reason != "" {
 		x.say(VerdictWillNotFire, Why(reason))
 		x.out.Detail = why
 	}
@@ -273,7 +273,7 @@ func (x *derivation) planFailure() *schedule.Event {
 	if x.Schedule.PlanFailures == 0 {
 		return nil
 	}
-	return x.last(schedule.TroubleEvents)
+	return x.last(schedule.PlanFailureEvents)
 }
 
 // notASlot derives why the rule has no slot there.

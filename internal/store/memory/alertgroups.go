@@ -39,7 +39,7 @@ func (t *tx) saveNotice(d *schedule.AlertDelivery) {
 	setIn(t, t.notices, id, n)
 }
 
-// GroupAlerts puts pending notices into groups, and has decide say what becomes of
+// GroupAlerts puts pending notices into groups, and lets decide say what happens to
 // each group that changed or that is due.
 func (s *Store) GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error) {
 	err = s.write(ctx, func(t *tx) error {

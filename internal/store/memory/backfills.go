@@ -112,8 +112,8 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) (l
 	return list[:min(len(list), limitOf(f.Limit))], err
 }
 
-// Standings returns the state of the given slots, in their order.
-func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.Time) (out []schedule.Standing, err error) {
+// SlotStates returns the state of the given slots, in their order.
+func (s *Store) SlotStates(ctx context.Context, scheduleID string, slots []time.Time) (out []schedule.SlotState, err error) {
 	err = s.read(ctx, func() error {
 		out = s.standings(scheduleID, slots)
 		return nil
@@ -121,8 +121,8 @@ func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.T
 	return out, err
 }
 
-func (s *Store) standings(scheduleID string, slots []time.Time) []schedule.Standing {
-	out := make([]schedule.Standing, len(slots))
+func (s *Store) standings(scheduleID string, slots []time.Time) []schedule.SlotState {
+	out := make([]schedule.SlotState, len(slots))
 	place := make(map[int64]int, len(slots))
 	for i, slot := range slots {
 		place[slot.UnixMicro()] = i
@@ -232,7 +232,7 @@ func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 		for i := range candidates {
 			c := &candidates[i]
 			c.Slots = feeder.Window(c)
-			c.Standings = s.standings(c.Backfill.ScheduleID, c.Slots)
+			c.SlotStates = s.standings(c.Backfill.ScheduleID, c.Slots)
 		}
 		out = schedule.FeedResult{Candidates: len(candidates)}
 		if len(candidates) == 0 {

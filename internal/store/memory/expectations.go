@@ -46,9 +46,9 @@ func (t *tx) wakeExpectations(touched []schedule.ExpectationID, now time.Time) {
 	}
 }
 
-// JudgeExpectations gives due expectations to decide and writes its verdicts with their
-// messages; see alert.JudgeStore.
-func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
+// EvaluateExpectations gives due expectations to decide and writes its verdicts with their
+// messages; see alert.ExpectationStore.
+func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		var cases []schedule.ExpectationCase
 		for _, e := range t.expected {
@@ -78,7 +78,7 @@ func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest
 }
 
 // fill adds the facts of a case.
-func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
+func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.EvaluateRequest) {
 	id := c.State.ScheduleID
 	if a, open := s.alerts[c.State.AlertID]; open {
 		c.Alert = &a
@@ -115,7 +115,7 @@ func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
 	s.fillRuns(c, req)
 }
 
-func (s *Store) fillRuns(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
+func (s *Store) fillRuns(c *schedule.ExpectationCase, req *schedule.EvaluateRequest) {
 	var again []schedule.SlotRun
 	for _, r := range s.runs {
 		if r.ScheduleID != c.State.ScheduleID || r.RunAt.After(req.Now) {

@@ -13,15 +13,15 @@ import (
 
 // OracleRequest is what OracleClaim goes by: see ledger.Pass.
 type OracleRequest struct {
-	Term         schedule.Term
-	Now          time.Time
-	Limit        int
-	Grace, Ahead time.Duration
-	Lease        time.Duration
-	RetryFor     time.Duration
-	Room         func(owner string) int
-	RequireGrant bool
-	Seen         map[schedule.Key]bool // runs that a claim has seen in time and left behind
+	Term              schedule.Term
+	Now               time.Time
+	Limit             int
+	Grace, ClaimAhead time.Duration
+	Lease             time.Duration
+	RetryFor          time.Duration
+	Capacity          func(owner string) int
+	RequireGrant      bool
+	Seen              map[schedule.Key]bool // runs that a claim has seen in time and left behind
 }
 
 // OracleResult is what OracleClaim did.
@@ -87,11 +87,11 @@ func (c *oracle) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) err
 	return nil
 }
 
-// due are the PLANNED rows of the shard that fire within Ahead, do not wait, and
+// due are the PLANNED rows of the shard that fire within ClaimAhead, do not wait, and
 // for which so holds.
 func (c *oracle) due(so func(*schedule.Run) bool) []*schedule.Run {
 	var out []*schedule.Run
-	for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {
+	for _, r := range c.live.due(c.req.Now.Add(c.req.ClaimAhead)) {
 		if so(r) && c.inShard(c.req.Term, r.OverlapKey) {
 			out = append(out, r)
 		}
@@ -99,9 +99,9 @@ func (c *oracle) due(so func(*schedule.Run) bool) []*schedule.Run {
 	return out
 }
 
-// claimable rows are due within Ahead, and not the planner's.
+// claimable rows are due within ClaimAhead, and not the planner's.
 func (c *oracle) claimable(r *schedule.Run) bool {
-	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !c.isLate(r)
+	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.ClaimAhead)) && !c.isLate(r)
 }
 
 // blockedAhead is of rows that could only be armed: another exclusive run of their
@@ -112,7 +112,7 @@ func (c *oracle) blockedAhead(r *schedule.Run) bool {
 
 // inOrder is the order of claims.
 func (c *oracle) inOrder(a, b *schedule.Run) int {
-	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
+	return cmp.Or(schedule.FalseFirst(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.FalseFirst(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
 		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
 }
 
@@ -297,5 +297,5 @@ func (c *oracle) denied(r *schedule.Run) (reason schedule.Reason, why string) {
 		return schedule.ReasonNone, ""
 	}
 	use := v.Definition.GrantUse(c.req.RequireGrant)
-	return grant.Judge(c.grants[use.Ref()], use, schedule.GrantJudgedAt(c.req.Now, r.FireAt))
+	return grant.Denial(c.grants[use.Ref()], use, schedule.GrantCheckedAt(c.req.Now, r.FireAt))
 }

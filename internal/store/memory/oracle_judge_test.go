@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// judge carries out the verdicts on one overlap key, but for the claims: those
+// judge carries out the verdicts on one overlap key, except the claims: those
 // go through launch in the order of claims.
 func (c *oracle) judge(g *schedule.OverlapGroup, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
 	if len(g.Waiting) == 0 && len(g.Due) == 0 {

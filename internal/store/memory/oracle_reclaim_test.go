@@ -10,7 +10,7 @@ import (
 
 // OracleReclaim chooses from the rows what is to be sent again, without those whose
 // cancel is requested, and counts all that are due. It knows no state in memory.
-func (s *Store) OracleReclaim(term schedule.Term, now time.Time, limit int, room func(owner string) int) (keys []schedule.Key, due int) {
+func (s *Store) OracleReclaim(term schedule.Term, now time.Time, limit int, capacity func(owner string) int) (keys []schedule.Key, due int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var runs []*schedule.Run
@@ -21,15 +21,15 @@ func (s *Store) OracleReclaim(term schedule.Term, now time.Time, limit int, room
 		}
 	}
 	due = len(runs)
-	for _, r := range roundRobin(runs, limit, room) {
+	for _, r := range roundRobin(runs, limit, capacity) {
 		keys = append(keys, r.Key)
 	}
 	return keys, due
 }
 
-// roundRobin chooses up to limit runs as far as their owners have room, the
+// roundRobin chooses up to limit runs as far as their owners have capacity, the
 // first of each before the second of any, and returns them in their order.
-func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []*schedule.Run {
+func roundRobin(runs []*schedule.Run, limit int, capacity func(owner string) int) []*schedule.Run {
 	slices.SortFunc(runs, schedule.ByFireAt)
 	place, of := make(map[*schedule.Run]int), make(map[string]int)
 	for _, r := range runs {
@@ -37,7 +37,7 @@ func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []
 		of[owner]++
 		place[r] = of[owner]
 	}
-	runs = slices.DeleteFunc(runs, func(r *schedule.Run) bool { return place[r] > room(schedule.Owner(r.OverlapKey)) })
+	runs = slices.DeleteFunc(runs, func(r *schedule.Run) bool { return place[r] > capacity(schedule.Owner(r.OverlapKey)) })
 	slices.SortStableFunc(runs, func(a, b *schedule.Run) int { return cmp.Compare(place[a], place[b]) })
 	runs = runs[:min(len(runs), limit)]
 	slices.SortFunc(runs, schedule.ByFireAt)

@@ -153,7 +153,7 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 		}
 	}
 	out.Rows = append(out.Rows, d.Rows...)
-	for _, j := range d.Judged {
+	for _, j := range d.LateVerdicts {
 		r := t.runs[j.Key]
 		if r == nil || r.ScheduleID != d.ScheduleID || r.Status != schedule.StatusPlanned {
 			continue
@@ -169,7 +169,7 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 	t.note(d.ScheduleID, d.Events, now)
 }
 
-func judged(r *schedule.Run, j schedule.Judgement, now time.Time) {
+func judged(r *schedule.Run, j schedule.LateVerdict, now time.Time) {
 	r.UpdatedAt = now
 	if j.Fire {
 		set(&r.FireAt, at(j.FireAt))

@@ -26,7 +26,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			return err
 		}
 		after, moved = t.writeRunChange(run, &change)
-		t.wake = moved && change.GivesWork()
+		t.wake = moved && change.CausesWork()
 		return nil
 	})
 	if refused != nil {

@@ -16,14 +16,14 @@ func (w *shardWorld) sendAgain() {
 	w.must(err)
 	w.state.Apply(changes)
 	w.compareCancels()
-	limit, room := 100, func(string) int { return 100 }
+	limit, capacity := 100, func(string) int { return 100 }
 	if !w.cancelsOverdue() { // else runs that were just tried may rest, and others get their places
 		limit = draw(w, "limit of resends", 0, 1, 2, 3, 100, 100)
-		rooms := map[string]int{"ada": draw(w, "room", 0, 1, 2, 100), "bob": draw(w, "room", 0, 1, 100), "eve": draw(w, "room", 1, 100)}
-		room = func(owner string) int { return rooms[owner] }
+		capacities := map[string]int{"ada": draw(w, "capacity", 0, 1, 2, 100), "bob": draw(w, "capacity", 0, 1, 100), "eve": draw(w, "capacity", 1, 100)}
+		capacity = func(owner string) int { return capacities[owner] }
 	}
-	want, all := w.store.OracleReclaim(w.term, w.now, limit, room)
-	got := w.state.SendAgain(w.now, limit, room)
+	want, all := w.store.OracleReclaim(w.term, w.now, limit, capacity)
+	got := w.state.SendAgain(w.now, limit, capacity)
 	chosen := slices.Clone(got)
 	sendable := slices.DeleteFunc(slices.Clone(got), w.requested)
 	if !slices.Equal(sendable, want) {
@@ -44,7 +44,7 @@ func (w *shardWorld) sendAgain() {
 	}
 	w.state.SentAgain(w.now, chosen, sent.Read)
 	if again := w.state.SendAgain(w.now, limit, func(string) int { return 0 }); len(again) > 0 {
-		w.Fatalf("without room %v are sent again", again)
+		w.Fatalf("without capacity %v are sent again", again)
 	}
 	for _, key := range w.state.SendAgain(w.now, 1000, nil) {
 		if slices.Contains(chosen, key) {

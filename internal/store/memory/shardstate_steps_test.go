@@ -138,11 +138,11 @@ func (w *shardWorld) decide(c *schedule.PlanCandidate) schedule.PlanDecision {
 		d.Rows = append(d.Rows, r)
 	}
 	for i := range c.Late {
-		j := schedule.Judgement{Key: c.Late[i].Key, Reason: schedule.ReasonMissed}
+		j := schedule.LateVerdict{Key: c.Late[i].Key, Reason: schedule.ReasonMissed}
 		if draw(w, "fires late", true, false) {
-			j = schedule.Judgement{Key: c.Late[i].Key, Fire: true, FireAt: w.now.Add(draw(w, "spread", 0, time.Second)), Trigger: schedule.TriggerCatchup}
+			j = schedule.LateVerdict{Key: c.Late[i].Key, Fire: true, FireAt: w.now.Add(draw(w, "spread", 0, time.Second)), Trigger: schedule.TriggerCatchup}
 		}
-		d.Judged = append(d.Judged, j)
+		d.LateVerdicts = append(d.LateVerdicts, j)
 	}
 	return d
 }

@@ -82,7 +82,7 @@ func (c *shardCoverage) missing() (missing []string) {
 var shardDifferences = []struct {
 	name, why string
 	is        func(w *shardWorld, r *schedule.Run, late map[schedule.Key]bool) bool
-	settle    func(w *shardWorld, r *schedule.Run) schedule.Judgement
+	settle    func(w *shardWorld, r *schedule.Run) schedule.LateVerdict
 }{
 	{
 		name: "planned after its instant was looked at",
@@ -109,16 +109,16 @@ var shardDifferences = []struct {
 		is: func(w *shardWorld, r *schedule.Run, late map[schedule.Key]bool) bool {
 			return late[r.Key] && w.judged[r.Key] && r.FireAt.After(w.seenUntil)
 		},
-		settle: func(w *shardWorld, r *schedule.Run) schedule.Judgement {
-			return schedule.Judgement{Key: r.Key, Fire: true, FireAt: w.now, Trigger: schedule.TriggerCatchup}
+		settle: func(w *shardWorld, r *schedule.Run) schedule.LateVerdict {
+			return schedule.LateVerdict{Key: r.Key, Fire: true, FireAt: w.now, Trigger: schedule.TriggerCatchup}
 		},
 	},
 }
 
 // storeMissed reports whether the store leaves a run to the planner.
 // fireAsPlanned lets a run fire that the store believes missed.
-func fireAsPlanned(_ *shardWorld, r *schedule.Run) schedule.Judgement {
-	return schedule.Judgement{Key: r.Key, Fire: true, FireAt: r.FireAt, Trigger: r.Trigger}
+func fireAsPlanned(_ *shardWorld, r *schedule.Run) schedule.LateVerdict {
+	return schedule.LateVerdict{Key: r.Key, Fire: true, FireAt: r.FireAt, Trigger: r.Trigger}
 }
 
 func storeMissed(w *shardWorld, r *schedule.Run) bool {
@@ -129,7 +129,7 @@ func storeMissed(w *shardWorld, r *schedule.Run) bool {
 // settleDifferences brings the store to where the state's rules lead.
 func (w *shardWorld) settleDifferences() {
 	late := w.late()
-	judged := make(map[string][]schedule.Judgement)
+	judged := make(map[string][]schedule.LateVerdict)
 	for _, r := range w.open(schedule.RunFilter{}) {
 		for _, d := range shardDifferences {
 			if !d.is(w, &r, late) {
@@ -152,7 +152,7 @@ func (w *shardWorld) settleDifferences() {
 		func(candidates []schedule.PlanCandidate) (out []schedule.PlanDecision) {
 			for i := range candidates {
 				id := candidates[i].Schedule.ScheduleID
-				out = append(out, schedule.PlanDecision{ScheduleID: id, NextRunAt: w.now, PlanAt: w.now, Judged: judged[id]})
+				out = append(out, schedule.PlanDecision{ScheduleID: id, NextRunAt: w.now, PlanAt: w.now, LateVerdicts: judged[id]})
 			}
 			return out
 		})
@@ -267,13 +267,13 @@ func later(a, b time.Time) time.Time {
 }
 
 func (w *shardWorld) drawPass() ledger.Pass {
-	rooms := make(map[string]int)
+	capacities := make(map[string]int)
 	for _, owner := range []string{"ada", "bob", "eve"} {
-		rooms[owner] = draw(w, "room", 0, 1, 2, 100, 100)
+		capacities[owner] = draw(w, "capacity", 0, 1, 2, 100, 100)
 	}
 	return ledger.Pass{
-		Now: w.now, Ahead: draw(w, "ahead", 0, 250*time.Millisecond, 950*time.Millisecond), Grace: shardGrace,
-		Limit: draw(w, "limit", 0, 1, 2, 3, 5, 100, 100, 100), Room: func(owner string) int { return rooms[owner] },
+		Now: w.now, ClaimAhead: draw(w, "ahead", 0, 250*time.Millisecond, 950*time.Millisecond), Grace: shardGrace,
+		Limit: draw(w, "limit", 0, 1, 2, 3, 5, 100, 100, 100), Capacity: func(owner string) int { return capacities[owner] },
 		RequireGrant: false,
 	}
 }
@@ -310,7 +310,7 @@ func (w *shardWorld) compare(p ledger.Pass, v ledger.Verdicts) {
 		got.drop(w, unread)
 	}
 	if a, b := got.text(w), want.text(w); a != b {
-		w.Fatalf("pass at %s, ahead %s, limit %d\nstate: %s\nstore: %s", w.now.Format("05.000"), p.Ahead, p.Limit, a, b)
+		w.Fatalf("pass at %s, ahead %s, limit %d\nstate: %s\nstore: %s", w.now.Format("05.000"), p.ClaimAhead, p.Limit, a, b)
 	}
 }
 
@@ -330,7 +330,7 @@ func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
 	o := oracleVerdicts{ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]bool), cancels: make(map[schedule.Key]schedule.Reason)}
 	w.claiming = &o
 	result, err := w.store.OracleClaim(w.ctx, memory.OracleRequest{
-		Term: w.term, Now: p.Now, Ahead: p.Ahead, Grace: p.Grace, Limit: p.Limit, Room: p.Room, RequireGrant: p.RequireGrant,
+		Term: w.term, Now: p.Now, ClaimAhead: p.ClaimAhead, Grace: p.Grace, Limit: p.Limit, Capacity: p.Capacity, RequireGrant: p.RequireGrant,
 		Lease: shardLease, RetryFor: 30 * time.Second, Seen: w.judged,
 	}, ledger.JudgeOverlap)
 	w.claiming = nil

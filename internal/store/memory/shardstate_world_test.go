@@ -102,7 +102,7 @@ func (w *shardWorld) must(err error) {
 	}
 }
 
-// sawRun writes the log as the product does: whoever moves a run names it. What a
+// sawRun writes the log as the product does: every writer that moves a run names it. What a
 // claim does to its own runs, the leader knows. What a plan inserts beyond the
 // window is read when the window has moved.
 func (w *shardWorld) sawRun(_ *schedule.Term, before, after *schedule.Run) {

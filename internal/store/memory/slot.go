@@ -116,9 +116,9 @@ func (s *Store) slotEvents(q schedule.SlotQuery) []schedule.Event {
 	}
 	always := func(*schedule.Event) bool { return true }
 	picked := slices.Concat(
-		newest(of, schedule.LifeEvents, before, schedule.SlotDeeds), newest(of, schedule.PauseEvents, before, schedule.SlotDeeds),
-		oldest(of, schedule.LifeEvents, since, schedule.SlotDeeds), oldest(of, schedule.PauseEvents, since, schedule.SlotDeeds),
-		newest(of, schedule.TroubleEvents, always, schedule.SlotDeeds), newest(of, schedule.RangeEvents, holds, schedule.SlotRanges),
+		newest(of, schedule.LifeEvents, before, schedule.SlotChanges), newest(of, schedule.PauseEvents, before, schedule.SlotChanges),
+		oldest(of, schedule.LifeEvents, since, schedule.SlotChanges), oldest(of, schedule.PauseEvents, since, schedule.SlotChanges),
+		newest(of, schedule.PlanFailureEvents, always, schedule.SlotChanges), newest(of, schedule.RangeEvents, holds, schedule.SlotRanges),
 	)
 	slices.SortFunc(picked, func(a, b schedule.Event) int { return cmp.Compare(a.ID, b.ID) })
 	return picked

@@ -102,12 +102,12 @@ func (s *Store) given(userID, workflowID string) bool {
 	return one || all
 }
 
-// WorkflowStandings returns what is stored for each use, in the order of the uses.
-func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) (out []schedule.WorkflowStanding, err error) {
+// WorkflowAccess returns what is stored for each use, in the order of the uses.
+func (s *Store) WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) (out []schedule.WorkflowAccess, err error) {
 	err = s.read(ctx, func() error {
 		for _, u := range uses {
 			_, own := s.workflows[u]
-			out = append(out, schedule.WorkflowStanding{Own: own, Given: s.given(u.UserID, u.WorkflowID)})
+			out = append(out, schedule.WorkflowAccess{Own: own, Given: s.given(u.UserID, u.WorkflowID)})
 		}
 		return nil
 	})
@@ -136,7 +136,7 @@ func (t *tx) putShare(share schedule.WorkflowShare) {
 
 // giveWorkflow writes the share of a change that gives its workflow away.
 func (t *tx) giveWorkflow(c *schedule.Change) {
-	if !c.GivesWorkflow || c.Row == nil {
+	if !c.SharesWorkflow || c.Row == nil {
 		return
 	}
 	_, own := t.workflows[schedule.WorkflowUse{UserID: c.Row.UserID, WorkflowID: c.Row.WorkflowID, Version: c.Row.Version}]

@@ -28,7 +28,7 @@ func (w *backfillRow) targets() []any {
 	return []any{
 		&w.id, &w.scheduleID, &w.requestID, &w.hash, &w.user, &w.revision, &w.overlapKey,
 		&w.from, &w.to, &w.reprocess, &w.order, &w.policy, &w.concurrency, &w.rate, &w.note, &w.createdBy,
-		&w.state, &w.reason, &w.stateNote, &w.changedBy, &w.cursor, &w.next, &c.Slots, &c.ToRun, &c.PassedOver, &c.PutDown,
+		&w.state, &w.reason, &w.stateNote, &w.changedBy, &w.cursor, &w.next, &c.Slots, &c.ToRun, &c.PassedOver, &c.Inserted,
 		&c.Succeeded, &c.Failed, &c.Skipped, &c.Cancelled, &w.unfinished, &w.created, &w.updated, &w.ended,
 	}
 }
@@ -52,7 +52,7 @@ func writeBackfill(ctx context.Context, tx pgx.Tx, b *schedule.Backfill, lookedA
 	_, err := tx.Exec(ctx, sqlWriteBackfill, b.BackfillID, b.ScheduleID, b.RequestID, b.RequestHash[:], b.UserID, b.Revision, b.OverlapKey,
 		b.From, b.To, string(b.Reprocess), string(b.Order), string(b.OverlapPolicy), b.Concurrency, b.RatePerMinute,
 		noneOrText(b.Note), noneOrText(b.CreatedBy), string(b.State), noneOrText(b.Reason), noneOrText(b.StateNote), noneOrText(b.ChangedBy),
-		b.Cursor, noneOrTime(b.NextAt), b.Slots, b.ToRun, b.PassedOver, b.PutDown, b.Succeeded, b.Failed, b.Skipped, b.Cancelled, b.Open,
+		b.Cursor, noneOrTime(b.NextAt), b.Slots, b.ToRun, b.PassedOver, b.Inserted, b.Succeeded, b.Failed, b.Skipped, b.Cancelled, b.Open,
 		b.CreatedAt, b.UpdatedAt, noneOrTime(b.EndedAt), int32(schedule.Bucket(b.OverlapKey)), lookedAt)
 	if err != nil {
 		return fmt.Errorf("write backfill %s: %w", b.BackfillID, err)
@@ -128,8 +128,8 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([
 	return rows, nil
 }
 
-// Standings returns the state of the given slots, in their order.
-func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
+// SlotStates returns the state of the given slots, in their order.
+func (s *Store) SlotStates(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.SlotState, error) {
 	found, err := standings(ctx, s.pool, scheduleID, slots)
 	if err != nil {
 		return nil, fmt.Errorf("read how the slots of %s stand: %w", scheduleID, err)
@@ -137,8 +137,8 @@ func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.T
 	return found, nil
 }
 
-func standings(ctx context.Context, q querier, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
-	out := make([]schedule.Standing, len(slots))
+func standings(ctx context.Context, q querier, scheduleID string, slots []time.Time) ([]schedule.SlotState, error) {
+	out := make([]schedule.SlotState, len(slots))
 	if len(slots) == 0 {
 		return out, nil
 	}
@@ -151,7 +151,7 @@ func standings(ctx context.Context, q querier, scheduleID string, slots []time.T
 		onWay, success, failed bool
 	)
 	err := each(ctx, q, []any{&runAt, &onWay, &success, &failed}, func() error {
-		out[at[runAt.UnixMicro()]] = schedule.Standing{Rows: true, OnWay: onWay, Success: success, Failed: failed}
+		out[at[runAt.UnixMicro()]] = schedule.SlotState{Rows: true, OnWay: onWay, Success: success, Failed: failed}
 		return nil
 	}, sqlStandings, scheduleID, slots)
 	return out, err

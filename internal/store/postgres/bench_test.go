@@ -20,7 +20,7 @@ const batch = 1000
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 func BenchmarkPlan(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		h.plan(b)
 	}
@@ -28,7 +28,7 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkClaim(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -42,7 +42,7 @@ func BenchmarkClaim(b *testing.B) {
 }
 
 func BenchmarkBegin(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -57,7 +57,7 @@ func BenchmarkBegin(b *testing.B) {
 }
 
 func BenchmarkFinish(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -70,7 +70,7 @@ func BenchmarkFinish(b *testing.B) {
 }
 
 func BenchmarkSettle(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -83,7 +83,7 @@ func BenchmarkSettle(b *testing.B) {
 
 // BenchmarkLife is all of it: plan, claim, begin, finish.
 func BenchmarkLife(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		h.plan(b)
 		h.claim(b)
@@ -94,9 +94,9 @@ func BenchmarkLife(b *testing.B) {
 }
 
 func BenchmarkIdleClaim(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
-		if _, err := h.keeper.claim(b.Context(), h.now); err != nil {
+		if _, err := h.leaseRenewer.claim(b.Context(), h.now); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -107,20 +107,20 @@ func perRow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch), "µs/row")
 }
 
-// herd is a store with 1,000 schedules that are all due each second.
-type herd struct {
+// burst is a store with 1,000 schedules that are all due each second.
+type burst struct {
 	store    *postgres.Store
 	term     schedule.Term
-	keeper   *keeper
+	leaseRenewer   *leaseRenewer
 	now      time.Time
 	launches []schedule.Launch
 }
 
-func newHerd(b *testing.B) *herd {
+func newBurst(b *testing.B) *burst {
 	b.Helper()
 	store, _ := fresh(b)
 	term := lead(b, store)
-	h := &herd{store: store, term: term, keeper: newKeeper(store, term), now: noon}
+	h := &burst{store: store, term: term, leaseRenewer: newLeaseRenewer(store, term), now: noon}
 	schedules := make([]schedule.Schedule, batch)
 	for i := range schedules {
 		schedules[i] = everySecond(fmt.Sprintf("schedule-%04d", i), h.now)
@@ -146,7 +146,7 @@ func create(t testing.TB, store *postgres.Store, now time.Time, schedules ...sch
 	}
 }
 
-func (h *herd) plan(b *testing.B) {
+func (h *burst) plan(b *testing.B) {
 	b.Helper()
 	h.now = h.now.Add(time.Second)
 	req := schedule.PlanRequest{Term: h.term, Now: h.now, Horizon: h.now, Grace: time.Minute, Limit: batch}
@@ -156,16 +156,16 @@ func (h *herd) plan(b *testing.B) {
 	}
 }
 
-func (h *herd) claim(b *testing.B) {
+func (h *burst) claim(b *testing.B) {
 	b.Helper()
-	result, err := h.keeper.claim(b.Context(), h.now)
+	result, err := h.leaseRenewer.claim(b.Context(), h.now)
 	if err != nil || len(result.Launches) != batch {
 		b.Fatal(len(result.Launches), err)
 	}
 	h.launches = result.Launches
 }
 
-func (h *herd) begin(b *testing.B) {
+func (h *burst) begin(b *testing.B) {
 	b.Helper()
 	reqs := make([]schedule.BeginRequest, len(h.launches))
 	for i := range reqs {
@@ -186,7 +186,7 @@ func beginRequest(l *schedule.Launch) schedule.BeginRequest {
 	}
 }
 
-func (h *herd) finish(b *testing.B) {
+func (h *burst) finish(b *testing.B) {
 	b.Helper()
 	done := make([]schedule.FinishRequest, len(h.launches))
 	for i := range done {
@@ -199,7 +199,7 @@ func (h *herd) finish(b *testing.B) {
 	}
 }
 
-func (h *herd) settle(b *testing.B) {
+func (h *burst) settle(b *testing.B) {
 	b.Helper()
 	settlements := make([]schedule.Settlement, len(h.launches))
 	for i := range settlements {

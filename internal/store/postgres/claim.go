@@ -225,7 +225,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 	}
 	now := c.req.Now
 	runs, unreadable, err := c.store.runsReturned(ctx, tx, sqlClaim, c.req.Term.Epoch, now, now.Add(c.req.Lease),
-		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), c.schedules(keys), now.Add(c.claim.Pass.Ahead))
+		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), c.schedules(keys), now.Add(c.claim.Pass.ClaimAhead))
 	if err := c.wrote(len(runs)+len(unreadable), len(keys), err); err != nil {
 		return err
 	}

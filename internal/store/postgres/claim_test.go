@@ -13,7 +13,7 @@ import (
 )
 
 // due are schedules with one due slot each, and a leader that knows them.
-func due(t *testing.T, ids ...string) (store *postgres.Store, url string, k *keeper, runs []schedule.Run) {
+func due(t *testing.T, ids ...string) (store *postgres.Store, url string, k *leaseRenewer, runs []schedule.Run) {
 	t.Helper()
 	store, url = fresh(t)
 	for _, id := range ids {
@@ -22,7 +22,7 @@ func due(t *testing.T, ids ...string) (store *postgres.Store, url string, k *kee
 		runs = append(runs, slotOf(&s, noon))
 		insert(t, store, id, runs[len(runs)-1])
 	}
-	k = newKeeper(store, lead(t, store))
+	k = newLeaseRenewer(store, lead(t, store))
 	if err := k.load(t.Context(), noon); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestAClaimLeavesOutWhatItCannotWrite(t *testing.T) {
 	}
 }
 
-// Whoever holds the lock of a run is about to move it, so it is not sent again now.
+// The holder of the lock of a run is about to move it, so it is not sent again now.
 func TestARunThatAnotherTransactionHasLockedIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	store, url, k, runs := due(t, "a", "b")
@@ -172,7 +172,7 @@ func TestARunThatAnotherTransactionHasLockedIsNotSentAgain(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM open_runs WHERE sid = (SELECT sid FROM schedules WHERE schedule_id = 'a') FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	later := noon.Add(time.Minute) // the keeper's lease
+	later := noon.Add(time.Minute) // the leaseRenewer's lease
 	sendAgain := func(now time.Time) []schedule.Key {
 		keys := k.state.SendAgain(now, 10, nil)
 		sent, err := store.Reclaim(t.Context(), ledger.ReclaimRequest{Term: k.term, Now: now, Lease: time.Minute, Keys: keys})
@@ -206,9 +206,9 @@ func TestARunThatAnEditReplacedMeanwhileIsJudgedAgain(t *testing.T) {
 	create(t, store, noon, s)
 	ahead := noon.Add(500 * time.Millisecond)
 	insert(t, store, "edited", slotOf(&s, ahead))
-	k := newKeeper(store, lead(t, store))
-	k.pass.Ahead = time.Second
-	k.pass.Room = func(string) int {
+	k := newLeaseRenewer(store, lead(t, store))
+	k.pass.ClaimAhead = time.Second
+	k.pass.Capacity = func(string) int {
 		if s.Revision == 1 {
 			s.Revision, s.Priority = 2, 3
 			err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{"edited"}},
@@ -248,7 +248,7 @@ func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
 	if _, err := connect(t, url).Exec(t.Context(), `DELETE FROM schedule_revisions`); err != nil {
 		t.Fatal(err)
 	}
-	result, err := newKeeper(store, term).claim(t.Context(), due)
+	result, err := newLeaseRenewer(store, term).claim(t.Context(), due)
 	if err != nil || len(result.Launches) != 1 || result.Launches[0].Definition.CronExpr != s.CronExpr {
 		t.Fatalf("%d launches, want that of %s with its definition; %v", len(result.Launches), s.ScheduleID, err)
 	}

@@ -48,7 +48,7 @@ func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "LISTEN carillon_wake"); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := newKeeper(store, term).claim(t.Context(), noon)
+	claimed, err := newLeaseRenewer(store, term).claim(t.Context(), noon)
 	if err != nil || len(claimed.Launches) != 2 {
 		t.Fatal(len(claimed.Launches), err)
 	}

@@ -27,16 +27,16 @@ func wakeExpectations(ctx context.Context, tx pgx.Tx, touched []schedule.Expecta
 	return nil
 }
 
-// JudgeExpectations locks due expectations, gives them to decide and writes its verdicts
-// with their messages; see alert.JudgeStore.
-func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
+// EvaluateExpectations locks due expectations, gives them to decide and writes its verdicts
+// with their messages; see alert.ExpectationStore.
+func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
 		cases, err := dueExpectations(ctx, tx, sqlDueExpectations, req.Now, req.Limit)
 		judged = len(cases)
 		if err != nil || judged == 0 {
 			return err
 		}
-		for _, read := range []func(context.Context, pgx.Tx, schedule.JudgeRequest, []schedule.ExpectationCase) error{
+		for _, read := range []func(context.Context, pgx.Tx, schedule.EvaluateRequest, []schedule.ExpectationCase) error{
 			readJudgedSchedules, readOpenAlerts, readCaseRevisions, readCasePauses, readSlotRuns, readSuccesses, readCaseFailures,
 		} {
 			if err := read(ctx, tx, req, cases); err != nil {
@@ -77,7 +77,7 @@ func dueExpectations(ctx context.Context, q querier, statement string, args ...a
 
 // readJudgedSchedules leaves out missing schedules. Of an unreadable row it returns the
 // readable fields.
-func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
 	var row scheduleRow
 	err := each(ctx, tx, row.targets(), func() error {
@@ -93,7 +93,7 @@ func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest
 	return nil
 }
 
-func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	open := make(map[string]int)
 	var ids []string
 	for i := range cases {
@@ -114,7 +114,7 @@ func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cas
 
 // readCaseRevisions reads the revisions of schedules that were edited since the last
 // evaluation.
-func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool {
 		return c.Judgeable() && c.Schedule.RevisedAt.After(c.State.JudgedUntil)
 	})
@@ -144,7 +144,7 @@ func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest
 	return nil
 }
 
-func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, (*schedule.ExpectationCase).Judgeable)
 	if len(ids) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, c
 	return nil
 }
 
-func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	var (
 		wanted       []int32
 		ids          []string
@@ -211,7 +211,7 @@ func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cas
 	return nil
 }
 
-func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	var (
 		wanted []int32
 		ids    []string

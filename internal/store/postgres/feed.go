@@ -39,7 +39,7 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 		for i := range candidates {
 			c := &candidates[i]
 			c.Slots = feeder.Window(c)
-			if c.Standings, err = standings(ctx, tx, c.Backfill.ScheduleID, c.Slots); err != nil {
+			if c.SlotStates, err = standings(ctx, tx, c.Backfill.ScheduleID, c.Slots); err != nil {
 				return fmt.Errorf("read how the slots of %s stand: %w", c.Backfill.ScheduleID, err)
 			}
 		}

@@ -38,7 +38,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 		if _, err := store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, Now: later}); err != nil {
 			t.Errorf("a renewal waits for a plan: %v", err)
 		}
-		result, err := newKeeper(store, term).claim(ctx, later)
+		result, err := newLeaseRenewer(store, term).claim(ctx, later)
 		if err != nil || len(result.Launches) != 1 {
 			t.Errorf("a claim waits for a plan: %d launches, %v", len(result.Launches), err)
 		}
@@ -101,7 +101,7 @@ func TestAChangeOfAnotherScheduleDoesNotWaitForADeploy(t *testing.T) {
 	}
 }
 
-// Two processes create one id at once: whoever is second sees what the first has
+// Two processes create one id at once: the second one sees what the first has
 // made, at the latest when it would write.
 func TestASecondCreationOfAnIDSeesTheFirst(t *testing.T) {
 	t.Parallel()

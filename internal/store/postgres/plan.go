@@ -226,7 +226,7 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 	tx, now, result := w.tx, w.now, w.result
 	var (
 		planned, failed []schedule.PlanDecision
-		judged          []schedule.Judgement
+		judged          []schedule.LateVerdict
 		events          []schedule.Event
 		rows            int
 	)
@@ -244,7 +244,7 @@ func (w *planWrite) writePlan(ctx context.Context, decisions []schedule.PlanDeci
 		}
 		planned = append(planned, *d)
 		result.Rows = append(result.Rows, d.Rows...)
-		judged = append(judged, d.Judged...)
+		judged = append(judged, d.LateVerdicts...)
 	}
 	if err := writeCursors(ctx, tx, planned, failed); err != nil {
 		return err
@@ -323,9 +323,9 @@ func lastSlot(runs []schedule.Run) (last time.Time) {
 }
 
 // writeJudgements settles late rows and returns those that ended.
-func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.Judgement) ([]schedule.Skip, error) {
+func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.LateVerdict) ([]schedule.Skip, error) {
 	var (
-		firing []schedule.Judgement
+		firing []schedule.LateVerdict
 		ending []schedule.Settlement
 	)
 	for _, j := range judged {
@@ -336,7 +336,7 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 		}
 	}
 	if len(firing) > 0 {
-		type judgement = schedule.Judgement
+		type judgement = schedule.LateVerdict
 		_, err := tx.Exec(ctx, sqlPlanFire, now,
 			column(firing, func(j *judgement) []byte { return j.Key[:] }),
 			column(firing, func(j *judgement) time.Time { return j.FireAt }),

@@ -64,8 +64,8 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// keeper keeps the state of a term in memory, as a worker does.
-type keeper struct {
+// leaseRenewer keeps the state of a term in memory, as a worker does.
+type leaseRenewer struct {
 	store    *postgres.Store
 	term     schedule.Term
 	pass     ledger.Pass // Now is set by each claim
@@ -74,11 +74,11 @@ type keeper struct {
 	loaded   time.Time
 }
 
-func newKeeper(store *postgres.Store, term schedule.Term) *keeper {
-	return &keeper{store: store, term: term, pass: ledger.Pass{Grace: time.Hour, Limit: 10_000}}
+func newLeaseRenewer(store *postgres.Store, term schedule.Term) *leaseRenewer {
+	return &leaseRenewer{store: store, term: term, pass: ledger.Pass{Grace: time.Hour, Limit: 10_000}}
 }
 
-func (k *keeper) load(ctx context.Context, now time.Time) error {
+func (k *leaseRenewer) load(ctx context.Context, now time.Time) error {
 	until := now.Add(10 * time.Second)
 	if k.state != nil && !k.state.Stale() {
 		open, err := k.store.LoadOpen(ctx, k.term, k.loaded, until)
@@ -99,7 +99,7 @@ func (k *keeper) load(ctx context.Context, now time.Time) error {
 }
 
 // claim is one pass. It loads what fires within ten seconds first.
-func (k *keeper) claim(ctx context.Context, now time.Time) (ledger.Claimed, error) {
+func (k *leaseRenewer) claim(ctx context.Context, now time.Time) (ledger.Claimed, error) {
 	if err := k.load(ctx, now); err != nil {
 		return ledger.Claimed{}, err
 	}
@@ -107,7 +107,7 @@ func (k *keeper) claim(ctx context.Context, now time.Time) (ledger.Claimed, erro
 }
 
 // claimLoaded is one pass over what is in memory.
-func (k *keeper) claimLoaded(ctx context.Context, now time.Time) (ledger.Claimed, error) {
+func (k *leaseRenewer) claimLoaded(ctx context.Context, now time.Time) (ledger.Claimed, error) {
 	pass := k.pass
 	pass.Now = now
 	claimed, err := k.store.Claim(ctx, ledger.ClaimRequest{

@@ -134,7 +134,7 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 			return false, err
 		}
 	}
-	if !moved || !change.GivesWork() {
+	if !moved || !change.CausesWork() {
 		return moved, nil
 	}
 	concerned := []string{run.OverlapKey}

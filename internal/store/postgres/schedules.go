@@ -315,7 +315,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 	switch {
 	case f.Failing:
 		statement = sqlListFailing
-	case f.Lean:
+	case f.OmitDetails:
 		statement = leanSchedules
 	}
 	rows, err := collectSchedules(ctx, s.pool, statement, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
@@ -325,7 +325,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 	return rows, nil
 }
 
-// leanSchedules is sqlListSchedules without what ScheduleFilter.Lean leaves out.
+// leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.
 var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels,", " NULL::jsonb,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
 
 // scheduleFilterArgs are $1 to $9 of a list's statement.

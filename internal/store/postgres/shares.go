@@ -19,10 +19,10 @@ func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (ow
 	return owns, nil
 }
 
-// WorkflowStandings returns what is stored for each use, in the order of the uses.
-func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
-	var standing schedule.WorkflowStanding
-	out := make([]schedule.WorkflowStanding, 0, len(uses))
+// WorkflowAccess returns what is stored for each use, in the order of the uses.
+func (s *Store) WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error) {
+	var standing schedule.WorkflowAccess
+	out := make([]schedule.WorkflowAccess, 0, len(uses))
 	err := each(ctx, s.pool, []any{&standing.Own, &standing.Given}, func() error {
 		out = append(out, standing)
 		return nil
@@ -91,7 +91,7 @@ func giveWorkflows(ctx context.Context, tx pgx.Tx, changes []schedule.Change) er
 	type change = schedule.Change
 	var gifts []change
 	for i := range changes {
-		if changes[i].GivesWorkflow && changes[i].Row != nil {
+		if changes[i].SharesWorkflow && changes[i].Row != nil {
 			gifts = append(gifts, changes[i])
 		}
 	}

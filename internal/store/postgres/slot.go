@@ -50,8 +50,8 @@ func readSlot(ctx context.Context, tx pgx.Tx, q schedule.SlotQuery) (f schedule.
 	}
 	f.Revisions = slices.CompactFunc(f.Revisions, func(a, b schedule.Revision) bool { return a.Revision == b.Revision })
 	f.Events, err = collectEvents(ctx, tx, sqlSlotEvents, q.ScheduleID, q.At,
-		kinds(schedule.LifeEvents), kinds(schedule.PauseEvents), kinds(schedule.TroubleEvents), kinds(schedule.RangeEvents),
-		schedule.SlotDeeds, schedule.SlotRanges)
+		kinds(schedule.LifeEvents), kinds(schedule.PauseEvents), kinds(schedule.PlanFailureEvents), kinds(schedule.RangeEvents),
+		schedule.SlotChanges, schedule.SlotRanges)
 	if err != nil {
 		return f, fmt.Errorf("events: %w", err)
 	}

@@ -61,7 +61,7 @@ type storm struct {
 	store           *postgres.Store
 	term            schedule.Term
 	claiming        sync.Mutex
-	keeper          *keeper
+	leaseRenewer          *leaseRenewer
 	ids             []string
 	seconds         atomic.Int64 // the time goes on with every plan
 	launched, moved atomic.Int64
@@ -83,8 +83,8 @@ func newStorm(t *testing.T, store *postgres.Store) *storm {
 	}
 	create(t, store, noon, rows...)
 	s.term = lead(t, store)
-	s.keeper = newKeeper(store, s.term)
-	s.keeper.pass.Limit = 15
+	s.leaseRenewer = newLeaseRenewer(store, s.term)
+	s.leaseRenewer.pass.Limit = 15
 	return s
 }
 
@@ -99,7 +99,7 @@ func (s *storm) plan(ctx context.Context) error {
 
 func (s *storm) claim(ctx context.Context) error {
 	s.claiming.Lock() // a leader makes one claim at a time
-	result, err := s.keeper.claim(ctx, s.now())
+	result, err := s.leaseRenewer.claim(ctx, s.now())
 	s.claiming.Unlock()
 	if err != nil {
 		return err

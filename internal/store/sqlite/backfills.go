@@ -37,7 +37,7 @@ func (r *backfillRow) backfill() schedule.Backfill {
 		State: schedule.BackfillState(r.state), Reason: schedule.Reason(r.reason), StateNote: string(r.stateNote), ChangedBy: string(r.changedBy),
 		Cursor: r.cursor.Time, NextAt: r.next.Time,
 		BackfillCounts: schedule.BackfillCounts{
-			Slots: int64(r.slots), ToRun: int64(r.toRun), PassedOver: int64(r.passedOver), PutDown: int64(r.putDown),
+			Slots: int64(r.slots), ToRun: int64(r.toRun), PassedOver: int64(r.passedOver), Inserted: int64(r.putDown),
 			Succeeded: int64(r.succeeded), Failed: int64(r.failed), Skipped: int64(r.skipped), Cancelled: int64(r.canceled),
 		},
 		Open: bool(r.unfinished), CreatedAt: r.created.Time, UpdatedAt: r.updated.Time, EndedAt: r.ended.Time,
@@ -50,7 +50,7 @@ func writeBackfill(ctx context.Context, t tx, b *schedule.Backfill, lookedAt tim
 		b.From.UnixMicro(), b.To.UnixMicro(), string(b.Reprocess), string(b.Order), string(b.OverlapPolicy),
 		int64(b.Concurrency), int64(b.RatePerMinute), word(b.Note), word(b.CreatedBy),
 		string(b.State), word(b.Reason), word(b.StateNote), word(b.ChangedBy), b.Cursor.UnixMicro(), micros(b.NextAt),
-		b.Slots, b.ToRun, b.PassedOver, b.PutDown, b.Succeeded, b.Failed, b.Skipped, b.Cancelled, b.Open,
+		b.Slots, b.ToRun, b.PassedOver, b.Inserted, b.Succeeded, b.Failed, b.Skipped, b.Cancelled, b.Open,
 		b.CreatedAt.UnixMicro(), b.UpdatedAt.UnixMicro(), micros(b.EndedAt), schedule.Bucket(b.OverlapKey), lookedAt.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("write backfill %s: %w", b.BackfillID, err)
@@ -135,8 +135,8 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([
 	return rows, nil
 }
 
-// Standings returns the state of the given slots, in their order.
-func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
+// SlotStates returns the state of the given slots, in their order.
+func (s *Store) SlotStates(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.SlotState, error) {
 	found, err := standings(ctx, s.readers, scheduleID, slots)
 	if err != nil {
 		return nil, fmt.Errorf("read how the slots of %s stand: %w", scheduleID, err)
@@ -144,8 +144,8 @@ func (s *Store) Standings(ctx context.Context, scheduleID string, slots []time.T
 	return found, nil
 }
 
-func standings(ctx context.Context, q querier, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
-	out := make([]schedule.Standing, len(slots))
+func standings(ctx context.Context, q querier, scheduleID string, slots []time.Time) ([]schedule.SlotState, error) {
+	out := make([]schedule.SlotState, len(slots))
 	if len(slots) == 0 {
 		return out, nil
 	}
@@ -159,7 +159,7 @@ func standings(ctx context.Context, q querier, scheduleID string, slots []time.T
 		if err := scan(&runAt, &onWay, &success, &failed); err != nil {
 			return err
 		}
-		out[at[int64(runAt)]] = schedule.Standing{Rows: true, OnWay: bool(onWay), Success: bool(success), Failed: bool(failed)}
+		out[at[int64(runAt)]] = schedule.SlotState{Rows: true, OnWay: bool(onWay), Success: bool(success), Failed: bool(failed)}
 		return nil
 	}, scheduleID, instants(slots))
 	return out, err

@@ -3,7 +3,7 @@ package sqlite_test
 import "testing"
 
 func BenchmarkFinish(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)

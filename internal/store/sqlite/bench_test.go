@@ -18,7 +18,7 @@ import (
 const batch = 1000
 
 func BenchmarkPlan(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		h.plan(b)
 	}
@@ -26,7 +26,7 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkClaim(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -40,7 +40,7 @@ func BenchmarkClaim(b *testing.B) {
 }
 
 func BenchmarkBegin(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -55,7 +55,7 @@ func BenchmarkBegin(b *testing.B) {
 }
 
 func BenchmarkSettle(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		b.StopTimer()
 		h.plan(b)
@@ -68,7 +68,7 @@ func BenchmarkSettle(b *testing.B) {
 
 // BenchmarkLife is all of it: plan, claim, begin, finish.
 func BenchmarkLife(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		h.plan(b)
 		h.claim(b)
@@ -79,7 +79,7 @@ func BenchmarkLife(b *testing.B) {
 }
 
 func BenchmarkIdleClaim(b *testing.B) {
-	h := newHerd(b)
+	h := newBurst(b)
 	for b.Loop() {
 		h.leader.claim(b, h.now)
 	}
@@ -89,8 +89,8 @@ func perRow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch), "µs/row")
 }
 
-// herd is a store with 1,000 schedules that are all due each second.
-type herd struct {
+// burst is a store with 1,000 schedules that are all due each second.
+type burst struct {
 	store    *sqlite.Store
 	term     schedule.Term
 	leader   shard
@@ -98,9 +98,9 @@ type herd struct {
 	launches []schedule.Launch
 }
 
-func newHerd(b *testing.B) *herd {
+func newBurst(b *testing.B) *burst {
 	b.Helper()
-	h := &herd{store: open(b, filepath.Join(b.TempDir(), "carillon.db"), sqlite.Options{}), now: noon}
+	h := &burst{store: open(b, filepath.Join(b.TempDir(), "carillon.db"), sqlite.Options{}), now: noon}
 	term, ok, err := h.store.Takeover(b.Context(), schedule.TakeoverRequest{Holder: "bench", TTL: 1000 * time.Hour, LockHeld: true, Now: h.now})
 	if err != nil || !ok {
 		b.Fatal(ok, err)
@@ -124,7 +124,7 @@ func newHerd(b *testing.B) *herd {
 	return h
 }
 
-func (h *herd) plan(b *testing.B) {
+func (h *burst) plan(b *testing.B) {
 	h.now = h.now.Add(time.Second)
 	ahead := h.now.Add(-time.Minute) // slots are planned so long before they fire
 	result, err := h.store.Plan(b.Context(), schedule.PlanRequest{Term: h.term, Now: ahead, Horizon: h.now, Grace: time.Minute, Limit: batch}, planOne)
@@ -133,13 +133,13 @@ func (h *herd) plan(b *testing.B) {
 	}
 }
 
-func (h *herd) claim(b *testing.B) {
+func (h *burst) claim(b *testing.B) {
 	if h.launches = h.leader.claim(b, h.now).Launches; len(h.launches) != batch {
 		b.Fatal(len(h.launches))
 	}
 }
 
-func (h *herd) begin(b *testing.B) {
+func (h *burst) begin(b *testing.B) {
 	reqs := make([]schedule.BeginRequest, len(h.launches))
 	for i := range reqs {
 		reqs[i] = beginRequest(&h.launches[i])
@@ -159,7 +159,7 @@ func beginRequest(l *schedule.Launch) schedule.BeginRequest {
 	}
 }
 
-func (h *herd) finish(b *testing.B) {
+func (h *burst) finish(b *testing.B) {
 	done := make([]schedule.FinishRequest, len(h.launches))
 	for i := range done {
 		done[i] = schedule.FinishRequest{Key: h.launches[i].Run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-1"}}
@@ -169,7 +169,7 @@ func (h *herd) finish(b *testing.B) {
 	}
 }
 
-func (h *herd) settle(b *testing.B) {
+func (h *burst) settle(b *testing.B) {
 	settlements := make([]schedule.Settlement, len(h.launches))
 	for i := range settlements {
 		settlements[i] = schedule.Settlement{

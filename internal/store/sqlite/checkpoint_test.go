@@ -33,7 +33,7 @@ func TestTheLogIsCopiedBackWhileNobodyWrites(t *testing.T) {
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	patience := time.After(20 * time.Second)
+	timeout := time.After(20 * time.Second)
 	for {
 		file, err := os.ReadFile(path)
 		if err != nil {
@@ -44,7 +44,7 @@ func TestTheLogIsCopiedBackWhileNobodyWrites(t *testing.T) {
 		}
 		select {
 		case <-ticker.C:
-		case <-patience:
+		case <-timeout:
 			t.Fatal("after 20 s the schedules were in the log alone")
 		}
 	}

@@ -17,9 +17,9 @@ func wakeExpectations(ctx context.Context, t tx, touched []schedule.ExpectationI
 	return nil
 }
 
-// JudgeExpectations gives due expectations to decide and writes its verdicts with their
-// messages, in one transaction; see alert.JudgeStore.
-func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
+// EvaluateExpectations gives due expectations to decide and writes its verdicts with their
+// messages, in one transaction; see alert.ExpectationStore.
+func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	due := false // mostly nothing is: then no writer has to wait
 	err = s.readers.query(ctx, sqlAnyExpectationDue, func(scan scan) error { return scan(&due) }, req.Now.UnixMicro())
 	if err == nil && due {

@@ -72,7 +72,7 @@ func (s *Store) feedCandidates(ctx context.Context, t tx, req schedule.FeedReque
 			return nil, fmt.Errorf("backfill %s: %w", c.Backfill.BackfillID, err)
 		}
 		c.Slots = feeder.Window(c)
-		if c.Standings, err = standings(ctx, t, c.Backfill.ScheduleID, c.Slots); err != nil {
+		if c.SlotStates, err = standings(ctx, t, c.Backfill.ScheduleID, c.Slots); err != nil {
 			return nil, fmt.Errorf("backfill %s: read how its slots stand: %w", c.Backfill.BackfillID, err)
 		}
 	}

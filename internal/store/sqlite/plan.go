@@ -61,7 +61,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 // later ones with its window of 10 s; a plan takes at most 10 s.
 const noteWithin = 30 * time.Second
 
-// insertPlanned is insertRuns for slots, most of which lie far ahead. Slots after
+// insertPlanned is insertRuns for slots; most lie far ahead. Slots after
 // planned_until are not in history.
 func insertPlanned(ctx context.Context, t tx, slots []schedule.Run, of map[string]numbers, now time.Time) (inserted int, err error) {
 	for i := range slots {
@@ -173,7 +173,7 @@ type planning struct {
 	t    tx
 	now  time.Time
 	out  *schedule.PlanResult
-	late []schedule.Judgement // on late runs
+	late []schedule.LateVerdict // on late runs
 }
 
 func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
@@ -201,7 +201,7 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 		}
 	}
 	p.out.Rows = append(p.out.Rows, d.Rows...) // inserted together, once all is decided
-	p.late = append(p.late, d.Judged...)
+	p.late = append(p.late, d.LateVerdicts...)
 	return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 }
 

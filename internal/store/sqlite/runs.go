@@ -27,7 +27,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			return err
 		}
 		after, moved, err = writeRunChange(ctx, t, &in.Run, &change)
-		wake = moved && change.GivesWork()
+		wake = moved && change.CausesWork()
 		return err
 	})
 	if refused != nil {
@@ -70,7 +70,7 @@ func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) 
 	return in, err
 }
 
-// writeRunChange returns the run as it stands after (the inserted one where
+// writeRunChange returns the run after the change (the inserted one where
 // there is one), and whether anything moved.
 func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.RunChange) (after schedule.Run, moved bool, err error) {
 	if c.Settle != nil {

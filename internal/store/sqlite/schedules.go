@@ -285,13 +285,13 @@ func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, arg
 	q.add(f.Failing, sqlWhereFailing)
 	q.addSchedules(&f, s.Now())
 	list := sqlListSchedules
-	if f.Lean {
+	if f.OmitDetails {
 		list = leanSchedules
 	}
 	return list + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
 }
 
-// leanSchedules is sqlListSchedules without what ScheduleFilter.Lean leaves out.
+// leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.
 var leanSchedules = strings.NewReplacer("s.input,", "NULL,", "s.labels,", "NULL,", lastRun, "NULL").Replace(sqlListSchedules)
 
 func (c *conditions) addSchedules(f *schedule.ScheduleFilter, now time.Time) {

@@ -19,8 +19,8 @@ func (s *Store) OwnsWorkflow(ctx context.Context, userID, workflowID string) (bo
 	return bool(owns), nil
 }
 
-// WorkflowStandings returns what is stored for each use, in the order of the uses.
-func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
+// WorkflowAccess returns what is stored for each use, in the order of the uses.
+func (s *Store) WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowAccess, error) {
 	asked := make([][3]any, len(uses))
 	for i, u := range uses {
 		asked[i] = [3]any{u.UserID, u.WorkflowID, u.Version}
@@ -30,12 +30,12 @@ func (s *Store) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowU
 		return nil, fmt.Errorf("name the versions that runs load: %w", err)
 	}
 	var own, given flag
-	out := make([]schedule.WorkflowStanding, 0, len(uses))
+	out := make([]schedule.WorkflowAccess, 0, len(uses))
 	err = s.readers.query(ctx, sqlWorkflowStandings, func(scan scan) error {
 		if err := scan(&own, &given); err != nil {
 			return err
 		}
-		out = append(out, schedule.WorkflowStanding{Own: bool(own), Given: bool(given)})
+		out = append(out, schedule.WorkflowAccess{Own: bool(own), Given: bool(given)})
 		return nil
 	}, string(text))
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit 
 
 // giveWorkflow writes the share of a change that gives its workflow away.
 func giveWorkflow(ctx context.Context, t tx, c *schedule.Change) error {
-	if !c.GivesWorkflow || c.Row == nil {
+	if !c.SharesWorkflow || c.Row == nil {
 		return nil
 	}
 	_, err := t.exec(ctx, sqlGiveWorkflow, c.Row.WorkflowID, c.Row.UserID, int64(c.Row.Version), word(c.ChangedBy), c.Now.UnixMicro())

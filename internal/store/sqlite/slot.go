@@ -48,8 +48,8 @@ func readSlot(ctx context.Context, r querier, q schedule.SlotQuery) (f schedule.
 		return f, fmt.Errorf("revisions: %w", err)
 	}
 	f.Events, err = readEvents(ctx, r, sqlSlotEvents, q.ScheduleID, at,
-		list(schedule.LifeEvents), list(schedule.PauseEvents), list(schedule.TroubleEvents), list(schedule.RangeEvents),
-		schedule.SlotDeeds, schedule.SlotRanges)
+		list(schedule.LifeEvents), list(schedule.PauseEvents), list(schedule.PlanFailureEvents), list(schedule.RangeEvents),
+		schedule.SlotChanges, schedule.SlotRanges)
 	if err != nil {
 		return f, fmt.Errorf("events: %w", err)
 	}

@@ -41,7 +41,7 @@ const (
 	endedOfOwned = `ended_runs r INDEXED BY ended_runs_schedule ON r.sid = h.sid WHERE 1`
 	openOfOwned  = `open_runs r INDEXED BY open_runs_schedule ON r.sid = h.sid WHERE 1`
 
-	// The newest runs of a source, of which the list then takes those of an owner.
+	// The newest runs of a source, and the list then takes those of an owner.
 	endedOfRecent = ` FROM recent CROSS JOIN ended_runs r ON r.rowid = recent.id WHERE recent.ended`
 	openOfRecent  = ` FROM recent CROSS JOIN open_runs r ON r.rowid = recent.id WHERE NOT recent.ended`
 )

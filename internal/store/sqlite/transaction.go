@@ -245,7 +245,7 @@ func (s *Store) write(ctx context.Context, change func(context.Context, tx) erro
 	}
 	err := s.writer.transact(ctx, body)
 	if isBusy(err) {
-		until := time.Now().Add(patience)
+		until := time.Now().Add(timeout)
 		err = backoff.Retry(ctx, backoff.Delays{First: 20 * time.Millisecond, Last: 500 * time.Millisecond},
 			func() error { return s.writer.transact(ctx, body) },
 			func(err error) bool { return isBusy(err) && time.Now().Before(until) })
@@ -257,7 +257,7 @@ func (s *Store) write(ctx context.Context, change func(context.Context, tx) erro
 	return diskFailed(err)
 }
 
-const patience = 5 * time.Second
+const timeout = 5 * time.Second
 
 // readers are the connections that only read.
 type readers struct {

@@ -140,7 +140,7 @@ func (l *ledgerWatch) backfill(term *schedule.Term, before, after *schedule.Back
 		l.violation("backfill %s was %s and became %s", after.BackfillID, before.State, after.State)
 	case term != nil && after.State == schedule.BackfillPaused && before.State != schedule.BackfillPaused:
 		l.violation("backfill %s was paused by the leader: %s", after.BackfillID, after.StateNote)
-	case after.PutDown < before.PutDown, after.PassedOver < before.PassedOver, after.Succeeded < before.Succeeded, after.Failed < before.Failed:
+	case after.Inserted < before.Inserted, after.PassedOver < before.PassedOver, after.Succeeded < before.Succeeded, after.Failed < before.Failed:
 		l.violation("backfill %s counts less: %+v, then %+v", after.BackfillID, before.BackfillCounts, after.BackfillCounts)
 	}
 }
@@ -227,7 +227,7 @@ func (w *world) fed(f *backfillLife) {
 				others++
 			case h == nil || h.gone:
 				counts.Cancelled++
-			case schedule.GaveWay(h.row.Status, h.row.Reason):
+			case schedule.SkippedForAnother(h.row.Status, h.row.Reason):
 				counts.Skipped++
 			default:
 				counts.Count(h.row.Status, h.row.Reason, 1)
@@ -240,7 +240,7 @@ func (w *world) fed(f *backfillLife) {
 	// A slot that another ran, while its row here was taken back, is skipped.
 	less := b.Succeeded < counts.Succeeded || b.Failed < counts.Failed || b.Skipped+b.Cancelled < counts.Skipped+counts.Cancelled
 	all := counts.Succeeded + counts.Failed + counts.Skipped + counts.Cancelled + others
-	if less || all != b.Succeeded+b.Failed+b.Skipped+b.Cancelled || int(b.PutDown) != len(f.keys) {
+	if less || all != b.Succeeded+b.Failed+b.Skipped+b.Cancelled || int(b.Inserted) != len(f.keys) {
 		w.violation("backfill %s counts %+v, its runs come to %+v of %d slots", b.BackfillID, b.BackfillCounts, counts, len(f.keys))
 	}
 	switch {
@@ -254,7 +254,7 @@ func (w *world) fed(f *backfillLife) {
 func (w *world) wholeRange(f *backfillLife) {
 	b := &f.row
 	slots := w.watch.rules[revisionID{b.ScheduleID, b.Revision}].between(b.From, true, b.To.Add(-time.Second))
-	if len(slots) != int(b.Slots) || b.PassedOver+b.PutDown != b.Slots {
+	if len(slots) != int(b.Slots) || b.PassedOver+b.Inserted != b.Slots {
 		w.violation("backfill %s is finished with %+v, its range has %d slots", b.BackfillID, b.BackfillCounts, len(slots))
 	}
 	for _, at := range slots {

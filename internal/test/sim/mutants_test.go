@@ -85,7 +85,7 @@ var mutants = []struct {
 		"internal/plan/backfill.go", `capacity := int(b.Concurrency)`, `capacity := int(b.Concurrency) + 1`,
 	}}},
 	{"two backfills of one range run its slots beside each other", []edit{{
-		"internal/plan/backfill.go", `standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]`, ``,
+		"internal/plan/backfill.go", `state.OnWay = state.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]`, ``,
 	}}},
 	{"a paused backfill goes on", []edit{{
 		"internal/plan/backfill.go", `case b.State == schedule.BackfillPaused:`, `case false:`,
@@ -163,7 +163,7 @@ var mutants = []struct {
 		"internal/ledger/begin.go", `case f.Deleted:`, `case f.Deleted && now.IsZero():`,
 	}}},
 	{"nobody looks at grants", []edit{{
-		"internal/grant/judge.go", `case use.GrantID == "" && !use.Required:`, `case use.WorkflowID != "":`,
+		"internal/grant/denial.go", `case use.GrantID == "" && !use.Required:`, `case use.WorkflowID != "":`,
 	}}},
 	{"only the claim looks at grants", []edit{{
 		"internal/ledger/begin.go", `if reason != schedule.ReasonNone {`, `if reason != schedule.ReasonNone && req.Grant.Required && req.Grant.GrantID == "" {`,
@@ -175,7 +175,7 @@ var mutants = []struct {
 		"internal/store/memory/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
 	}}},
 	{"a run is skipped for its grant, and the word is another", []edit{{
-		"internal/grant/judge.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
+		"internal/grant/denial.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
 	}}},
 	{"a key that is closed is sent all the same", []edit{{
 		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,

@@ -220,7 +220,7 @@ func (s store) LoadDAG(ctx context.Context, userID, workflowID string, version i
 	id := binary.LittleEndian.Uint64(append([]byte(workflowID), 0, 0, 0, 0, 0, 0, 0, 0))
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
 	err = s.tell(ctx, siteLoad, id<<8|uint64(version), func() error {
-		standings, err := s.ledger.WorkflowStandings(context.WithoutCancel(ctx), []schedule.WorkflowUse{use})
+		standings, err := s.ledger.WorkflowAccess(context.WithoutCancel(ctx), []schedule.WorkflowUse{use})
 		if err != nil {
 			return err
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// arms are claims of rows that fall due within Ahead.
+// arms are claims of rows that fall due within ClaimAhead.
 var arms = []check{
-	{"rows that fall due within Ahead are claimed early, later ones are not", armWithinAhead},
+	{"rows that fall due within ClaimAhead are claimed early, later ones are not", armWithinAhead},
 	{"armed rows come after those that are due, whatever their priority", armAfterDue},
 	{"a row that is only close stays as it is while another of its group is due", armJudged},
 	{"seen_until does not pass now, whatever is close", armNotSeen},
@@ -17,7 +17,7 @@ var arms = []check{
 }
 
 func ahead(d time.Duration) func(*claimRequest) {
-	return func(req *claimRequest) { req.Ahead = d }
+	return func(req *claimRequest) { req.ClaimAhead = d }
 }
 
 func armWithinAhead(r *rig) {

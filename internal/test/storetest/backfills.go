@@ -85,7 +85,7 @@ func put(rows ...schedule.Run) func(*schedule.BackfillCandidate) schedule.Backfi
 		d.Rows = rows
 		for i := range rows {
 			d.Slots = append(d.Slots, schedule.BackfillSlot{RunAt: rows[i].RunAt, Key: rows[i].Key})
-			d.Backfill.PutDown++
+			d.Backfill.Inserted++
 		}
 		return d
 	}
@@ -122,7 +122,7 @@ func backfillRoundtrip(r *rig) {
 	changed := b
 	changed.State, changed.Reason, changed.StateNote, changed.ChangedBy = schedule.BackfillCancelled, schedule.ReasonCancelled, "enough", "bob"
 	changed.Cursor, changed.NextAt, changed.EndedAt, changed.Open = r.at(-time.Hour), time.Time{}, r.at(time.Second), false
-	changed.BackfillCounts = schedule.BackfillCounts{Slots: 24, ToRun: 20, PassedOver: 1, PutDown: 15, Succeeded: 5, Failed: 4, Skipped: 3, Cancelled: 3}
+	changed.BackfillCounts = schedule.BackfillCounts{Slots: 24, ToRun: 20, PassedOver: 1, Inserted: 15, Succeeded: 5, Failed: 4, Skipped: 3, Cancelled: 3}
 	r.changeBackfill(b, schedule.BackfillChange{Row: &changed})
 	equal(r, "the backfill as changed", r.gotBackfill(b.BackfillID), stored(changed))
 	_, err = r.GetBackfill(r.ctx, "none")
@@ -195,11 +195,11 @@ func backfillStandings(r *rig) {
 	r.bring(r.manual(s, "by-hand", at(5)), schedule.StatusSuccess)
 	r.bring(r.slot(r.create("other"), at(6)), schedule.StatusSuccess)
 	r.add(r.slot(s, at(7)))
-	got, err := r.Standings(r.ctx, s.ScheduleID, []time.Time{at(7), at(6), at(5), at(4), at(3), at(2), at(1)})
+	got, err := r.SlotStates(r.ctx, s.ScheduleID, []time.Time{at(7), at(6), at(5), at(4), at(3), at(2), at(1)})
 	r.ok(err, "standings")
-	equal(r, "the standings", got, []schedule.Standing{
+	equal(r, "the standings", got, []schedule.SlotState{
 		{Rows: true, OnWay: true}, {}, {}, {Rows: true, OnWay: true}, {Rows: true}, {Rows: true, Success: true, Failed: true}, {Rows: true, Success: true},
 	})
-	got, err = r.Standings(r.ctx, s.ScheduleID, nil)
+	got, err = r.SlotStates(r.ctx, s.ScheduleID, nil)
 	r.hold(err == nil && len(got) == 0, "no slots have no standings: %v, %v", got, err)
 }

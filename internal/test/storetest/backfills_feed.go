@@ -25,11 +25,11 @@ func backfillFeed(r *rig) {
 	equal(r, "the candidate's backfill", seen.Backfill, b)
 	r.hold(seen.Schedule != nil && seen.Schedule.ScheduleID == s.ScheduleID && seen.Definition != nil && seen.Definition.CronExpr == s.CronExpr, "it comes with its schedule and definition")
 	equal(r, "its slots", seen.Slots, slots)
-	equal(r, "their standings", seen.Standings, []schedule.Standing{{Rows: true, Success: true}, {}})
+	equal(r, "their standings", seen.SlotStates, []schedule.SlotState{{Rows: true, Success: true}, {}})
 	r.hold(result.Candidates == 1 && result.Inserted == 1 && result.More, "the result says so: %+v", result)
 	equal(r, "the row's status", r.ledger(row.Key).Status, schedule.StatusPlanned)
 	after := r.gotBackfill(b.BackfillID)
-	r.hold(after.Cursor.Equal(r.now) && after.PutDown == 1 && after.Waiting == 1, "place and counts are written: %+v", after)
+	r.hold(after.Cursor.Equal(r.now) && after.Inserted == 1 && after.Waiting == 1, "place and counts are written: %+v", after)
 	events := r.eventsOf(s)
 	equal(r, "the last event", events[len(events)-1].Kind, schedule.EventBackfillFinished)
 
@@ -115,7 +115,7 @@ func (r *rig) fed() (b schedule.Backfill, flying, planned schedule.Run) {
 
 func backfillPause(r *rig) {
 	b, flying, planned := r.fed()
-	r.hold(b.InFlight == 1 && b.Waiting == 1 && b.PutDown == 2, "one flies and one waits: %+v", b.BackfillCounts)
+	r.hold(b.InFlight == 1 && b.Waiting == 1 && b.Inserted == 2, "one flies and one waits: %+v", b.BackfillCounts)
 	b.State = schedule.BackfillPaused
 	after := r.changeBackfill(b, schedule.BackfillChange{Row: &b, DropPlanned: true})
 	r.hold(after.InFlight == 1 && after.Waiting == 1, "the slot still counts: %+v", after.BackfillCounts)
@@ -154,7 +154,7 @@ func backfillCounts(r *rig) {
 		return d
 	})
 	after := r.gotBackfill(b.BackfillID)
-	equal(r, "counts once it is settled", after.BackfillCounts, schedule.BackfillCounts{Slots: 24, ToRun: 20, PutDown: 2, Failed: 1, Waiting: 1})
+	equal(r, "counts once it is settled", after.BackfillCounts, schedule.BackfillCounts{Slots: 24, ToRun: 20, Inserted: 2, Failed: 1, Waiting: 1})
 	rows, err := r.ListBackfills(r.ctx, schedule.BackfillFilter{ScheduleID: b.ScheduleID})
 	r.ok(err, "list")
 	equal(r, "the list's counts", rows[0].BackfillCounts, after.BackfillCounts)

@@ -179,7 +179,7 @@ var logged = []struct {
 		return func() {
 			r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
 				d := keep(c)
-				d.Judged = []schedule.Judgement{
+				d.LateVerdicts = []schedule.LateVerdict{
 					{Key: fires.Key, Fire: true, FireAt: r.at(time.Second), Trigger: schedule.TriggerCatchup},
 					{Key: skipped.Key, Reason: schedule.ReasonMissed},
 				}

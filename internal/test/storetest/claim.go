@@ -107,7 +107,7 @@ func claimBound(r *rig) {
 	byPlain, byOwn := r.slot(plain, r.now), r.slot(own, r.now)
 	r.add(late, ahead, byPlain, byOwn)
 	r.revise(own, func(s *schedule.Schedule) { s.LaunchTimeoutMS = 1000 }) // its revision counts, not the one in force
-	r.claim(func(req *claimRequest) { req.Ahead = 2 * time.Second })
+	r.claim(func(req *claimRequest) { req.ClaimAhead = 2 * time.Second })
 	for _, tt := range []struct {
 		says string
 		run  schedule.Run

@@ -65,7 +65,7 @@ func claimLateAndHalted(r *rig) {
 }
 
 // claimWithoutDefinition has rows of a revision that does not exist. They can
-// never be sent, and left PLANNED they would be first in line for ever.
+// never be sent, and left PLANNED they would be first in line forever.
 func claimWithoutDefinition(r *rig) {
 	r.lead()
 	s, exclusive := r.create("allow"), r.create("skip", withPolicy(schedule.OverlapSkip))

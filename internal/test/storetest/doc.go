@@ -63,7 +63,7 @@
 // The suite claims as a worker does (passes.go), so its tests of order, capacity, owners,
 // policies, grants and early claims cover package ledger together with a store: on-time
 // rows come before catch-up and backfill, then order is by priority, fire_at, run_at and
-// key; owners alternate when more is due than Limit, and get no more than their Room; the
+// key; owners alternate when more is due than Limit, and get no more than their Capacity; the
 // rest stays PLANNED and is More. Rows of a deleted schedule end CANCELLED(deleted), slots
 // of a paused one SKIPPED(paused), and a row that its grant does not permit ends SKIPPED
 // with that reason, before overlap is judged. A row with a missing revision ends FAILED.

@@ -36,7 +36,7 @@ func startOnly(s *schedule.Schedule) {
 // judging has what is due at now judged by decide, and returns the cases.
 func (r *rig) judging(now time.Time, decide func(schedule.ExpectationCase) schedule.ExpectationVerdict) (cases []schedule.ExpectationCase) {
 	r.Helper()
-	n, err := r.JudgeExpectations(r.ctx, schedule.JudgeRequest{Now: now, Limit: 100, MaxRuns: 5, MaxHistory: 3},
+	n, err := r.EvaluateExpectations(r.ctx, schedule.EvaluateRequest{Now: now, Limit: 100, MaxRuns: 5, MaxHistory: 3},
 		func(found []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 			cases = found
 			verdicts := make([]schedule.ExpectationVerdict, len(found))
@@ -243,7 +243,7 @@ func expectRaced(r *rig) {
 	judged := make(map[string]int)
 	r.crowd(4, func(int) {
 		for range 2 * many {
-			_, err := r.JudgeExpectations(r.ctx, schedule.JudgeRequest{Now: r.now, Limit: 3, MaxRuns: 5, MaxHistory: 3},
+			_, err := r.EvaluateExpectations(r.ctx, schedule.EvaluateRequest{Now: r.now, Limit: 3, MaxRuns: 5, MaxHistory: 3},
 				func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 					verdicts := make([]schedule.ExpectationVerdict, len(cases))
 					for i := range cases {

@@ -19,7 +19,7 @@ var grantClaims = []check{
 	{"more rows without a grant than the limit hold up nobody", grantDeniedBeyondLimit},
 }
 
-// grantCase is one grant and what becomes of a run of the rig's workflow on it.
+// grantCase is one grant and the outcome of a run of the rig's workflow on it.
 type grantCase struct {
 	name   string
 	grant  func(r *rig, name string) string // the id that the schedule names
@@ -168,7 +168,7 @@ func grantEndsWhileWaiting(r *rig) {
 
 func grantOfArmedSlots(r *rig) {
 	r.lead()
-	ahead := func(req *claimRequest) { req.Ahead = time.Second }
+	ahead := func(req *claimRequest) { req.ClaimAhead = time.Second }
 	fireAt := r.at(500 * time.Millisecond)
 	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapSkip} {
 		name := string(policy)

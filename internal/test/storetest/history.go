@@ -13,7 +13,7 @@ import (
 
 // The histories are random programs over everything that a store can do, with
 // the answers that were agreed on: whatever the prose leaves open, both stores
-// answer the same. To record them anew after a change of the contract, run one
+// answer the same. To record them again after a change of the contract, run one
 // store's test with CARILLON_RECORD_HISTORIES=1 and the other's without, and
 // read the diff.
 
@@ -127,7 +127,7 @@ func (h *history) planSome() {
 		}
 		d.PlanAt = d.NextRunAt
 		for i, run := range c.Late {
-			d.Judged = append(d.Judged, schedule.Judgement{
+			d.LateVerdicts = append(d.LateVerdicts, schedule.LateVerdict{
 				Key: run.Key, Fire: i%2 == 0, FireAt: h.at(time.Second), Trigger: schedule.TriggerCatchup, Reason: schedule.ReasonMissed,
 			})
 		}

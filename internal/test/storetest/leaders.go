@@ -18,7 +18,7 @@ var leaders = []check{
 	{"a term that has run out may be taken over", takeoverExpired},
 	{"a renewed term goes on", renewExtends},
 	{"a term that has run out or been replaced cannot be renewed", renewFenced},
-	{"a leader that resigns makes room at once", resignMakesRoom},
+	{"a leader that resigns makes capacity at once", resignMakesRoom},
 	{"resigning a term that is no longer the row's changes nothing", resignOld},
 	{"epochs only grow, whoever comes and goes", epochsGrow},
 	{"of many who take over at once exactly one leads", takeoverRace},

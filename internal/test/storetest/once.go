@@ -22,10 +22,10 @@ type Reclaimer interface {
 
 // Times are the spans of a claim.
 type Times struct {
-	Grace    time.Duration // see ledger.Pass
-	Lease    time.Duration // see ledger.ClaimRequest
-	RetryFor time.Duration
-	Ahead    time.Duration // see ledger.Pass
+	Grace      time.Duration // see ledger.Pass
+	Lease      time.Duration // see ledger.ClaimRequest
+	RetryFor   time.Duration
+	ClaimAhead time.Duration // see ledger.Pass
 }
 
 // ClaimOnce claims what is due at now, at most 1,000 runs, as a leader that has just
@@ -37,7 +37,7 @@ func ClaimOnce(ctx context.Context, s Claimer, term schedule.Term, now time.Time
 		return ledger.Claimed{}, err
 	}
 	return s.Claim(ctx, ledger.ClaimRequest{Term: term, Now: now, Position: open.Position, Lease: times.Lease, RetryFor: times.RetryFor},
-		&ledger.Claim{State: ledger.Rebuild(term.Epoch, &open, until), Pass: ledger.Pass{Now: now, Ahead: times.Ahead, Grace: times.Grace, Limit: 1000}})
+		&ledger.Claim{State: ledger.Rebuild(term.Epoch, &open, until), Pass: ledger.Pass{Now: now, ClaimAhead: times.ClaimAhead, Grace: times.Grace, Limit: 1000}})
 }
 
 // ReclaimOnce sends again what is due at now, at most 1,000 runs, as a leader that has

@@ -13,7 +13,7 @@ var overlaps = []check{
 	{"policy queue fires in order, as soon as the run before has ended", overlapQueue},
 	{"policy queue skips what is more than max_queued", overlapQueueFull},
 	{"policy replace cancels, waits, and fires the newest", overlapReplace},
-	{"the whole group is judged, even where Limit leaves no room for all of it", overlapGroupBeyondLimit},
+	{"the whole group is judged, even where Limit leaves no capacity for all of it", overlapGroupBeyondLimit},
 	{"every status in flight blocks, whatever the trigger and policy", overlapSeesEveryRunInFlight},
 	{"rows that wait come along when their key is free, and only then", overlapWaitingComesAlong},
 	{"schedules that share an overlap key are one group", overlapSharedKey},

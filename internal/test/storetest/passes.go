@@ -16,11 +16,11 @@ type claimRequest struct {
 	Term         schedule.Term
 	Now          time.Time
 	Limit        int           // free launches
-	Ahead        time.Duration // early claim
+	ClaimAhead   time.Duration // early claim
 	Grace        time.Duration
 	Lease        time.Duration
 	RetryFor     time.Duration
-	Room         func(owner string) int
+	Capacity     func(owner string) int
 	RequireGrant bool
 }
 
@@ -29,7 +29,7 @@ func (q *claimRequest) reclaim(keys ...schedule.Key) ledger.ReclaimRequest {
 }
 
 func (q *claimRequest) pass() ledger.Pass {
-	return ledger.Pass{Now: q.Now, Ahead: q.Ahead, Grace: q.Grace, Limit: q.Limit, Room: q.Room, RequireGrant: q.RequireGrant}
+	return ledger.Pass{Now: q.Now, ClaimAhead: q.ClaimAhead, Grace: q.Grace, Limit: q.Limit, Capacity: q.Capacity, RequireGrant: q.RequireGrant}
 }
 
 // claimResult is what a claim has written, and what it has left behind.

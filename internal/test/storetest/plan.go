@@ -65,7 +65,7 @@ func (r *rig) look() []schedule.PlanCandidate {
 	return seen
 }
 
-// keep is the decision that leaves a schedule as it stands.
+// keep is the decision that leaves a schedule unchanged.
 func keep(c schedule.PlanCandidate) *schedule.PlanDecision {
 	s := c.Schedule
 	return &schedule.PlanDecision{

@@ -79,7 +79,7 @@ func planJudges(r *rig) {
 	r.add(skipped, fired)
 	result, _ := r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
 		d := keep(c)
-		d.Judged = []schedule.Judgement{
+		d.LateVerdicts = []schedule.LateVerdict{
 			{Key: skipped.Key, Reason: schedule.ReasonMissed},
 			{Key: fired.Key, Fire: true, FireAt: r.at(500 * time.Millisecond), Trigger: schedule.TriggerCatchup},
 		}
@@ -110,7 +110,7 @@ func planJudgesOnlyPlanned(r *rig) {
 	result, _ := r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
 		d := keep(c)
 		for i, run := range rows {
-			d.Judged = append(d.Judged, schedule.Judgement{
+			d.LateVerdicts = append(d.LateVerdicts, schedule.LateVerdict{
 				Key: run.Key, Fire: i%2 == 0, FireAt: r.at(time.Hour), Trigger: schedule.TriggerCatchup, Reason: schedule.ReasonMissed,
 			})
 		}

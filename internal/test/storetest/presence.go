@@ -231,7 +231,7 @@ func presenceMoveRace(r *rig) {
 }
 
 // presenceKills has processes begin keys and die while others begin the same keys.
-// A process notes before it dies that it does; whoever is granted a key must find
+// A process notes before it dies that it does; the process that is granted a key must find
 // that its last holder has done so.
 func presenceKills(r *rig) {
 	const processes, rounds = 4, 12

@@ -16,7 +16,7 @@ var reclaims = []check{
 	{"rows whose cancel was asked for are left out", reclaimNotCancelled},
 	{"only LAUNCHING rows are sent again", reclaimOnlyLaunching},
 	{"at most Limit rows are handed out, each once", reclaimLimit},
-	{"owners get no more than their room, the first of each before the second of any", reclaimTurns},
+	{"owners get no more than their capacity, the first of each before the second of any", reclaimTurns},
 	{"what was moved since it was chosen is not sent again, and is read again", reclaimMoved},
 	{"a settlement to LAUNCHING reaches the leader as a change", reclaimChange},
 }
@@ -26,12 +26,12 @@ func reclaimTurns(r *rig) {
 	a, b := r.owes(r.owned("a", "s-a"), 4, time.Minute), r.owes(r.owned("b", "s-b"), 2, 30*time.Second)
 	r.claim()
 	r.lead()
-	equal(r, "with room for nobody", keysOfLaunches(r.reclaim(r.rooms(map[string]int{"a": 0, "b": -1}))), nil)
+	equal(r, "with capacity for nobody", keysOfLaunches(r.reclaim(r.capacities(map[string]int{"a": 0, "b": -1}))), nil)
 	for i, want := range [][]schedule.Run{{a[0], b[0]}, {a[1], b[1]}, {a[2], a[3]}, nil} {
-		equal(r, fmt.Sprint("two at a time, time ", i+1), keysOfLaunches(r.reclaim(r.rooms(nil), limited(2))), keysOf(want))
+		equal(r, fmt.Sprint("two at a time, time ", i+1), keysOfLaunches(r.reclaim(r.capacities(nil), limited(2))), keysOf(want))
 	}
 	r.lead()
-	equal(r, "with room for one of a", keysOfLaunches(r.reclaim(r.rooms(map[string]int{"a": 1}))), keysOf([]schedule.Run{a[0], b[0], b[1]}))
+	equal(r, "with capacity for one of a", keysOfLaunches(r.reclaim(r.capacities(map[string]int{"a": 1}))), keysOf([]schedule.Run{a[0], b[0], b[1]}))
 }
 
 func (r *rig) reclaim(edits ...func(*claimRequest)) []schedule.Launch {
@@ -51,7 +51,7 @@ func (r *rig) tryReclaim(req claimRequest) (ledger.Reclaimed, error) {
 	if err != nil {
 		return ledger.Reclaimed{}, err
 	}
-	return r.Reclaim(r.ctx, req.reclaim(m.state.SendAgain(req.Now, req.Limit, req.Room)...))
+	return r.Reclaim(r.ctx, req.reclaim(m.state.SendAgain(req.Now, req.Limit, req.Capacity)...))
 }
 
 func keysOfLaunches(launches []schedule.Launch) []schedule.Key {

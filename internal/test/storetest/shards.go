@@ -15,7 +15,7 @@ var shards = []check{
 	{"every due row is claimed by one shard, that of its overlap key", shardsClaim},
 	{"a row stays in the shard of its own overlap key when its schedule is edited", shardsAfterEdit},
 	{"rows that wait are claimed by their shard", shardsWaiting},
-	{"late rows of a schedule that is gone are ended by their shard", shardsStranded},
+	{"late rows of a schedule that is gone are ended by their shard", shardsOrphaned},
 	{"what is left for want of Limit was seen by its shard only", shardsSeen},
 	{"a launch is sent again by the shard that has it now, whichever sent it before", shardsReclaim},
 	{"what the former terms of a shard left in flight is sent again by its next, beside all that others have in flight", shardsReclaimTerms},
@@ -160,7 +160,7 @@ func shardsWaiting(r *rig) {
 	}
 }
 
-func shardsStranded(r *rig) {
+func shardsOrphaned(r *rig) {
 	terms := r.split(2)
 	var runs []schedule.Run
 	for i, term := range terms {
@@ -188,7 +188,7 @@ func shardsSeen(r *rig) {
 	r.asTerm(terms[1], func() { r.hold(r.seenUntil().IsZero(), "the other shard has seen nothing, got %s", r.seenUntil()) })
 }
 
-// shardsReclaim changes the number of shards while launches are open: whoever
+// shardsReclaim changes the number of shards while launches are open: the one who
 // leads their buckets then takes all of them over, and nobody else any.
 func shardsReclaim(r *rig) {
 	terms := r.split(2)

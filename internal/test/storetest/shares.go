@@ -102,7 +102,7 @@ func shareStandings(r *rig) {
 		_, err := r.ShareWorkflow(r.ctx, s)
 		r.ok(err, "share")
 	}
-	type standing = schedule.WorkflowStanding
+	type standing = schedule.WorkflowAccess
 	var uses []schedule.WorkflowUse
 	var want []standing
 	for _, c := range []struct {
@@ -123,7 +123,7 @@ func shareStandings(r *rig) {
 		uses = append(uses, schedule.WorkflowUse{UserID: r.id(c.user), WorkflowID: r.id(c.workflow), Version: c.version})
 		want = append(want, c.want)
 	}
-	got, err := r.WorkflowStandings(r.ctx, uses)
+	got, err := r.WorkflowAccess(r.ctx, uses)
 	r.ok(err, "look what runs load")
 	equal(r, "standings", got, want)
 }
@@ -158,7 +158,7 @@ func (r *rig) giving(name, user, workflow string, version int32) schedule.Change
 	s := r.schedule(name, func(s *schedule.Schedule) {
 		s.UserID, s.WorkflowID, s.Version = r.id(user), r.id(workflow), version
 	})
-	return schedule.Change{ScheduleID: s.ScheduleID, Row: &s, NewRevision: true, ChangedBy: r.id("compiler"), GivesWorkflow: true, Now: odd(1)}
+	return schedule.Change{ScheduleID: s.ScheduleID, Row: &s, NewRevision: true, ChangedBy: r.id("compiler"), SharesWorkflow: true, Now: odd(1)}
 }
 
 func shareGiven(r *rig) {
@@ -170,7 +170,7 @@ func shareGiven(r *rig) {
 	r.ok(r.tryChange(schedule.ChangeRequest{}, later), "register again")
 	equal(r, "shares", r.sharesOf("report"), want)
 	silent := r.giving("e", "carl", "report", 1)
-	silent.GivesWorkflow = false
+	silent.SharesWorkflow = false
 	r.ok(r.tryChange(schedule.ChangeRequest{}, silent), "register without giving")
 	equal(r, "shares", r.sharesOf("report"), want)
 	_, err := r.ShareWorkflow(r.ctx, r.share("open", schedule.AllOwners))

@@ -165,7 +165,7 @@ func seenBeforeMissed(r *rig) {
 	r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
 		d := keep(c)
 		for i := range c.Late {
-			d.Judged = append(d.Judged, schedule.Judgement{Key: c.Late[i].Key, Reason: schedule.ReasonMissed})
+			d.LateVerdicts = append(d.LateVerdicts, schedule.LateVerdict{Key: c.Late[i].Key, Reason: schedule.ReasonMissed})
 		}
 		return d
 	})

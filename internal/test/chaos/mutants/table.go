@@ -89,7 +89,7 @@ var bugs = []bug{
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
 		{"internal/store/postgres/sql_end.go", "m.status = 5 AND f.schedule_id", "m.status = 0 AND f.schedule_id"},
-		{"internal/store/postgres/sql_failing.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
+		{"internal/store/postgres/sql_failures.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
 	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},

@@ -52,7 +52,7 @@ func (a *answers) listedSchedules() {
 		{State: schedule.StateExhausted},
 		{Failing: true},
 		{LabelKey: "tier", LabelValue: "1"},
-		{Lean: true, UserID: acme},
+		{OmitDetails: true, UserID: acme},
 	} {
 		f.Now, f.Limit = end, page
 		views, err := a.users.List(a.ctx, f)
@@ -210,7 +210,7 @@ func (a *answers) backfills() {
 		slots = append(slots, at)
 	}
 	for _, id := range []string{"filled", "billed-revoked", "deleted", "nobody"} {
-		standings, err := a.Standings(a.ctx, id, slots)
+		standings, err := a.SlotStates(a.ctx, id, slots)
 		a.say("slots of "+id, standings, err)
 	}
 }

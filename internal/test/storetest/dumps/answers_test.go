@@ -32,7 +32,7 @@ type reader interface {
 	registrar.SendStore
 	registrar.TermStore
 	registrar.AuditStore
-	alert.JudgeStore
+	alert.ExpectationStore
 	alert.Ledger
 	alert.Outbox
 	leader.TermStore

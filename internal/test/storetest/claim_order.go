@@ -8,23 +8,23 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// turns are the clauses on Room: how owners share what can be launched.
+// turns are the clauses on Capacity: how owners share what can be launched.
 var turns = []check{
-	{"an owner gets no more than his room, in the usual order, and More says so", turnsRoom},
-	{"owners whose ids have a slash do not share room", turnsOwnersWithSlash},
-	{"the others are not held up by an owner without room", turnsNoRoom},
+	{"an owner gets no more than his capacity, in the usual order, and More says so", turnsRoom},
+	{"owners whose ids have a slash do not share capacity", turnsOwnersWithSlash},
+	{"the others are not held up by an owner without capacity", turnsNoRoom},
 	{"an owner with thousands of due rows does not hold up the one row of another", turnsStorm},
 	{"owners take turns: the first of each goes before the second of any", turnsInTurn},
 	{"within a turn it goes by priority and fire_at", turnsOrderWithinATurn},
 	{"what is on time goes before anybody's catch-up, and what is due before what is armed", turnsClasses},
-	{"room counts where more is due than the limit, too", turnsRoomBeyondLimit},
-	{"a row that waits needs room as well, and has its owner's turn", turnsWaiting},
+	{"capacity counts where more is due than the limit, too", turnsRoomBeyondLimit},
+	{"a row that waits needs capacity as well, and has its owner's turn", turnsWaiting},
 	{"rows of exclusive policies take their owner's turn", turnsExclusive},
-	{"what an owner has no room for was seen and can no longer be missed", turnsSeen},
-	{"all rows of an overlap key are judged, also those beyond the room", turnsJudgeBeyond},
+	{"what an owner has no capacity for was seen and can no longer be missed", turnsSeen},
+	{"all rows of an overlap key are judged, also those beyond the capacity", turnsJudgeBeyond},
 	{"priorities of one owner go in order, also where others take turns", turnsPriorities},
 	{"who is alone gets all of it, in the usual order", turnsAlone},
-	{"without Room owners take turns all the same", turnsWithoutRoom},
+	{"without Capacity owners take turns all the same", turnsWithoutRoom},
 }
 
 // owned is a schedule of another owner.
@@ -45,10 +45,10 @@ func (r *rig) owes(s schedule.Schedule, n int, before time.Duration, edits ...fu
 	return r.add(rows...)
 }
 
-// rooms are the rooms of owners by their short names; who is not named has any.
-func (r *rig) rooms(of map[string]int) func(*claimRequest) {
+// capacities are the capacities of owners by their short names; who is not named has any.
+func (r *rig) capacities(of map[string]int) func(*claimRequest) {
 	return func(req *claimRequest) {
-		req.Room = func(owner string) int {
+		req.Capacity = func(owner string) int {
 			for name, n := range of {
 				if owner == r.id(name) {
 					return n
@@ -67,7 +67,7 @@ func turnsRoom(r *rig) {
 	r.lead()
 	rows := r.owes(r.owned("a", "s"), 5, time.Minute)
 	for i, want := range [][]schedule.Run{rows[:2], rows[2:4], rows[4:], nil} {
-		result := r.claim(r.rooms(map[string]int{"a": 2}))
+		result := r.claim(r.capacities(map[string]int{"a": 2}))
 		equal(r, "launched", launched(result), keysOf(want))
 		r.hold(result.More == (i < 2), "More is %v after claim %d, got %v", i < 2, i+1, result.More)
 	}
@@ -80,31 +80,31 @@ func turnsOwnersWithSlash(r *rig) {
 	free := r.owes(r.owned("org/bob", "free"), 3, 30*time.Second)
 	whole := r.owes(r.owned("org", "whole"), 2, 20*time.Second)
 	for _, want := range [][]schedule.Run{{free[0], free[1], whole[0]}, {free[2], whole[1]}, nil} {
-		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"org/ada": 0}), limited(3))), keysOf(want))
+		equal(r, "launched", launched(r.claim(r.capacities(map[string]int{"org/ada": 0}), limited(3))), keysOf(want))
 	}
-	equal(r, "launched with room for two", launched(r.claim(r.rooms(map[string]int{"org/ada": 2}))), keysOf(full[:2]))
+	equal(r, "launched with capacity for two", launched(r.claim(r.capacities(map[string]int{"org/ada": 2}))), keysOf(full[:2]))
 }
 
 func turnsNoRoom(r *rig) {
 	r.lead()
 	full := r.owes(r.owned("a", "full"), 3, time.Minute)
 	free := r.owes(r.owned("b", "free"), 3, 30*time.Second)
-	result := r.claim(r.rooms(map[string]int{"a": 0}))
+	result := r.claim(r.capacities(map[string]int{"a": 0}))
 	equal(r, "launched", launched(result), keysOf(free))
-	r.hold(result.More, "what is left for want of room is More")
+	r.hold(result.More, "what is left for want of capacity is More")
 	for _, run := range full {
 		got := r.ledger(run.Key)
 		r.hold(got.Status == schedule.StatusPlanned && got.FireAt.Equal(run.FireAt), "it stays PLANNED as it was, got %s at %s", got.Status, got.FireAt)
 	}
-	equal(r, "launched with less than no room", launched(r.claim(r.rooms(map[string]int{"a": -3}))), nil)
-	equal(r, "launched once there is room", launched(r.claim(r.rooms(nil))), keysOf(full))
+	equal(r, "launched with less than no capacity", launched(r.claim(r.capacities(map[string]int{"a": -3}))), nil)
+	equal(r, "launched once there is capacity", launched(r.claim(r.capacities(nil))), keysOf(full))
 }
 
 func turnsStorm(r *rig) {
 	r.lead()
 	storm := r.owes(r.owned("a", "storm", func(s *schedule.Schedule) { s.Priority = 9 }), 3000, time.Hour)
 	one := r.owes(r.owned("b", "one"), 1, time.Second)
-	result := r.claim(r.rooms(nil), limited(10))
+	result := r.claim(r.capacities(nil), limited(10))
 	got := launched(result)
 	r.hold(slices.Contains(got, one[0].Key), "the one row is among the first ten")
 	equal(r, "launched of the storm", slices.DeleteFunc(got, func(k schedule.Key) bool { return k == one[0].Key }), keysOf(storm[:9]))
@@ -118,14 +118,14 @@ func turnsInTurn(r *rig) {
 	c := r.owes(r.owned("c", "s-c"), 4, 20*time.Second)
 	var got []schedule.Key
 	for range 10 {
-		got = append(got, launched(r.claim(r.rooms(nil), limited(1)))...)
+		got = append(got, launched(r.claim(r.capacities(nil), limited(1)))...)
 	}
 	// Each claim begins a round of its own; what is claimed together shows turns.
 	equal(r, "launched one by one", got, keysOf(slices.Concat(a, b, c)))
 
 	a, b, c = r.owes(r.owned("a", "t-a"), 4, time.Minute), r.owes(r.owned("b", "t-b"), 2, 40*time.Second), r.owes(r.owned("c", "t-c"), 4, 20*time.Second)
 	for _, want := range [][]schedule.Run{{a[0], a[1], b[0], b[1], c[0]}, {a[2], a[3], c[1], c[2], c[3]}} {
-		equal(r, "launched five at a time", launched(r.claim(r.rooms(nil), limited(5))), keysOf(want))
+		equal(r, "launched five at a time", launched(r.claim(r.capacities(nil), limited(5))), keysOf(want))
 	}
 }
 
@@ -136,7 +136,7 @@ func turnsOrderWithinATurn(r *rig) {
 	newer := r.owes(r.owned("c", "newer"), 2, time.Second)
 	want := [][]schedule.Run{{high[0]}, {high[1]}, {low[0], newer[0]}}
 	for i, limit := range []int{1, 1, 2} {
-		equal(r, "launched", launched(r.claim(r.rooms(nil), limited(limit))), keysOf(want[i]))
+		equal(r, "launched", launched(r.claim(r.capacities(nil), limited(limit))), keysOf(want[i]))
 	}
 }
 
@@ -146,9 +146,9 @@ func turnsClasses(r *rig) {
 	old := r.owes(r.owned("a", "old"), 2, time.Hour, catchup)
 	onTime := r.owes(r.owned("b", "on-time"), 3, time.Minute)
 	soon := r.owes(r.owned("c", "soon"), 1, -time.Millisecond)
-	ahead := func(req *claimRequest) { req.Ahead = 100 * time.Millisecond }
+	ahead := func(req *claimRequest) { req.ClaimAhead = 100 * time.Millisecond }
 	for _, want := range [][]schedule.Run{onTime[:2], {onTime[2], old[0]}, {old[1], soon[0]}} {
-		equal(r, "launched", launched(r.claim(r.rooms(nil), limited(2), ahead)), keysOf(want))
+		equal(r, "launched", launched(r.claim(r.capacities(nil), limited(2), ahead)), keysOf(want))
 	}
 }
 
@@ -156,13 +156,13 @@ func turnsRoomBeyondLimit(r *rig) {
 	r.lead()
 	a := r.owes(r.owned("a", "s-a"), 20, time.Hour)
 	b := r.owes(r.owned("b", "s-b"), 20, time.Minute)
-	result := r.claim(r.rooms(map[string]int{"a": 2}), limited(6))
+	result := r.claim(r.capacities(map[string]int{"a": 2}), limited(6))
 	equal(r, "launched", launched(result), keysOf(slices.Concat(a[:2], b[:4])))
 	r.hold(result.More, "there is more")
-	result = r.claim(r.rooms(map[string]int{"a": 2, "b": 1}), limited(6))
-	equal(r, "launched by the room of both", launched(result), keysOf(slices.Concat(a[2:4], b[4:5])))
+	result = r.claim(r.capacities(map[string]int{"a": 2, "b": 1}), limited(6))
+	equal(r, "launched by the capacity of both", launched(result), keysOf(slices.Concat(a[2:4], b[4:5])))
 	r.hold(result.More, "there is more")
-	equal(r, "launched without any room", launched(r.claim(r.rooms(map[string]int{"a": 0, "b": 0}), limited(6))), nil)
+	equal(r, "launched without any capacity", launched(r.claim(r.capacities(map[string]int{"a": 0, "b": 0}), limited(6))), nil)
 }
 
 func turnsWaiting(r *rig) {
@@ -171,8 +171,8 @@ func turnsWaiting(r *rig) {
 	s := r.owned("a", "queue", withPolicy(schedule.OverlapQueue))
 	first := r.owes(s, 1, time.Minute, waits)
 	storm := r.owes(r.owned("b", "storm"), 20, time.Hour)
-	equal(r, "launched without room for it", launched(r.claim(r.rooms(map[string]int{"a": 0, "b": 1}), limited(3))), keysOf(storm[:1]))
-	got := launched(r.claim(r.rooms(nil), limited(3)))
+	equal(r, "launched without capacity for it", launched(r.claim(r.capacities(map[string]int{"a": 0, "b": 1}), limited(3))), keysOf(storm[:1]))
+	got := launched(r.claim(r.capacities(nil), limited(3)))
 	equal(r, "launched in turn", got, keysOf(slices.Concat(storm[1:3], first)))
 }
 
@@ -183,7 +183,7 @@ func turnsExclusive(r *rig) {
 		rows = append(rows, r.owes(r.owned("a", fmt.Sprint("skip-", i), withPolicy(schedule.OverlapSkip)), 1, time.Hour)...)
 	}
 	one := r.owes(r.owned("b", "one", withPolicy(schedule.OverlapSkip)), 1, time.Second)
-	got := launched(r.claim(r.rooms(map[string]int{"a": 3}), limited(8)))
+	got := launched(r.claim(r.capacities(map[string]int{"a": 3}), limited(8)))
 	r.hold(slices.Contains(got, one[0].Key) && len(got) == 4, "three of one and one of the other, got %d", len(got))
 	for _, run := range rows {
 		status := r.ledger(run.Key).Status
@@ -195,11 +195,11 @@ func turnsSeen(r *rig) {
 	r.lead()
 	s := r.owned("a", "full")
 	rows := r.add(r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second)))
-	r.claim(r.rooms(map[string]int{"a": 1}))
+	r.claim(r.capacities(map[string]int{"a": 1}))
 	got := r.ledger(rows[1].Key)
 	r.hold(got.Status == schedule.StatusPlanned && r.seenUntil().Equal(r.now), "it is PLANNED and was seen, got %s, seen until %s", got.Status, r.seenUntil())
 	r.now = r.at(time.Hour)
-	equal(r, "launched an hour later", launched(r.claim(r.rooms(nil))), keysOf(rows[1:]))
+	equal(r, "launched an hour later", launched(r.claim(r.capacities(nil))), keysOf(rows[1:]))
 }
 
 func turnsJudgeBeyond(r *rig) {
@@ -207,7 +207,7 @@ func turnsJudgeBeyond(r *rig) {
 	r.owes(r.owned("a", "full"), 30, time.Minute)
 	shared := func(s *schedule.Schedule) { s.OverlapKey, s.OverlapPolicy = r.id("shared"), schedule.OverlapSkip }
 	first, second := r.owes(r.owned("b", "first", shared), 2, 30*time.Second), r.owes(r.owned("b", "second", shared), 2, 20*time.Second)
-	result := r.claim(r.rooms(map[string]int{"a": 0, "b": 1}), limited(5))
+	result := r.claim(r.capacities(map[string]int{"a": 0, "b": 1}), limited(5))
 	equal(r, "launched", launched(result), keysOf(first[:1]))
 	for _, run := range slices.Concat(first[1:], second) {
 		r.ended(result, run.Key, schedule.StatusSkipped, schedule.ReasonOverlap)
@@ -223,7 +223,7 @@ func turnsPriorities(r *rig) {
 	mid := r.owes(r.owned("a", "mid"), 2, time.Minute)
 	old := r.owes(r.owned("a", "old", priority(1000)), 2, time.Hour, func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
 	for _, want := range [][]schedule.Run{{high[0], high[1], mid[0]}, {mid[1], low[0], low[1]}, old} {
-		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"a": 3, "b": 0}), limited(5))), keysOf(want))
+		equal(r, "launched", launched(r.claim(r.capacities(map[string]int{"a": 3, "b": 0}), limited(5))), keysOf(want))
 	}
 }
 
@@ -233,7 +233,7 @@ func turnsAlone(r *rig) {
 	first := r.owes(r.owned("a", "first", func(s *schedule.Schedule) { s.Priority = 1 }), 1, time.Second)
 	want := slices.Concat(first, rows)
 	for _, part := range [][]schedule.Run{want[:3], want[3:6], want[6:]} {
-		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"a": 100}), limited(3))), keysOf(part))
+		equal(r, "launched", launched(r.claim(r.capacities(map[string]int{"a": 100}), limited(3))), keysOf(part))
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 }
 
 // WakeFailures makes schedules with changed failures due for evaluation; see
-// alert.JudgeStore. Before that it drops the failures of schedules that have recovered.
+// alert.ExpectationStore. Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	if _, err := s.pool.Exec(ctx, sqlDropRecovered, now); err != nil {
 		return fmt.Errorf("drop failures of recovered schedules: %w", err)
@@ -178,6 +178,6 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 }
 
 // readCaseFailures adds how the schedules fail; see schedule.ReadCaseFailures.
-func readCaseFailures(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readCaseFailures(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, tx, ids) })
 }

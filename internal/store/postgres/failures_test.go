@@ -40,7 +40,7 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 			return err
 		},
 		"Claim": func(ctx context.Context) error {
-			_, err := newKeeper(store, term).claim(ctx, noon.Add(time.Minute))
+			_, err := newLeaseRenewer(store, term).claim(ctx, noon.Add(time.Minute))
 			return err
 		},
 		"Settle": func(ctx context.Context) error {
@@ -57,8 +57,8 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 	}
 }
 
-// troubled is a database with something to do for all of them.
-func troubled(t *testing.T) (url string, term schedule.Term, run schedule.Run) {
+// failing is a database with something to do for all of them.
+func failing(t *testing.T) (url string, term schedule.Term, run schedule.Run) {
 	t.Helper()
 	store, url := fresh(t)
 	s := everySecond("s", noon)
@@ -91,7 +91,7 @@ func untouched(t *testing.T, url string, run schedule.Run) {
 
 func TestADatabaseThatTakesNoWritesSaysSoAndLaunchesNothing(t *testing.T) {
 	t.Parallel()
-	url, term, run := troubled(t)
+	url, term, run := failing(t)
 	if _, err := connect(t, url).Exec(t.Context(), `DO $$ BEGIN
 		EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestADatabaseThatTakesNoWritesSaysSoAndLaunchesNothing(t *testing.T) {
 // as Postgres does then.
 func TestADiskThatIsFullIsSaidAndLaunchesNothing(t *testing.T) {
 	t.Parallel()
-	url, term, run := troubled(t)
+	url, term, run := failing(t)
 	conn := connect(t, url)
 	const full = "53100"
 	_, err := conn.Exec(t.Context(), `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -140,7 +140,7 @@ func TestADiskThatIsFullIsSaidAndLaunchesNothing(t *testing.T) {
 
 func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 	t.Parallel()
-	database, term, _ := troubled(t)
+	database, term, _ := failing(t)
 	conn := connect(t, database)
 	if _, err := conn.Exec(t.Context(), `DO $$ BEGIN
 		EXECUTE format('CREATE ROLE %I LOGIN PASSWORD ''few'' CONNECTION LIMIT 3', current_database());
@@ -180,7 +180,7 @@ func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := newKeeper(store, term).claim(t.Context(), noon); err != nil {
+	if _, err := newLeaseRenewer(store, term).claim(t.Context(), noon); err != nil {
 		t.Errorf("once there is room again, got %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 // TestASessionThatIsEndedCostsOneCall has an administrator end every session.
 func TestASessionThatIsEndedCostsOneCall(t *testing.T) {
 	t.Parallel()
-	url, term, run := troubled(t)
+	url, term, run := failing(t)
 	store := open(t, url, postgres.Options{MaxConns: 1})
 	const shutdown = "57P01"
 	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{"s"}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
@@ -203,7 +203,7 @@ func TestASessionThatIsEndedCostsOneCall(t *testing.T) {
 		t.Errorf("got %v, want SQLSTATE %s or a lost connection", err, shutdown)
 	}
 	untouched(t, url, run)
-	result, err := newKeeper(store, term).claim(t.Context(), noon)
+	result, err := newLeaseRenewer(store, term).claim(t.Context(), noon)
 	if err != nil || len(result.Launches) != 1 {
 		t.Errorf("the next call launches %d (%v), want 1", len(result.Launches), err)
 	}

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// reference says in other words what Judge must say.
+// reference says in other words what Denial must say.
 func reference(g *schedule.Grant, use schedule.GrantUse, now time.Time) schedule.Reason {
 	if use.GrantID == "" {
 		if use.Required {
@@ -73,7 +73,7 @@ func TestEveryVerdictIsTheReferences(t *testing.T) {
 				g.RevokedAt = noon.Add(-time.Minute)
 			}
 			want := reference(g, use, noon)
-			got, why := grant.Judge(g, use, noon)
+			got, why := grant.Denial(g, use, noon)
 			if got != want {
 				t.Fatalf("%+v for %+v: %q, want %q", g, use, got, want)
 			}
@@ -98,8 +98,8 @@ func TestARefusalSaysWhyAndNothingOfOthers(t *testing.T) {
 		edit(&g)
 		return &g
 	}
-	_, missing := grant.Judge(nil, use, noon)
-	_, foreign := grant.Judge(with(func(g *schedule.Grant) { g.UserID = "v" }), use, noon)
+	_, missing := grant.Denial(nil, use, noon)
+	_, foreign := grant.Denial(with(func(g *schedule.Grant) { g.UserID = "v" }), use, noon)
 	if missing != foreign || strings.Contains(foreign, "v") || strings.Contains(foreign, "acme") {
 		t.Errorf("a grant of others is told from one that does not exist: %q, %q", foreign, missing)
 	}
@@ -114,7 +114,7 @@ func TestARefusalSaysWhyAndNothingOfOthers(t *testing.T) {
 		{"of many others", with(func(g *schedule.Grant) { g.Scopes = many(grant.MaxScopes) }), "and 61 more"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, why := grant.Judge(tc.grant, use, noon); !strings.Contains(why, tc.says) {
+			if _, why := grant.Denial(tc.grant, use, noon); !strings.Contains(why, tc.says) {
 				t.Errorf("got %q, want %q", why, tc.says)
 			}
 		})

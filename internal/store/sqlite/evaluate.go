@@ -15,8 +15,8 @@ import (
 
 // readCases reads the facts of each expectation. It leaves out missing schedules; of an
 // unreadable row it returns the readable fields.
-func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	for _, read := range []func(context.Context, tx, *schedule.JudgeRequest, []schedule.ExpectationCase) error{
+func readCases(ctx context.Context, t tx, req *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
+	for _, read := range []func(context.Context, tx, *schedule.EvaluateRequest, []schedule.ExpectationCase) error{
 		readJudgedSchedules, readRareFacts, readCasePauses, readSlotRuns, readCaseFailures,
 	} {
 		if err := read(ctx, t, req, cases); err != nil {
@@ -26,7 +26,7 @@ func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []sc
 	return nil
 }
 
-func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
 	rows, err := readSchedules(ctx, t, sqlSchedules, list(ids))
 	if err != nil {
@@ -42,7 +42,7 @@ func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.JudgeRequest, ca
 
 // readRareFacts reads facts that few expectations have: an open alert, an edit since the
 // last evaluation, a promise of success.
-func readRareFacts(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readRareFacts(ctx context.Context, t tx, req *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	for i := range cases {
 		c := &cases[i]
 		if c.State.AlertID != "" {
@@ -95,7 +95,7 @@ func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.Expecta
 }
 
 // readCasePauses reads the pauses of schedules that were ever paused.
-func readCasePauses(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readCasePauses(ctx context.Context, t tx, req *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, (*schedule.ExpectationCase).Judgeable)
 	var paused []string
 	err := t.query(ctx, sqlPausedAtAll, func(scan scan) error {
@@ -136,7 +136,7 @@ type slotsAfter struct {
 	Place      int    `json:"p"`
 }
 
-func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readSlotRuns(ctx context.Context, t tx, req *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	var wanted []slotsAfter
 	for i := range cases {
 		c := &cases[i]
@@ -165,7 +165,7 @@ func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases [
 
 // readSlotRunsAtOnce returns false and leaves the cases unchanged if there are too many
 // runs for one answer.
-func readSlotRunsAtOnce(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase, wanted []slotsAfter) (whole bool, err error) {
+func readSlotRunsAtOnce(ctx context.Context, t tx, req *schedule.EvaluateRequest, cases []schedule.ExpectationCase, wanted []slotsAfter) (whole bool, err error) {
 	if len(wanted) == 0 {
 		return true, nil
 	}

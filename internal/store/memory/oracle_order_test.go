@@ -8,7 +8,7 @@ import (
 )
 
 // turns are the first Limit rows in the order of claims, as far as their owners
-// have room: what is due, and what waits longest for an overlap key that is free.
+// have capacity: what is due, and what waits longest for an overlap key that is free.
 func (c *oracle) turns() []*schedule.Run {
 	turns := c.due(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
 	for key, k := range c.live.keys {
@@ -21,9 +21,9 @@ func (c *oracle) turns() []*schedule.Run {
 	more := len(turns) > limit
 	c.out.More = more
 	switch {
-	case more && limit > 0 && c.req.Room != nil:
+	case more && limit > 0 && c.req.Capacity != nil:
 		turns = c.shareOut(turns, limit)
-	case c.req.Room != nil:
+	case c.req.Capacity != nil:
 		turns = c.withRoom(turns)
 	}
 	return turns[:min(len(turns), limit)]
@@ -42,21 +42,21 @@ func (c *oracle) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
 		return c.withRoom(turns[:limit])
 	}
 	turns = slices.DeleteFunc(turns, func(r *schedule.Run) bool {
-		return place[r] > min(max(c.req.Room(schedule.Owner(r.OverlapKey)), 0), limit)
+		return place[r] > min(max(c.req.Capacity(schedule.Owner(r.OverlapKey)), 0), limit)
 	})
 	slices.SortFunc(turns, func(a, b *schedule.Run) int {
-		return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()), cmp.Compare(place[a], place[b]), c.inOrder(a, b))
+		return cmp.Or(schedule.FalseFirst(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.FalseFirst(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()), cmp.Compare(place[a], place[b]), c.inOrder(a, b))
 	})
 	return turns
 }
 
-// withRoom leaves out what exceeds its owner's room: it stays for later.
+// withRoom leaves out what exceeds its owner's capacity: it stays for later.
 func (c *oracle) withRoom(turns []*schedule.Run) []*schedule.Run {
 	taken := make(map[string]int)
 	return slices.DeleteFunc(turns, func(r *schedule.Run) bool {
 		owner := schedule.Owner(r.OverlapKey)
 		taken[owner]++
-		over := taken[owner] > c.req.Room(owner)
+		over := taken[owner] > c.req.Capacity(owner)
 		c.out.More = c.out.More || over
 		return over
 	})

@@ -183,7 +183,7 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 }
 
 // WakeFailures makes schedules with changed failures due for evaluation; see
-// alert.JudgeStore.
+// alert.ExpectationStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	var changed flag // mostly nothing has: then no writer has to wait
 	err := s.readers.query(ctx, sqlAnyFailureChanged, func(scan scan) error { return scan(&changed) }, now.UnixMicro())
@@ -204,6 +204,6 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 }
 
 // readCaseFailures adds how the schedules fail; see schedule.ReadCaseFailures.
-func readCaseFailures(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+func readCaseFailures(ctx context.Context, t tx, _ *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, t, ids) })
 }

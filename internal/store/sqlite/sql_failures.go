@@ -4,7 +4,7 @@ package sqlite
 // schedule.FailureOf; a test of package storetest compares both.
 const (
 	// sqlFailed writes that a run ended FAILED. A newer success makes a failure
-	// history: then it writes nothing. Whoever has a row already needs no look at its
+	// history: then it writes nothing. A schedule with a row needs no look at its
 	// successes, unless the run is older than the first failure.
 	sqlFailed = `INSERT INTO schedule_failures AS f
  (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Judge says why a run may not take place at an instant, as a reason and in
+// Denial says why a run may not take place at an instant, as a reason and in
 // words; "" = it may. g is the grant that use names, nil where there is none.
 // The first of these that is so counts:
 //
@@ -18,7 +18,7 @@ import (
 //   - it was revoked: grant_revoked;
 //   - its end has come: grant_expired;
 //   - no scope covers the workflow: grant_denied.
-func Judge(g *schedule.Grant, use schedule.GrantUse, at time.Time) (reason schedule.Reason, why string) {
+func Denial(g *schedule.Grant, use schedule.GrantUse, at time.Time) (reason schedule.Reason, why string) {
 	switch {
 	case use.GrantID == "" && !use.Required:
 		return schedule.ReasonNone, ""
