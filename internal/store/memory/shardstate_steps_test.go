@@ -271,7 +271,7 @@ func (w *shardWorld) remember() {
 		return
 	}
 	phantom := ledger.RunOf(&over[0])
-	phantom.Status, phantom.OverlapKey, phantom.Exclusive = schedule.StatusStarted, waiting.OverlapKey, true
+	phantom.Status, phantom.OverlapKey, phantom.Exclusive, phantom.CancelRequested = schedule.StatusStarted, waiting.OverlapKey, true, false
 	w.state.Load(&ledger.Open{Runs: []ledger.Run{phantom}})
 	w.defects[phantom.Key] = true
 	w.now = w.now.Add(11 * time.Second)

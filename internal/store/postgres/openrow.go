@@ -73,7 +73,7 @@ func lockKeys(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule
 	return byKey, nil
 }
 
-// lockAnswered is lockKeys for settlements of which none is FAILED. The rows have only what
+// lockAnswered is lockKeys for settlements without FAILED. The rows have only what
 // such a settlement reads and changes.
 func lockAnswered(ctx context.Context, tx pgx.Tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
 	var row runRow

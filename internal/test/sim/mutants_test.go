@@ -102,10 +102,10 @@ var mutants = []struct {
 		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
 	}}},
 	{"a claim reads no changes", []edit{{
-		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	if err := c.checkSwept", "	_ = changes\n	if err := c.checkSwept",
 	}}},
 	{"a claim reads no changes and does not look whether its row is still planned", []edit{{
-		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	if err := c.checkSwept", "	_ = changes\n	if err := c.checkSwept",
 	}, {
 		"internal/store/memory/claim.go", `planned := func(r *schedule.Run) bool { return r.Status == schedule.StatusPlanned }`, `planned := func(*schedule.Run) bool { return true }`,
 	}}},

@@ -40,7 +40,7 @@ var shardMutants = []struct {
 		"internal/ledger/share.go", `case t.taken == t.capacity:`, `case false:`,
 	}}},
 	{"a claim does not read changes", []edit{{
-		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge", "	_ = changes\n	return c.judge(read)\n}\n\nfunc (c *Claim) judge",
+		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	if err := c.checkSwept", "	_ = changes\n	if err := c.checkSwept",
 	}}},
 	{"a blocker is gone, and changes are not read again", []edit{{
 		"internal/ledger/claim.go", "	changes, err := read.Changes()\n	if err != nil {\n		return Verdicts{}, fmt.Errorf(\"read changes again", "	changes := Changes{Ended: gone}\n	if err != nil {\n		return Verdicts{}, fmt.Errorf(\"read changes again",

@@ -308,7 +308,7 @@ func planRespectsEnded(r *rig) {
 	r.notPlannedAgain(slot)
 }
 
-// A backfill and an edit insert slots of which the planner knows nothing.
+// A backfill and an edit insert slots that the planner does not know.
 func planRespectsEndedOfOthers(r *rig) {
 	r.lead()
 	s := r.create("s", planAt(r.now))
