@@ -109,11 +109,11 @@ func perRow(b *testing.B) {
 
 // burst is a store with 1,000 schedules that are all due each second.
 type burst struct {
-	store    *postgres.Store
-	term     schedule.Term
-	leaseRenewer   *leaseRenewer
-	now      time.Time
-	launches []schedule.Launch
+	store        *postgres.Store
+	term         schedule.Term
+	leaseRenewer *leaseRenewer
+	now          time.Time
+	launches     []schedule.Launch
 }
 
 func newBurst(b *testing.B) *burst {

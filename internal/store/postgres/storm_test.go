@@ -61,7 +61,7 @@ type storm struct {
 	store           *postgres.Store
 	term            schedule.Term
 	claiming        sync.Mutex
-	leaseRenewer          *leaseRenewer
+	leaseRenewer    *leaseRenewer
 	ids             []string
 	seconds         atomic.Int64 // the time goes on with every plan
 	launched, moved atomic.Int64
