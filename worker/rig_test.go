@@ -136,14 +136,15 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	r.worker = self
-	r.heart = heartbeat.New(heartbeat.Options{
+	heart := heartbeat.New(heartbeat.Options{
 		Store: over, Unhealthy: self.Unhealthy, Changed: self.HealthChanged(), Logger: r.log,
 		Self: schedule.Instance{ID: holder, Host: "box:" + holder[:4], Roles: []string{"worker"}, StartedAt: store.Now()},
 	})
+	r.heart = heart
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	var beating sync.WaitGroup
-	beating.Go(func() { r.heart.Run(ctx) })
+	beating.Go(func() { heart.Run(ctx) }) // not r.heart: another start may replace it
 	go func() { done <- self.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
