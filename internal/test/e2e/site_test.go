@@ -272,10 +272,12 @@ func (w *watch) wrong(format string, args ...any) {
 
 var rank = map[string]int{"PLANNED": 0, "LAUNCHING": 1, "ENQUEUED": 2, "STARTED": 3, "SUCCESS": 4, "FAILED": 4, "SKIPPED": 4, "CANCELLED": 4}
 
-// mayFollow holds the order of statuses: only forward, and an end is final.
+// mayFollow holds the order of statuses: only forward, and an end is final. A call counts
+// as a delivery when it is recorded, and no longer if it was not made.
 func mayFollow(before, after run) bool {
 	if rank[before.Status] == 4 {
 		return before.Status == after.Status && before.Reason == after.Reason && before.CompletedAt.Equal(after.CompletedAt)
 	}
-	return rank[after.Status] >= rank[before.Status] && after.Epoch >= before.Epoch && after.Deliveries >= before.Deliveries
+	notMade := before.Status == "LAUNCHING" && after.Status == "LAUNCHING" && after.Deliveries == before.Deliveries-1
+	return rank[after.Status] >= rank[before.Status] && after.Epoch >= before.Epoch && (after.Deliveries >= before.Deliveries || notMade)
 }

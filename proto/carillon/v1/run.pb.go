@@ -52,8 +52,9 @@ type Run struct {
 	Attempt int32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The run that this one retries; empty = none.
 	RetryOf string `protobuf:"bytes,14,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
-	// Number of calls that were written to a connection to the executor. A
-	// refused connection does not count. launch.attempts counts all attempts.
+	// Number of calls that were written to a connection to the executor. A call
+	// counts as soon as it is recorded, and is taken back if it was not written,
+	// e.g. after a refused connection. launch.attempts counts all attempts.
 	Deliveries int32 `protobuf:"varint,15,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
 	Priority   int32 `protobuf:"varint,16,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Given by the executor.
