@@ -58,7 +58,7 @@ func growOnce(ctx context.Context, o options, w *report.Writer, n, run int) (err
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		line.System, line.N, line.Run = fmt.Sprintf("ledger of %d, %s", o.ledger, p.name), n, run
-		line.Workload = fmt.Sprintf("growth, %d slots at each of %d s beside n sleeping", o.burst, o.seconds)
+		line.Workload = fmt.Sprintf("growth, %d slots a second for %d s with n idle schedules", o.burst, o.seconds)
 		line.Figures["load_s"] = loaded.Seconds()
 		if err := errors.Join(w.Add(line), o.accept(line)); err != nil {
 			return err
