@@ -215,6 +215,7 @@ func TestTheDoctorChecksThatTheExecutorAnswers(t *testing.T) {
 		want   string // in the finding
 	}{
 		{"one that knows no OPTIONS", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }, "ok "},
+		{"one whose server has no handler for OPTIONS", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) }, "ok "},
 		{"one that is broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "fail "},
 		{"a page for people", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
