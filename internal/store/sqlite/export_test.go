@@ -7,6 +7,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// Built is the SQL that is made of the table of columns when the program starts.
+var Built = map[string]string{
+	"openRunColumns": openRunColumns, "endedRunColumns": endedRunColumns, "openRowColumns": openRowColumns,
+	"plannedColumns": plannedColumns, "beginColumns": beginColumns,
+	"sqlWriteOpen": sqlWriteOpen, "sqlInsertOpen": sqlInsertOpen, "sqlInsertManyOpen": sqlInsertManyOpen,
+	"sqlInsertEnded": sqlInsertEnded, "sqlInsertManyEnded": sqlInsertManyEnded,
+}
+
 // LimitPages keeps the file from growing beyond n pages, as a full disk would; 0
 // removes the limit.
 func (s *Store) LimitPages(ctx context.Context, n int) error {
