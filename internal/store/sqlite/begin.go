@@ -111,7 +111,7 @@ func (b *beginning) readOpen(ctx context.Context, t tx, keys []schedule.Key) err
 	var row openRow
 	var deleted, until instant
 	var paused flag
-	targets := append(columnsOfBegin.values(nil, &row), &deleted, &paused, &until)
+	targets := append(columnsOfBegin.targets(&row), &deleted, &paused, &until)
 	return t.query(ctx, sqlBeginRuns, func(scan scan) error {
 		if err := scan(targets...); err != nil {
 			return err

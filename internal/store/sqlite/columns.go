@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,14 @@ const (
 type runColumn struct {
 	name        string
 	in          use
-	value       func(*openRow) any // what is bound, and for ofRun and ofRow also scanned
+	value       func(*openRow) any // a field, or what is bound of a column that no reader scans
 	open, ended string             // how each table is read; "": the column itself
+}
+
+// field is a field of a run that is scanned and bound.
+type field interface {
+	sql.Scanner
+	arg() any
 }
 
 type columns []runColumn
@@ -169,10 +176,23 @@ func (cs columns) assignments() string {
 	return cs.list(func(c *runColumn) string { return c.name + " = ?" })
 }
 
-// values adds what is bound of a row, or the targets of a scan into it.
-func (cs columns) values(to []any, r *openRow) []any {
+// targets are what a row is scanned into.
+func (cs columns) targets(r *openRow) []any {
+	to := make([]any, len(cs))
 	for i := range cs {
-		to = append(to, cs[i].value(r))
+		to[i] = cs[i].value(r)
+	}
+	return to
+}
+
+// args adds what is bound of a row.
+func (cs columns) args(to []any, r *openRow) []any {
+	for i := range cs {
+		v := cs[i].value(r)
+		if f, ok := v.(field); ok {
+			v = f.arg()
+		}
+		to = append(to, v)
 	}
 	return to
 }
@@ -213,7 +233,7 @@ func readOpenRows(ctx context.Context, q querier, statement string, args ...any)
 // overwritten by the next one.
 func scanRows(ctx context.Context, q querier, of columns, each func(*openRow), statement string, args ...any) error {
 	var row openRow
-	targets := of.values(make([]any, 0, len(of)), &row)
+	targets := of.targets(&row)
 	return q.query(ctx, statement, func(scan scan) error {
 		err := scan(targets...)
 		if err == nil {

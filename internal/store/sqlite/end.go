@@ -267,7 +267,7 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 
 // update writes what a rule may have changed of a run that stays open.
 func (r *openRow) update(ctx context.Context, t tx) error {
-	args := columnsThatMove.values([]any{keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run)}, r)
+	args := columnsThatMove.args([]any{keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run)}, r)
 	n, err := t.exec(ctx, sqlWriteOpen, args...)
 	if err != nil {
 		return fmt.Errorf("update run %s: %w", r.Key, err)
@@ -310,7 +310,7 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
 		args = args[:0]
 		for _, r := range left[:n] {
-			args = columnsOfHistory.values(args, r)
+			args = columnsOfHistory.args(args, r)
 		}
 		_, err := t.exec(ctx, statement, args...)
 		switch {
@@ -342,8 +342,8 @@ func endAlone(ctx context.Context, t tx, rows []*openRow) (added []*openRow, err
 			t.w.log.Error("a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
 			continue
 		}
-		_, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.values(nil, r)...)
-		for ; isUnique(err); _, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.values(nil, r)...) {
+		_, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, r)...)
+		for ; isUnique(err); _, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, r)...) {
 			r.Nth = max(r.Nth+1, 1)
 		}
 		if err != nil {

@@ -123,7 +123,7 @@ func insertNew(ctx context.Context, t tx, runs []schedule.Run, of map[string]num
 		statement, n := portion(sqlInsertOpen, sqlInsertManyOpen, len(left))
 		args = args[:0]
 		for _, r := range left[:n] {
-			args = columnsAdded.values(args, plannedRow(r, of[r.ScheduleID].sid, now))
+			args = columnsAdded.args(args, plannedRow(r, of[r.ScheduleID].sid, now))
 		}
 		rows, err := t.exec(ctx, statement, args...)
 		if err != nil {

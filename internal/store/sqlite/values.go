@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,8 @@ import (
 )
 
 // instant, text, number, flag, key and raw scan a column; NULL is their zero
-// value. micros, word, keyArg and rawArg write one; "none" is NULL. Pointers to text, key
-// and raw can be bound as well.
+// value. micros, word, keyArg and rawArg write one; "none" is NULL. arg
+// is what a field of a run is bound as.
 type (
 	instant struct{ time.Time }
 	text    string
@@ -49,7 +48,7 @@ func (t *text) Scan(v any) error {
 	return nil
 }
 
-func (t *text) Value() (driver.Value, error) { return word(*t), nil }
+func (t *text) arg() any { return word(*t) }
 
 func (n *number) Scan(v any) error {
 	switch v := v.(type) {
@@ -85,7 +84,7 @@ func (k *key) Scan(v any) error {
 	return nil
 }
 
-func (k *key) Value() (driver.Value, error) { return keyArg(schedule.Key(*k)), nil }
+func (k *key) arg() any { return keyArg(schedule.Key(*k)) }
 
 func (r *raw) Scan(v any) error {
 	switch v := v.(type) {
@@ -99,7 +98,7 @@ func (r *raw) Scan(v any) error {
 	return nil
 }
 
-func (r *raw) Value() (driver.Value, error) { return rawArg(json.RawMessage(*r)), nil }
+func (r *raw) arg() any { return rawArg(json.RawMessage(*r)) }
 
 // moment, integer, nonzero and optional are fields of a run, scanned and bound.
 type (
@@ -116,7 +115,7 @@ func (m moment) Scan(v any) error {
 	return err
 }
 
-func (m moment) Value() (driver.Value, error) { return micros(*m.at), nil }
+func (m moment) arg() any { return micros(*m.at) }
 
 func (i integer[N]) Scan(v any) error {
 	var n number
@@ -125,11 +124,11 @@ func (i integer[N]) Scan(v any) error {
 	return err
 }
 
-func (i integer[N]) Value() (driver.Value, error) { return int64(*i.n), nil }
+func (i integer[N]) arg() any { return int64(*i.n) }
 
 func (c nonzero) Scan(v any) error { return integer[int64](c).Scan(v) }
 
-func (c nonzero) Value() (driver.Value, error) { return count(*c.n), nil }
+func (c nonzero) arg() any { return count(*c.n) }
 
 func (o optional) Scan(v any) error {
 	*o.n = nil
@@ -141,11 +140,11 @@ func (o optional) Scan(v any) error {
 	return integer[int32]{n}.Scan(v)
 }
 
-func (o optional) Value() (driver.Value, error) {
+func (o optional) arg() any {
 	if *o.n == nil {
-		return nil, nil
+		return nil
 	}
-	return int64(**o.n), nil
+	return int64(**o.n)
 }
 
 // status, trigger and policy scan a number, as the tables of runs have it, or a
@@ -162,11 +161,11 @@ func (t *trigger) Scan(v any) error { return scanCode(v, t, schedule.TriggerOf) 
 
 func (p *policy) Scan(v any) error { return scanCode(v, p, schedule.OverlapPolicyOf) }
 
-func (s *status) Value() (driver.Value, error) { return count(schedule.Status(*s).Code()), nil }
+func (s *status) arg() any { return count(schedule.Status(*s).Code()) }
 
-func (t *trigger) Value() (driver.Value, error) { return count(schedule.Trigger(*t).Code()), nil }
+func (t *trigger) arg() any { return count(schedule.Trigger(*t).Code()) }
 
-func (p *policy) Value() (driver.Value, error) { return count(schedule.OverlapPolicy(*p).Code()), nil }
+func (p *policy) arg() any { return count(schedule.OverlapPolicy(*p).Code()) }
 
 func scanCode[C, W ~string](v any, to *C, word func(int16) (W, bool)) error {
 	switch v := v.(type) {
