@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 		}
 		failpoint.Hit(failpoint.Judging)
 		c.out.Position = read.position
-		if err := c.find(ctx); err != nil {
+		if err := c.find(ctx, claim); err != nil {
 			return err
 		}
 		if len(c.out.Missing) > 0 {
@@ -128,7 +128,7 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 }
 
 // find reads the runs with verdicts and records the missing ones.
-func (c *claiming) find(ctx context.Context) error {
+func (c *claiming) find(ctx context.Context, claim *ledger.Claim) error {
 	v := &c.out.Verdicts
 	keys := slices.Concat(v.Claims, v.Waits)
 	for i := range v.Ends {
@@ -137,8 +137,8 @@ func (c *claiming) find(ctx context.Context) error {
 	if err := c.findPlanned(ctx, keys); err != nil {
 		return fmt.Errorf("read planned runs: %w", err)
 	}
-	for _, k := range keys {
-		if c.planned[k] == nil {
+	for i, k := range keys {
+		if r := c.planned[k]; r == nil || i < len(v.Claims) && !claim.IsAsJudged(r) {
 			c.out.Missing = append(c.out.Missing, k)
 		}
 	}
