@@ -100,7 +100,7 @@ func TestEveryUpdateOfAnOpenRunNamesTheStateItMayLeave(t *testing.T) {
 	named := regexp.MustCompile(`\b(state|status) (=|>|IN) `)
 	for name, statement := range statements(t) {
 		at := strings.Index(statement, "UPDATE open_runs")
-		if at < 0 || name == "sqlNextNth" { // changes no state, and its run is locked
+		if at < 0 {
 			continue
 		}
 		_, where, ok := strings.Cut(statement[at:], "WHERE")
