@@ -1,7 +1,7 @@
 package postgres
 
 // The writes of a claim. Rows are found by key; the status shows which verdicts are still
-// valid. See sql_openrow.go for ANY(ARRAY[u.key]).
+// valid. See openrow.go for ANY(ARRAY[u.key]).
 
 const sqlClaimWait = `
 UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
