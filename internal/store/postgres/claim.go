@@ -124,7 +124,7 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	for _, key := range v.Claims {
 		add(key, "claim")
 	}
-	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names)
+	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names, c.req.Now.Add(c.claim.Pass.ClaimAhead))
 	if err != nil {
 		return v, fmt.Errorf("lock runs: %w", err)
 	}
@@ -139,20 +139,24 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	return v, nil
 }
 
+// writeEnds takes the runs: nothing is read before.
 func (c *claimWrite) writeEnds(ctx context.Context) error {
-	ends := slices.SortedFunc(slices.Values(c.claimed.Verdicts.Ends), func(a, b ledger.End) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	rows := make([]*openRow, len(ends))
+	ends := c.claimed.Verdicts.Ends
+	rows, err := takeRuns(ctx, c.tx, column(ends, func(e *ledger.End) schedule.Key { return e.Key }), schedule.StatusPlanned)
+	if err := c.wrote(len(rows), len(ends), err); err != nil || len(ends) == 0 {
+		return err
+	}
+	taken := rowsByKey(rows)
 	skips := make([]schedule.Skip, len(ends))
 	for i, e := range ends {
 		s := schedule.Settlement{
 			Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now,
 		}
+		taken[e.Key].settle(&s, c.req.Now)
 		run, _ := c.claim.State.Run(e.Key)
-		rows[i] = &openRow{Run: schedule.Run{Key: e.Key, ScheduleID: run.ScheduleID, RunAt: run.RunAt, Status: schedule.StatusPlanned}}
-		rows[i].settle(&s, c.req.Now)
 		skips[i] = schedule.Skip{Settlement: s, ScheduleID: run.ScheduleID, RunAt: run.RunAt}
 	}
-	if err := endJudged(ctx, c.tx, rows, c.req.Now); err != nil {
+	if err := endAll(ctx, c.tx, rows, c.req.Now); err != nil {
 		return err
 	}
 	c.claimed.Skipped = skips

@@ -1,57 +1,331 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// endRuns moves locked runs from open_runs to ended_runs, as they are after the rule that
-// ended them, and notes them for the leader. All ends go through it or endJudged.
+// Finish settles the runs of keys with definite answers; see launcher.Store.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error) {
+	if len(done) == 0 {
+		return nil, nil
+	}
+	finished := make([]schedule.Finished, len(done))
+	err := s.transact(ctx, func(tx pgx.Tx) error { return finish(ctx, tx, done, finished, now) })
+	if err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
+	}
+	return finished, nil
+}
+
+func finish(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, finished []schedule.Finished, now time.Time) error {
+	rows, err := takeAnswered(ctx, tx, done)
+	if err != nil {
+		return err
+	}
+	var (
+		open = rowsByKey(rows)
+		wake = make(map[*openRow]bool)
+		rest []int // in done
+	)
+	for i := range done {
+		f, r := &done[i], open[done[i].Key]
+		switch {
+		case r == nil:
+			rest = append(rest, i)
+		case !ledger.MayAnswer(&r.Run, &f.Outcome):
+			finished[i] = schedule.Finished{Outcome: ledger.OutcomeOf(&r.Run)}
+		default:
+			s := ledger.SettlementOf(&r.Run, f, now)
+			finished[i] = schedule.Finished{Outcome: f.Outcome, Settled: r.settle(&s, now)}
+			wake[r] = wake[r] || f.WakeLeader
+		}
+	}
+	ended, err := writeMoved(ctx, tx, rows, now)
+	if err != nil {
+		return err
+	}
+	waking := slices.DeleteFunc(ended, func(r *openRow) bool { return !wake[r] })
+	if err := wakeLeaders(ctx, tx, waking); err != nil {
+		return err
+	}
+	return finishRest(ctx, tx, done, rest, finished, now)
+}
+
+// takeAnswered takes the runs that answers end: every definite answer ends a LAUNCHING
+// run (ledger.MayAnswer), and nearly all are LAUNCHING. It locks the others that are open.
+func takeAnswered(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) ([]*openRow, error) {
+	ends := make(map[schedule.Key]bool, len(done)) // false: an answer leaves it open
+	for i := range done {
+		key, end := done[i].Key, done[i].Outcome.Status.Terminal()
+		if earlier, known := ends[key]; known {
+			end = end && earlier
+		}
+		ends[key] = end
+	}
+	ending := make([]schedule.Key, 0, len(ends))
+	for key, end := range ends {
+		if end {
+			ending = append(ending, key)
+		}
+	}
+	rows, err := takeRuns(ctx, tx, ending, schedule.StatusLaunching)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		delete(ends, r.Key)
+	}
+	others, err := lockKeys(ctx, tx, slices.Collect(maps.Keys(ends)))
+	return append(rows, others...), err
+}
+
+// finishRest answers for keys whose run has ended, or that the ledger does not have.
+func finishRest(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, rest []int, finished []schedule.Finished, now time.Time) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	keys := make([]schedule.Key, len(rest))
+	for i, at := range rest {
+		keys[i] = done[at].Key
+	}
+	runs, err := collectRuns(ctx, tx, sqlEndedRuns, keyBytes(keys))
+	if err != nil {
+		return fmt.Errorf("read ended runs: %w", err)
+	}
+	ended := make(map[schedule.Key]*schedule.Run, len(runs))
+	for i := range runs {
+		ended[runs[i].Key] = &runs[i]
+	}
+	var (
+		events  []schedule.Event
+		outside []schedule.FinishRequest
+		places  []int
+	)
+	for _, at := range rest {
+		r := ended[done[at].Key]
+		if r == nil {
+			outside, places = append(outside, done[at]), append(places, at)
+			continue
+		}
+		finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
+		if event, late := ledger.LateAnswer(r, &done[at].Outcome, now); late {
+			events = append(events, event)
+		}
+	}
+	if err := insertEvents(ctx, tx, events); err != nil || len(outside) == 0 {
+		return err
+	}
+	outcomes, err := finishRecords(ctx, tx, outside, now)
+	if err != nil {
+		return err
+	}
+	for i, at := range places {
+		finished[at] = schedule.Finished{Outcome: outcomes[i]}
+	}
+	return nil
+}
+
+// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
+// moved. Settlements of one run apply in their order.
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	var moved []bool
+	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
+		moved, _, err = settleAll(ctx, tx, now, settlements)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
+// decides.
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	var moved []bool
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		var ended []*openRow
+		var err error
+		if moved, ended, err = settleAll(ctx, tx, now, settlements); err != nil {
+			return err
+		}
+		return wakeLeaders(ctx, tx, ended)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle launched runs: %w", err)
+	}
+	return moved, nil
+}
+
+// wakeLeaders wakes the leaders of runs that were ended without a term.
+func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+	if len(ended) == 0 {
+		return nil
+	}
+	overlapKeys := make([]string, len(ended))
+	for i, r := range ended {
+		overlapKeys[i] = r.OverlapKey
+	}
+	return wakeListeners(ctx, tx, overlapKeys...)
+}
+
+// settleAll locks runs and writes their settlements, in order.
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []*openRow, err error) {
+	if len(settlements) == 0 {
+		return nil, nil, nil
+	}
+	keys := make([]schedule.Key, len(settlements))
+	for i := range settlements {
+		keys[i] = settlements[i].Key
+	}
+	rows, err := lockKeys(ctx, tx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	moved = make([]bool, len(settlements))
+	open := rowsByKey(rows)
+	for i := range settlements {
+		if r := open[settlements[i].Key]; r != nil {
+			moved[i] = r.settle(&settlements[i], now)
+		}
+	}
+	ended, err = writeMoved(ctx, tx, rows, now)
+	return moved, ended, err
+}
+
+// endRuns writes runs to history, as they are after the rule that ended them, and notes
+// them for the leader. All ends go through it or endJudged.
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
-	return endAll(ctx, tx, rows, now, true)
+	if err := endAll(ctx, tx, rows, now); err != nil || len(rows) == 0 {
+		return err
+	}
+	first, last := rows[0].stored.bucket, rows[0].stored.bucket
+	for _, r := range rows {
+		first, last = min(first, r.stored.bucket), max(last, r.stored.bucket)
+	}
+	if _, err := tx.Exec(ctx, sqlNoteEnded, first, last, column(rows, rowKey)); err != nil {
+		return fmt.Errorf("note ended runs: %w", err)
+	}
+	return nil
 }
 
-// endJudged is endRuns for the verdicts of a claim, whose leader knows them. It reads and
-// locks nothing first: the rows have only what a planned run's end changes. It fails with
-// errRunsMoved if a run is no longer planned.
-func endJudged(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
-	return endAll(ctx, tx, rows, now, false)
-}
-
-func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
+// endAll is endRuns for the verdicts of a claim, whose leader knows them.
+func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	var locked []schedule.Key
+	for _, r := range rows {
+		if !r.taken {
+			locked = append(locked, r.Key)
+		}
+	}
+	if len(locked) > 0 {
+		n, err := affect(ctx, tx, sqlRemoveRuns, keyBytes(locked))
+		if err == nil && n != len(locked) {
+			err = fmt.Errorf("%d of %d locked rows were there", n, len(locked))
+		}
+		if err != nil {
+			return fmt.Errorf("remove ended runs: %w", err)
+		}
+	}
+	var err error
 	if one, ok := tx.(oneByOne); ok {
-		return one.end(ctx, rows, now, note)
-	}
-	if err := endTogether(ctx, tx, rows, now, note); err != nil {
-		return err
-	}
-	return noteFailed(ctx, tx, rows)
-}
-
-func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
-	args := append([]any{
-		now, note, column(rows, rowKey),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).Reason) }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).CompletedAt) }),
-	}, outcomeArgs(rows)...)
-	n, err := affect(ctx, tx, sqlEnd, args...)
-	if err == nil && n != len(rows) {
-		err = fmt.Errorf("%d of %d: %w", n, len(rows), errRunsMoved)
+		rows, err = one.insertEnded(ctx, rows, now)
+	} else {
+		err = insertEnded(ctx, tx, rows, now)
 	}
 	if err != nil {
-		return fmt.Errorf("end runs: %w", err)
+		return err
+	}
+	return noteOutcomes(ctx, tx, rows)
+}
+
+const (
+	sqlRemoveRuns = `
+DELETE FROM open_runs WHERE idempotency_key = ANY($1::bytea[])`
+
+	sqlNoteEnded = `
+INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES (3, $1, $2, $3)`
+
+	copyEnded = `
+COPY ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at, completed_at, recorded_at,
+	cancel_requested_at, timeout_at, first_sent_at, epoch, sid, nth, revision, priority, max_queued,
+	attempt, deliveries, failed_attempts, late_reports, exit_code, bucket, status, trigger, policy,
+	idempotency_key, overlap_key, reason, cancel_reason, retry_of, input, run_id, trace_id,
+	error_code, error_message, attempt_log, log_url) FROM STDIN (FORMAT binary)`
+)
+
+func insertEnded(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+	c := newCopied(len(rows), 512)
+	for _, r := range rows {
+		r.copyEnded(c, now)
+	}
+	if _, err := c.into(ctx, tx, copyEnded); err != nil {
+		return fmt.Errorf("insert ended runs: %w", err)
 	}
 	return nil
+}
+
+// copyEnded adds the row as copyEnded lists its columns: what a rule changes from Run,
+// all else as it was stored.
+func (r *openRow) copyEnded(c *copied, now time.Time) {
+	w := &r.stored
+	c.row(38)
+	c.noneOrTime(w.runAt)
+	c.noneOrTime(w.fireAt)
+	c.noneOrTime(w.createdAt)
+	c.noneOrTime(w.claimedAt)
+	c.noneOrTime(noneOrTime(r.LaunchedAt))
+	c.noneOrTime(noneOrTime(r.StartedAt))
+	c.noneOrTime(noneOrTime(cmp.Or(r.CompletedAt, now)))
+	c.noneOrTime(noneOrTime(now))
+	c.noneOrTime(w.cancelRequestedAt)
+	c.noneOrTime(noneOrTime(r.TimeoutAt))
+	if r.Deliveries > 1 {
+		c.noneOrTime(w.firstSentAt)
+	} else {
+		c.null()
+	}
+	c.int8(w.epoch)
+	c.int4(w.sid)
+	c.int4(w.nth)
+	c.int4(int32(w.revision))
+	c.int4(w.priority)
+	c.int4(int32(w.maxQueued))
+	c.int4(w.attempt)
+	c.int4(r.Deliveries)
+	c.int4(r.FailedAttempts)
+	c.noneOrInt4(w.lateReports)
+	c.noneOrInt4(w.exitCode)
+	c.int2(w.bucket)
+	c.int2(r.Status.Code())
+	c.int2(int16(w.trigger.code))
+	c.int2(int16(w.overlapPolicy.code))
+	c.bytea(w.key)
+	c.text(w.overlapKey)
+	c.noneOrText(noneOrText(r.Reason))
+	c.noneOrText(w.cancelReason)
+	c.bytea(w.retryOf)
+	c.noneOrText(w.input)
+	c.noneOrText(noneOrText(r.RunID))
+	c.noneOrText(noneOrText(r.TraceID))
+	c.noneOrText(noneOrText(r.ErrorCode))
+	c.noneOrText(noneOrText(r.ErrorMessage))
+	c.noneOrJSONB(r.AttemptLog)
+	c.noneOrText(w.logURL)
 }
 
 // oneByOne is a transaction that is repeated because history refused a run: it has a run
@@ -61,42 +335,42 @@ type oneByOne struct {
 	log *slog.Logger
 }
 
-func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note bool) error {
-	var ended []*openRow
+// insertEnded returns the runs that history did not have.
+func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow, now time.Time) (ended []*openRow, err error) {
 	for _, r := range rows {
-		there, err := tx.endOne(ctx, r, now, note)
+		there, err := tx.insertOne(ctx, r, now)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if there { // the first end stays
-			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "run_at", r.RunAt, "status", r.Status)
 			continue
 		}
 		ended = append(ended, r)
 	}
-	return noteFailed(ctx, tx, ended)
+	return ended, nil
 }
 
-// endOne ends a run. there: history has it already, and it only leaves open_runs.
-func (tx oneByOne) endOne(ctx context.Context, r *openRow, now time.Time, note bool) (there bool, err error) {
-	end := func() error {
-		return pgx.BeginFunc(ctx, tx.Tx, func(savepoint pgx.Tx) error { return endTogether(ctx, savepoint, []*openRow{r}, now, note) })
+func (tx oneByOne) insertOne(ctx context.Context, r *openRow, now time.Time) (there bool, err error) {
+	insert := func() error {
+		return pgx.BeginFunc(ctx, tx.Tx, func(savepoint pgx.Tx) error { return insertEnded(ctx, savepoint, []*openRow{r}, now) })
 	}
-	if err = end(); !nthTaken(err) {
+	if err = insert(); !nthTaken(err) {
 		return false, err
 	}
-	if err := tx.QueryRow(ctx, sqlEndedTwice, r.Key[:]).Scan(&there); err != nil {
+	if err := tx.QueryRow(ctx, sqlSlotEnded, r.stored.runAt, r.stored.sid, r.Key[:]).Scan(&there, &r.stored.nth); err != nil {
 		return false, fmt.Errorf("look for run %s in history: %w", r.Key, err)
 	}
 	if there {
-		_, err := tx.Exec(ctx, sqlDropEnded, keyBytes([]schedule.Key{r.Key}))
-		return true, err
+		return true, nil
 	}
-	if _, err := tx.Exec(ctx, sqlNextNth, r.Key[:]); err != nil {
-		return false, fmt.Errorf("give run %s another number: %w", r.Key, err)
-	}
-	return false, end()
+	return false, insert()
 }
+
+// sqlSlotEnded: whether history has the run of a key, and the next free nth of its slot.
+const sqlSlotEnded = `
+SELECT coalesce(bool_or(e.idempotency_key = $3), false), coalesce(max(e.nth), 0) + 1
+FROM ended_runs e WHERE e.run_at = $1 AND e.sid = $2`
 
 // endPlanned deletes the planned slots after DropPlannedAfter and ends planned runs, as
 // each change says. A schedule that is new has neither.
@@ -126,6 +400,9 @@ func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known
 	}
 	rows, err := lockOpen(ctx, tx, sqlLockPlannedOf, column(ending, id))
 	if err != nil {
+		return err
+	}
+	if err := nameSchedules(ctx, tx, rows); err != nil {
 		return err
 	}
 	return endPlannedRows(ctx, tx, rows, ending)

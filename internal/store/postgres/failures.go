@@ -11,22 +11,34 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// noteFailed writes which schedules fail because of runs that just ended FAILED.
-// Successes are part of sqlEnd.
-func noteFailed(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
-	var failed []*openRow
+// noteOutcomes writes which schedules fail because of runs that just ended FAILED, and
+// which no longer do because of a success.
+func noteOutcomes(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+	var failed, succeeded []*openRow
 	for _, r := range ended {
-		if r.Status == schedule.StatusFailed {
+		switch r.Status {
+		case schedule.StatusFailed:
 			failed = append(failed, r)
+		case schedule.StatusSuccess:
+			succeeded = append(succeeded, r)
+		}
+	}
+	runAt := func(r **openRow) time.Time { return (*r).RunAt }
+	completedAt := func(r **openRow) time.Time { return (*r).CompletedAt }
+	if len(succeeded) > 0 {
+		_, err := tx.Exec(ctx, sqlRecovered, column(succeeded, func(r **openRow) int32 { return (*r).stored.sid }), column(succeeded, runAt), column(succeeded, completedAt))
+		if err != nil {
+			return fmt.Errorf("note successful runs: %w", err)
 		}
 	}
 	if len(failed) == 0 {
 		return nil
 	}
+	if err := nameSchedules(ctx, tx, failed); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, sqlFailed, column(failed, rowKey),
-		column(failed, func(r **openRow) string { return (*r).ScheduleID }),
-		column(failed, func(r **openRow) time.Time { return (*r).RunAt }),
-		column(failed, func(r **openRow) time.Time { return (*r).CompletedAt }),
+		column(failed, func(r **openRow) string { return (*r).ScheduleID }), column(failed, runAt), column(failed, completedAt),
 		column(failed, func(r **openRow) string { return string((*r).Reason) }),
 		column(failed, func(r **openRow) string { return (*r).ErrorCode }))
 	if err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -357,19 +358,21 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []sche
 	for i := range ending {
 		keys[i] = ending[i].Key
 	}
-	open, err := lockKeys(ctx, tx, keys)
+	rows, err := lockKeys(ctx, tx, keys)
 	if err != nil {
 		return nil, err
 	}
-	var skips []schedule.Skip
-	var rows []*openRow
-	for i := range ending {
-		r := open[ending[i].Key]
-		if r == nil || r.Status != schedule.StatusPlanned || !r.settle(&ending[i], now) {
-			continue
-		}
-		rows = append(rows, r)
-		skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
+	rows = slices.DeleteFunc(rows, func(r *openRow) bool { return r.Status != schedule.StatusPlanned })
+	if err := nameSchedules(ctx, tx, rows); err != nil {
+		return nil, err
 	}
-	return skips, endRuns(ctx, tx, rows, now)
+	open := rowsByKey(rows)
+	var skips []schedule.Skip
+	for i := range ending {
+		if r := open[ending[i].Key]; r != nil && r.settle(&ending[i], now) {
+			skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
+		}
+	}
+	_, err = writeMoved(ctx, tx, rows, now)
+	return skips, err
 }

@@ -371,8 +371,8 @@ func lockKey(ctx context.Context, tx pgx.Tx, key schedule.Key, now time.Time) (k
 	if err != nil {
 		return known, false, err
 	}
-	if r := open[key]; r != nil {
-		return ledger.KeyOf(&r.Run, r.Lease), false, nil
+	if len(open) > 0 {
+		return ledger.KeyOf(&open[0].Run, open[0].Lease), false, nil
 	}
 	ended, err := collectRuns(ctx, tx, sqlEndedRuns, keyBytes([]schedule.Key{key}))
 	if err != nil {

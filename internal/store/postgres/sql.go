@@ -1,8 +1,8 @@
 package postgres
 
-// Statements are constants named after their method. Two columns meet in all of
-// them: r is a run, d the revision that it was planned from. These files import
-// nothing, so that a test can evaluate every constant and PREPARE it.
+// Statements are constants named sql and after their method, in its file or in one of
+// their own. They name only other constants of this package: a test evaluates and prepares
+// each. r is a run, d the revision that it was planned from.
 
 // sqlFence must find a row, or the term is over. FOR KEY SHARE and not FOR
 // SHARE: it conflicts with the FOR UPDATE of a takeover, so that a takeover

@@ -32,6 +32,13 @@ ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + EXCLUDED.failure
 	reason = CASE WHEN ` + failedLater + ` THEN EXCLUDED.reason ELSE f.reason END,
 	error_code = CASE WHEN ` + failedLater + ` THEN EXCLUDED.error_code ELSE f.error_code END`
 
+// sqlRecovered forgets failures that a success follows. EXISTS makes that one look where
+// no schedule fails.
+const sqlRecovered = `
+DELETE FROM schedule_failures f USING unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS r(sid, run_at, completed_at)
+WHERE EXISTS (SELECT FROM schedule_failures) AND f.schedule_id = (SELECT s.schedule_id FROM schedules s WHERE s.sid = r.sid)
+	AND (f.last_run_at, f.last_ended_at) <= (r.run_at, r.completed_at)`
+
 const failedLater = `(EXCLUDED.last_run_at, EXCLUDED.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
 
 const sqlDropFailures = `

@@ -2,7 +2,7 @@ package postgres
 
 // sqlLockBegun locks the runs of keys and reads what ledger.Begin must know of each. A
 // pause or a deletion after this statement began may be missing: a check is valid for
-// one second. The subquery keeps its order of joins; see sql_openrow.go.
+// one second. The subquery keeps its order of joins; see openrow.go.
 const sqlLockBegun = `
 SELECT o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.status, o.trigger, o.input, o.deliveries,
 	o.cancel_requested_at, o.cancel_reason, o.run_id, o.trace_id, o.holder, o.lease_until,

@@ -15,7 +15,7 @@ SELECT` + endedColumns + endedIdentityColumns + fromEnded + joinEndedRevision + 
 WHERE e.idempotency_key = $1`
 )
 
-// sqlEndedRuns reads by key even while history is empty; see sql_openrow.go.
+// sqlEndedRuns reads by key even while history is empty; see openrow.go.
 const sqlEndedRuns = `
 SELECT` + endedColumns + endedIdentityColumns + `
 FROM ended_runs e

@@ -88,7 +88,7 @@ var bugs = []bug{
 		{"internal/schedule/launchtime.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
-		{"internal/store/postgres/sql_end.go", "m.status = 5 AND f.schedule_id", "m.status = 0 AND f.schedule_id"},
+		{"internal/store/postgres/failures.go", "		case schedule.StatusSuccess:\n			succeeded", "		case schedule.StatusStarted:\n			succeeded"},
 		{"internal/store/postgres/sql_failures.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
 	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{

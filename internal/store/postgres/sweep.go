@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -12,90 +11,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
-
-// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
-// moved. Settlements of one run apply in their order.
-func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	var moved []bool
-	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
-		moved, _, err = settleAll(ctx, tx, now, settlements)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("settle runs: %w", err)
-	}
-	return moved, nil
-}
-
-// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
-// decides.
-func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	var moved []bool
-	err := s.transact(ctx, func(tx pgx.Tx) error {
-		var ended []*openRow
-		var err error
-		if moved, ended, err = settleAll(ctx, tx, now, settlements); err != nil {
-			return err
-		}
-		return wakeLeaders(ctx, tx, ended)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("settle launched runs: %w", err)
-	}
-	return moved, nil
-}
-
-// wakeLeaders wakes the leaders of runs that were ended without a term.
-func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
-	if len(ended) == 0 {
-		return nil
-	}
-	overlapKeys := make([]string, len(ended))
-	for i, r := range ended {
-		overlapKeys[i] = r.OverlapKey
-	}
-	return wakeListeners(ctx, tx, overlapKeys...)
-}
-
-// settleAll locks runs and writes their settlements, in order.
-func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []*openRow, err error) {
-	if len(settlements) == 0 {
-		return nil, nil, nil
-	}
-	keys := make([]schedule.Key, len(settlements))
-	failed := false
-	for i := range settlements {
-		keys[i] = settlements[i].Key
-		failed = failed || settlements[i].To == schedule.StatusFailed
-	}
-	open, err := lockSettled(ctx, tx, keys, failed)
-	if err != nil {
-		return nil, nil, err
-	}
-	moved = make([]bool, len(settlements))
-	rows := make([]*openRow, 0, len(open))
-	for i := range settlements {
-		r := open[settlements[i].Key]
-		if r == nil {
-			continue
-		}
-		first := !r.moved
-		if moved[i] = r.settle(&settlements[i], now); moved[i] && first {
-			rows = append(rows, r)
-		}
-	}
-	ended, err = writeMoved(ctx, tx, rows, now)
-	return moved, ended, err
-}
-
-// lockSettled locks runs that are to be settled. failed: one of them may end FAILED, for
-// which noteFailed needs its schedule.
-func lockSettled(ctx context.Context, tx pgx.Tx, keys []schedule.Key, failed bool) (map[schedule.Key]*openRow, error) {
-	if failed {
-		return lockKeys(ctx, tx, keys)
-	}
-	return lockAnswered(ctx, tx, keys)
-}
 
 // Sweep ends runs that are past their bound; see worker.FireStore.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {
@@ -127,6 +42,9 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest
 	if err != nil {
 		return swept, err
 	}
+	if err := nameSchedules(ctx, tx, due); err != nil {
+		return swept, err
+	}
 	swept.More = len(due) == req.Limit
 	var over, later []*openRow
 	for _, r := range due {
@@ -155,6 +73,12 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest
 	}
 	return swept, s.identifyEnded(ctx, tx, swept.Ended)
 }
+
+// sqlPostpone leaves updated_at: nothing that anybody watches has changed.
+const sqlPostpone = `
+UPDATE open_runs o SET due_at = coalesce(u.due_at, 'infinity')
+FROM unnest($1::bytea[], $2::timestamptz[]) AS u(key, due_at)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 // identifyEnded adds what runs have from their revision.
 func (s *Store) identifyEnded(ctx context.Context, tx pgx.Tx, ended []schedule.Ended) error {
