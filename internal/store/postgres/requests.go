@@ -88,25 +88,21 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 // lockRuns locks the open runs of the keys: nearly all are open.
 func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) error {
 	var (
-		row                              runRow
-		holder                           pgtype.Int4
-		leaseUntil, deleted, pausedUntil pgtype.Timestamptz
-		paused                           bool
-		facts                            = make([]ledger.BeginFacts, 0, len(reqs))
-		runs                             = make([]schedule.Run, 0, len(reqs))
+		row                  openRow
+		deleted, pausedUntil pgtype.Timestamptz
+		paused               bool
+		facts                = make([]ledger.BeginFacts, 0, len(reqs))
+		runs                 = make([]schedule.Run, 0, len(reqs))
 	)
-	err := each(ctx, b.tx, []any{
-		&row.key, &row.scheduleID, &row.revision, &row.runAt, &row.status, &row.trigger, &row.input, &row.deliveries,
-		&row.cancelRequestedAt, &row.cancelReason, &row.runID, &row.traceID, &holder, &leaseUntil, &deleted, &paused, &pausedUntil,
-	}, func() error {
-		run, _ := row.run() // what cannot be read permits nothing
+	targets := append([]any{&row.ScheduleID}, columnsOfBegin.targets(&row)...)
+	err := eachRun(ctx, b.tx, &row, append(targets, &deleted, &paused, &pausedUntil), func() error {
 		var d decoding
-		runs = append(runs, run)
+		runs = append(runs, row.Run) // what cannot be read permits nothing
 		facts = append(facts, ledger.BeginFacts{
-			Run: &runs[len(runs)-1], Lease: schedule.KeyLease{Holder: holder.Int32, Until: d.time("lease_until", leaseUntil)},
+			Run: &runs[len(runs)-1], Lease: row.Lease,
 			Deleted: deleted.Valid, Pause: schedule.Pause{Paused: paused, Until: d.time("paused_until", pausedUntil)},
 		})
-		b.facts[run.Key] = &facts[len(facts)-1]
+		b.facts[row.Key] = &facts[len(facts)-1]
 		return nil
 	}, sqlLockBegun, column(reqs, beginKey))
 	if err != nil {

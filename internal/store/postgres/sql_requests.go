@@ -3,10 +3,8 @@ package postgres
 // sqlLockBegun locks the runs of keys and reads what ledger.Begin must know of each. A
 // pause or a deletion after this statement began may be missing: a check is valid for
 // one second. The subquery keeps its order of joins; see openrow.go.
-const sqlLockBegun = `
-SELECT o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.status, o.trigger, o.input, o.deliveries,
-	o.cancel_requested_at, o.cancel_reason, o.run_id, o.trace_id, o.holder, o.lease_until,
-	s.deleted_at, s.paused, s.paused_until
+var sqlLockBegun = `
+SELECT` + beginColumns + `, s.deleted_at, s.paused, s.paused_until
 FROM open_runs o CROSS JOIN LATERAL (
 	SELECT schedule_id, deleted_at, paused, paused_until FROM schedules WHERE sid = o.sid OFFSET 0) s
 WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
