@@ -97,7 +97,7 @@ var (
 	columnsOfHistory = runColumns.of(history)
 
 	// What Begin reads: each column of a row costs.
-	columnsOfBegin = runColumns.named("idempotency_key", "revision", "run_at", "status", "trigger", "input", "deliveries",
+	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 
@@ -106,7 +106,7 @@ var (
 	openColumns  = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
 	endedColumns = ` s.schedule_id, ` + endedFieldsOf("e")
 	rowColumns   = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
-	beginColumns = ` s.schedule_id, ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
+	beginColumns = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
 	// openFields and endedFields are both tables in one shape, which lists merge.
 	openFields  = `r.sid, ` + openFieldsOf("r")

@@ -206,7 +206,7 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 }
 
 // endRuns writes runs to history, as they are after the rule that ended them, and notes
-// them for the leader. All ends go through it or endJudged.
+// them for the leader. All ends go through it or endAll.
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	if err := endAll(ctx, tx, rows, now); err != nil || len(rows) == 0 {
 		return err
