@@ -244,7 +244,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlLastSuccess":       "ended_runs_schedule",
 		"sqlStandings":         "ended_runs_schedule",
 		"sqlBackfillCounts":    "ended_runs_key",
-		"sqlFeedBusy":          "open_runs_overlap",
+		"sqlFeedGroup":         "open_runs_overlap",
 		"sqlFeedPending":       "sqlite_autoindex_open_runs_1",
 		"sqlListSchedules":     "sqlite_autoindex_schedules_1",
 		"sqlGetSchedule":       "ended_runs_schedule",
