@@ -25,7 +25,7 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	byKey := []string{
 		"sqlLockKeys", "sqlLockAnswered", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlEnd", "sqlFailed",
 		"sqlInsertRuns", "sqlInsertNewRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
-		"sqlReclaim", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlLockBegun", "sqlBegin", "sqlExtend", "sqlMoveKeys",
+		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlLockBegun", "sqlBegin", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns",
 	}
 	byTime := []string{"sqlLockDue", "sqlOpenPlanned", "sqlOpenOthers", "sqlPlanLateRuns", "sqlPlanLateOwners"}

@@ -26,16 +26,19 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 }
 
 func (s *Store) reclaim(ctx context.Context, t tx, req *ledger.ReclaimRequest) (out ledger.Reclaimed, err error) {
-	runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), keyList(req.Keys))
+	rows, err := readRuns(ctx, t, sqlResendable, keyList(req.Keys))
 	if err != nil {
 		return out, err
 	}
-	ids := make([]revision.ID, len(runs))
-	for i := range runs {
-		r := &runs[i]
-		ids[i] = revision.Of(r)
-		r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
-		if _, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key)); err != nil {
+	var runs []schedule.Run
+	var ids []revision.ID
+	for i := range rows {
+		r, ok := req.Resend(rows[i])
+		if !ok {
+			continue
+		}
+		runs, ids = append(runs, r), append(ids, revision.Of(&r))
+		if _, err := t.exec(ctx, sqlResend, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key)); err != nil {
 			return out, fmt.Errorf("run %s: %w", r.Key, err)
 		}
 	}

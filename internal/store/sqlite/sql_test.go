@@ -211,7 +211,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlLoadGroups":        "open_runs_due",
 		"sqlLoadPlanned":       "open_runs_due",
 		"sqlCountInFlight":     "open_runs_overlap",
-		"sqlReclaimable":       "sqlite_autoindex_open_runs_1",
+		"sqlResendable":        "sqlite_autoindex_open_runs_1",
 		"sqlCancelRequests":    "sqlite_autoindex_open_runs_1",
 		"sqlRewindInFlight":    "open_runs_due",
 		"sqlRewindPlanned":     "open_runs_due",
