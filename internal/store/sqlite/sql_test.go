@@ -216,7 +216,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlRewindInFlight":    "open_runs_due",
 		"sqlRewindPlanned":     "open_runs_due",
 		"sqlRewindDrop":        "open_runs_due",
-		"sqlDropPlanned":       "open_runs_schedule",
+		"sqlDropPlanned":       "sqlite_autoindex_open_runs_1",
 		"sqlPlannedOf":         "open_runs_schedule",
 		"sqlGetOpenRun":        "sqlite_autoindex_open_runs_1",
 		"sqlGetEndedRun":       "ended_runs_key",

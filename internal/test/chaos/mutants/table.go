@@ -41,7 +41,7 @@ var bugs = []bug{
 		{"registrar/upsert.go", "	paused := value(in.Paused, current.Pause.Active(now))\n", "	paused := value(in.Paused, false)\n"},
 	}},
 	{"an edit leaves planned slots behind", "mutant-calm", 1, []change{
-		{"internal/store/postgres/end.go", "		if !changes[i].DropPlannedAfter.IsZero() {", "		if changes[i].Row == nil {"},
+		{"internal/ledger/planned.go", "	case slot && !c.DropPlannedAfter.IsZero() && ", "	case slot && c.Row == nil && "},
 	}},
 	{"jitter is drawn anew", "mutant-calm", 1, []change{
 		{"internal/plan/jitter.go", "int64(key.Fraction(uint64(a+b+1)))", "time.Now().UnixNano()%(a+b+1)"},
