@@ -114,6 +114,9 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		}
 		t.giveWorkflow(c)
 	}
+	if ledger.ForgetsFailures(c) {
+		t.putFailure(c.ScheduleID, nil)
+	}
 	for _, r := range slices.Collect(t.live.all()) {
 		if r.ScheduleID != c.ScheduleID {
 			continue

@@ -35,7 +35,7 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note
 	if err := endTogether(ctx, tx, rows, now, note); err != nil {
 		return err
 	}
-	return noteFailed(ctx, tx, rows)
+	return followUp(ctx, tx, rows)
 }
 
 func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time, note bool) error {
@@ -44,7 +44,22 @@ func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time,
 		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).Reason) }),
 		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).CompletedAt) }),
 	}, outcomeArgs(rows)...)
-	n, err := affect(ctx, tx, sqlEnd, args...)
+	byKey := make(map[schedule.Key]*openRow, len(rows))
+	for _, r := range rows {
+		byKey[r.Key] = r
+	}
+	var (
+		n           int
+		raw         []byte
+		sid         int32
+		runAt, last time.Time
+	)
+	err := each(ctx, tx, []any{&raw, &sid, &runAt, &last}, func() error {
+		r := byKey[schedule.Key(raw)]
+		r.SID, r.RunAt, r.CompletedAt = sid, runAt.UTC(), last.UTC()
+		n++
+		return nil
+	}, sqlEnd, args...)
 	if err == nil && n != len(rows) {
 		err = fmt.Errorf("%d of %d: %w", n, len(rows), errRunsMoved)
 	}
@@ -74,7 +89,7 @@ func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note
 		}
 		ended = append(ended, r)
 	}
-	return noteFailed(ctx, tx, ended)
+	return followUp(ctx, tx, ended)
 }
 
 // endOne ends a run. there: history has it already, and it only leaves open_runs.

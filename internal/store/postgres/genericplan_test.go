@@ -23,7 +23,7 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	exec(`SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`)
 	texts := statements(t)
 	byKey := []string{
-		"sqlLockKeys", "sqlLockAnswered", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlEnd", "sqlFailed",
+		"sqlLockKeys", "sqlLockAnswered", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlEnd", "sqlNewestSuccesses",
 		"sqlInsertRuns", "sqlInsertNewRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
 		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlLockBegun", "sqlBegin", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns",

@@ -21,6 +21,7 @@ type openRow struct {
 	schedule.Run
 	Lease      schedule.KeyLease // of its key
 	AttemptLog string
+	SID        int32 // of its schedule, once it is in history
 	// Unreadable names columns that Run and Lease lack. Such a row moves like others,
 	// or it would stay in flight forever.
 	Unreadable error

@@ -89,7 +89,7 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 }
 
 // lockSettled locks runs that are to be settled. failed: one of them may end FAILED, for
-// which noteFailed needs its schedule.
+// which followUp needs its schedule.
 func lockSettled(ctx context.Context, tx pgx.Tx, keys []schedule.Key, failed bool) (map[schedule.Key]*openRow, error) {
 	if failed {
 		return lockKeys(ctx, tx, keys)

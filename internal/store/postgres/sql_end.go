@@ -2,8 +2,7 @@ package postgres
 
 // sqlEnd moves rows to history. $2: the rows are locked, and their ends are noted for the
 // leader; else a claim ends them, and only those that are still planned. Only what a rule
-// changes is bound; all else moves as it is. A success ends the failures of its schedule
-// here: EXISTS makes that one look where no schedule fails.
+// changes is bound; all else moves as it is. It returns what followUp needs.
 const sqlEnd = `
 WITH gone AS (
 DELETE FROM open_runs o USING unnest($3::bytea[], $4::text[], $5::timestamptz[],
@@ -20,16 +19,14 @@ RETURNING o.run_at, o.fire_at, o.created_at, o.claimed_at, u.launched_at, u.star
 ), noted AS (
 INSERT INTO changes (first_bucket, last_bucket, keys, kind)
 SELECT min(bucket), max(bucket), array_agg(idempotency_key), 3 FROM gone HAVING $2::boolean AND count(*) > 0
-), recovered AS (
-DELETE FROM schedule_failures f USING gone m
-WHERE EXISTS (SELECT FROM schedule_failures) AND m.status = 5 AND f.schedule_id = (SELECT s.schedule_id FROM schedules s WHERE s.sid = m.sid)
-	AND (f.last_run_at, f.last_ended_at) <= (m.run_at, m.completed_at))
+)
 INSERT INTO ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at, completed_at,
 	recorded_at, cancel_requested_at, timeout_at, epoch, sid, nth, revision, priority, max_queued,
 	attempt, deliveries, failed_attempts, late_reports, exit_code, bucket, status, trigger, policy,
 	idempotency_key, overlap_key, reason, cancel_reason, retry_of, input, run_id, trace_id,
 	error_code, error_message, attempt_log, log_url, first_sent_at)
-SELECT * FROM gone`
+SELECT * FROM gone
+RETURNING idempotency_key, sid, run_at, completed_at`
 
 // The end of a run whose slot and nth history has.
 const (

@@ -237,7 +237,7 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
 		return fmt.Errorf("write row: %w", err)
 	}
-	if !c.Row.Alive() {
+	if ledger.ForgetsFailures(c) {
 		if _, err := t.exec(ctx, sqlDropFailures, list([]string{c.ScheduleID})); err != nil {
 			return fmt.Errorf("forget its failures: %w", err)
 		}

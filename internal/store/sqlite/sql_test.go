@@ -221,7 +221,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlGetOpenRun":        "sqlite_autoindex_open_runs_1",
 		"sqlGetEndedRun":       "ended_runs_key",
 		"sqlFeedRuns":          "backfill_runs_unsettled",
-		"sqlFailed":            "ended_runs_schedule",
+		"sqlNewestSuccess":     "ended_runs_schedule",
 		"sqlSlotRuns":          "ended_runs_schedule",
 		"sqlBlockingNow":       "open_runs_overlap",
 		"sqlBlockingKin":       "ended_runs_schedule",

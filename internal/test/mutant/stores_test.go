@@ -53,7 +53,7 @@ var storeMutants = []struct {
 		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,
 	}}},
 	{"a run ends without a row in history", []suite{contract(postgres, "settle")}, []mutant.Edit{{
-		postgres + "/sql_end.go", "SELECT * FROM gone`", "SELECT * FROM gone WHERE false`",
+		postgres + "/sql_end.go", "SELECT * FROM gone\nRETURNING", "SELECT * FROM gone WHERE false\nRETURNING",
 	}}},
 	{"a run ends without a row in history, on SQLite", []suite{contract(sqlite, "settle")}, []mutant.Edit{{
 		sqlite + "/end.go", "_, err := t.exec(ctx, statement, args...)\n		switch {", "_, err := statement, ctx.Err()\n		switch {",

@@ -88,8 +88,8 @@ var bugs = []bug{
 		{"internal/schedule/launchtime.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
-		{"internal/store/postgres/sql_end.go", "m.status = 5 AND f.schedule_id", "m.status = 0 AND f.schedule_id"},
-		{"internal/store/postgres/sql_failures.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
+		{"internal/ledger/followup.go", "} else if f := failures[r.Key]; f != nil {", "} else if f := failures[r.Key]; f != nil && f.Failures < 0 {"},
+		{"internal/ledger/followup.go", "	return success.compare(Decided{f.LastRunAt, f.LastEndedAt}) < 0", "	return success.RunAt.IsZero() || f.Failures > 0"},
 	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
