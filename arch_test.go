@@ -264,22 +264,3 @@ func TestNoFileGrowsPastOneIdea(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-// A rule that asks for the time cannot be replayed.
-func TestRulesReadNoClock(t *testing.T) {
-	for _, dir := range []string{"internal/ledger"} {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v, %v", dir, files, err)
-		}
-		for _, path := range files {
-			source, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasSuffix(path, "_test.go") && regexp.MustCompile(`\btime\.(Now|Since|Until|After|NewTimer|Sleep)\(`).Match(source) {
-				t.Errorf("%s reads the clock: take now as an argument", path)
-			}
-		}
-	}
-}

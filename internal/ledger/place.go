@@ -14,7 +14,7 @@ const (
 )
 
 func (s *ShardState) toFlight(r *run, f flight) {
-	f.tryAt = s.firstTry(&f)
+	f.tryAt = resendAt(s.epoch, f.epoch, f.nextSend)
 	r.place, r.flight = placeFlight, &f
 	if isLaunching(r) {
 		s.sends.add(r)

@@ -31,7 +31,28 @@ type Reclaimed struct {
 	Read     Changes           // all runs of the request as they are now, the launches too
 }
 
-// Add enters runs that the store has made due again: each is launched if its
+// Resend returns a run as it is while it is sent again. ok = false: it is not sent again.
+// It has been answered or is not due since it was chosen, or its cancel is requested:
+// nothing of it is sent any more.
+func (req *ReclaimRequest) Resend(r schedule.Run) (after schedule.Run, ok bool) {
+	due := r.Status == schedule.StatusLaunching && resendAt(req.Term.Epoch, r.Epoch, micro(r.ClaimedUntil)) <= micro(req.Now)
+	if !due || !r.CancelRequestedAt.IsZero() {
+		return r, false
+	}
+	r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, stored(req.Now.Add(req.Lease)), stored(req.Now)
+	return r, true
+}
+
+// resendAt returns when a launch without an answer is sent again in a term: at once if
+// another term sent it, else at the instant that was set for it.
+func resendAt(term, epoch, nextSend int64) int64 {
+	if epoch != term {
+		return math.MinInt64
+	}
+	return nextSend
+}
+
+// Add enters runs after Resend: each is launched if its
 // definition can be read. It returns the keys of the request that runs lacks, for the
 // store to read again.
 func (r *Reclaimed) Add(req *ReclaimRequest, runs []schedule.Run, definition func(*schedule.Run) *schedule.Definition) (missing []schedule.Key) {
@@ -154,14 +175,6 @@ func (s *ShardState) overdue(now int64) (due []*run) {
 		due = append(due, r)
 	}
 	return due
-}
-
-// firstTry returns when a launch is sent again: at once if it is of another term.
-func (s *ShardState) firstTry(f *flight) int64 {
-	if f.epoch != s.epoch {
-		return math.MinInt64
-	}
-	return f.nextSend
 }
 
 func isLaunching(r *run) bool {

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -194,5 +195,36 @@ func TestWhatAStoreHasSentAgain(t *testing.T) {
 	}
 	if len(out.Read.Runs) != 3 || out.Read.Runs[1].NextSend != noon {
 		t.Errorf("read: %+v, want the next sends of all three", out.Read.Runs)
+	}
+}
+
+func TestWhatWasChosenIsSentAgainOnlyIfItIsStillDue(t *testing.T) {
+	req := ledger.ReclaimRequest{Term: schedule.Term{Epoch: ownEpoch}, Now: noon, Lease: 10 * time.Second}
+	for _, c := range []struct {
+		name string
+		edit func(*schedule.Run)
+		want bool
+	}{
+		{"its next send is due", func(*schedule.Run) {}, true},
+		{"its next send is a microsecond ahead", func(r *schedule.Run) { r.ClaimedUntil = noon.Add(time.Microsecond) }, false},
+		{"it has no next send", func(r *schedule.Run) { r.ClaimedUntil = time.Time{} }, true},
+		{"an older term sent it, and its next send is ahead", func(r *schedule.Run) { r.Epoch, r.ClaimedUntil = ownEpoch-1, noon.Add(time.Hour) }, true},
+		{"another term sent it, and its cancel is requested", func(r *schedule.Run) { r.Epoch, r.CancelRequestedAt = ownEpoch-1, noon }, false},
+		{"its cancel is requested", func(r *schedule.Run) { r.CancelRequestedAt = noon.Add(-time.Minute) }, false},
+		{"it is planned", func(r *schedule.Run) { r.Status = schedule.StatusPlanned }, false},
+		{"it was accepted", func(r *schedule.Run) { r.Status = schedule.StatusEnqueued }, false},
+		{"it has ended", func(r *schedule.Run) { r.Status = schedule.StatusSuccess }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := schedule.Run{Status: schedule.StatusLaunching, Epoch: ownEpoch, ClaimedUntil: noon, Deliveries: 1, TimeoutAt: noon.Add(time.Hour)}
+			c.edit(&before)
+			want := before
+			if c.want {
+				want.Epoch, want.ClaimedUntil, want.UpdatedAt = ownEpoch, noon.Add(10*time.Second), noon
+			}
+			if after, ok := req.Resend(before); ok != c.want || !reflect.DeepEqual(after, want) {
+				t.Errorf("got %+v, %v, want %+v, %v", after, ok, want, c.want)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -269,7 +270,7 @@ func (t *tx) feedCandidates(req schedule.FeedRequest) (candidates []schedule.Bac
 		return cmp.Or(a.lookedAt.Compare(b.lookedAt), cmp.Compare(a.BackfillID, b.BackfillID))
 	})
 	for i, b := range open {
-		c := schedule.BackfillCandidate{Backfill: b.Backfill, Unsettled: b.unsettled(), Busy: t.busy(b.OverlapKey, req.Now.Add(req.Ahead))}
+		c := schedule.BackfillCandidate{Backfill: b.Backfill, Unsettled: b.unsettled(), Busy: b.OverlapPolicy.Exclusive() && t.group(b.OverlapKey).BusyUntil(req.Now.Add(req.Ahead))}
 		for j := range c.Unsettled {
 			run := t.runs[c.Unsettled[j].Key]
 			if run == nil {
@@ -296,13 +297,17 @@ func (t *tx) feedCandidates(req schedule.FeedRequest) (candidates []schedule.Bac
 	return candidates, pending
 }
 
-// busy reports whether anything of an overlap key is in flight, waits or falls
-// due by then.
-func (t *tx) busy(overlapKey string, then time.Time) bool {
+// group is an overlap group as it is now.
+func (t *tx) group(overlapKey string) (now ledger.GroupNow) {
 	k := t.live.of(overlapKey)
-	return len(k.inFlight.rows)+len(k.waiting.rows) > 0 || slices.ContainsFunc(t.live.due(then), func(r *schedule.Run) bool {
-		return r.OverlapKey == overlapKey && r.Exclusive
-	})
+	now.Occupied = len(k.inFlight.rows)+len(k.waiting.rows) > 0
+	for _, r := range t.live.planned.rows {
+		if r.OverlapKey == overlapKey && r.Exclusive {
+			now.NextFireAt = r.FireAt
+			break // the others fire later
+		}
+	}
+	return now
 }
 
 func (t *tx) pruneBackfills(before time.Time, limit int) (pruned int) {

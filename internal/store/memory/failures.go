@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -25,17 +26,64 @@ func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 	return ended
 }
 
-// failureOf reads all ended runs each time: there are few.
+// followUp writes what follows the ends of the transaction.
+func (t *tx) followUp() error {
+	after, err := ledger.FollowUp(t.ended, t)
+	if err != nil {
+		return err
+	}
+	for _, id := range after.Recovered {
+		t.putFailure(id, nil)
+	}
+	for _, f := range slices.Concat(after.Began, after.Continued) {
+		t.putFailure(f.ScheduleID, f)
+	}
+	return nil
+}
+
+func (t *tx) putFailure(scheduleID string, f *schedule.Failure) {
+	before := t.failing[scheduleID]
+	t.failing[scheduleID] = f
+	t.undo = append(t.undo, func() { t.failing[scheduleID] = before })
+}
+
+// Failures returns how the schedules of ended runs fail; see ledger.EndReader.
+func (t *tx) Failures(ended []*schedule.Run) (map[schedule.Key]*schedule.Failure, error) {
+	found := make(map[schedule.Key]*schedule.Failure, len(ended))
+	for _, r := range ended {
+		if f := t.failing[r.ScheduleID]; f != nil {
+			found[r.Key] = f
+		}
+	}
+	return found, nil
+}
+
+// Successes returns newest successes; see ledger.EndReader.
+func (t *tx) Successes(failed []*schedule.Run) (map[schedule.Key]ledger.Decided, error) {
+	found := make(map[schedule.Key]ledger.Decided, len(failed))
+	for _, r := range failed {
+		for _, ended := range t.endedRuns(r.ScheduleID) {
+			newest, known := found[r.Key]
+			if ended.Status == schedule.StatusSuccess && !ended.RunAt.Before(r.RunAt) &&
+				(!known || ended.RunAt.Equal(newest.RunAt) && ended.EndedAt.After(newest.EndedAt)) {
+				found[r.Key] = ledger.Decided{RunAt: ended.RunAt, EndedAt: ended.EndedAt}
+			}
+		}
+	}
+	return found, nil
+}
+
+// failureOf returns how a schedule fails; nil: it does not.
 func (s *Store) failureOf(scheduleID string) *schedule.Failure {
-	row := s.schedules[scheduleID]
-	f := schedule.FailureOf(scheduleID, s.endedRuns(scheduleID))
-	if f == nil || row == nil || !row.Alive() || f.LastEndedAt.Before(row.CreatedAt) {
+	row, f := s.schedules[scheduleID], s.failing[scheduleID]
+	if f == nil || row == nil || !row.Alive() {
 		return nil
 	}
+	now := *f
 	if run := s.runs[f.LastKey]; run != nil {
-		f.ErrorMessage = run.ErrorMessage
+		now.ErrorMessage = run.ErrorMessage
 	}
-	return f
+	return &now
 }
 
 // RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails.

@@ -263,6 +263,7 @@ func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
 			}
 		}
 		delete(t.schedules, id)
+		delete(t.failing, id)
 		pruned++
 	}
 	return pruned

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -113,19 +114,20 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		}
 		t.giveWorkflow(c)
 	}
+	if ledger.ForgetsFailures(c) {
+		t.putFailure(c.ScheduleID, nil)
+	}
 	for _, r := range slices.Collect(t.live.all()) {
-		if r.ScheduleID != c.ScheduleID || r.Status != schedule.StatusPlanned {
+		if r.ScheduleID != c.ScheduleID {
 			continue
 		}
-		switch fromSpec := r.Trigger.FromSpec(); {
-		case fromSpec && !c.DropPlannedAfter.IsZero() && r.RunAt.After(at(c.DropPlannedAfter)):
+		drop, end := ledger.ChangePlanned(c, r)
+		if drop {
 			t.noteDropped(r)
 			t.remove(r)
-		case c.EndDue.To != "" && (fromSpec || c.EndRest):
-			t.change(r, func(r *schedule.Run) {
-				r.Status, r.Reason, r.WaitingSince = c.EndDue.To, c.EndDue.Reason, time.Time{}
-				r.CompletedAt, r.UpdatedAt = at(c.Now), at(c.Now)
-			})
+		}
+		if end != nil {
+			t.settle(end, c.Now)
 		}
 	}
 	for i := range c.Runs {

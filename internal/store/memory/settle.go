@@ -16,14 +16,15 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 	var out ledger.Reclaimed
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
 		t.silent = true
-		now := at(req.Now)
 		var again []schedule.Run
 		for _, key := range req.Keys {
-			if r := t.runs[key]; r != nil && reclaimable(r, req.Term, now) {
-				t.change(r, func(r *schedule.Run) {
-					r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
-				})
-				again = append(again, *t.runs[key])
+			r := t.runs[key]
+			if r == nil {
+				continue
+			}
+			if after, ok := req.Resend(*r); ok {
+				t.change(r, func(r *schedule.Run) { *r = after })
+				again = append(again, after)
 			}
 		}
 		missing := out.Add(&req, again, func(r *schedule.Run) *schedule.Definition {
@@ -47,13 +48,6 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 		return ledger.Reclaimed{}, fmt.Errorf("reclaim runs: %w", err)
 	}
 	return out, nil
-}
-
-// reclaimable reports whether a run is still to be sent again: it has no answer, it is
-// of another term or its claimed_until has passed, and no cancel of it is requested.
-func reclaimable(r *schedule.Run, term schedule.Term, now time.Time) bool {
-	due := r.Status == schedule.StatusLaunching && (r.Epoch != term.Epoch || !r.ClaimedUntil.After(now))
-	return due && r.CancelRequestedAt.IsZero()
 }
 
 // Settle moves runs forward, each where its status allows.

@@ -63,6 +63,7 @@ type Store struct {
 	leases     map[schedule.Key]schedule.KeyLease // of open runs
 	firstSent  map[schedule.Key]time.Time         // the first call of a run that may have reached the executor
 	requests   map[schedule.Key]*request          // of keys without a run
+	failing    map[string]*schedule.Failure       // by schedule; nil: it does not fail any more
 	workflows  map[schedule.WorkflowUse]schedule.WorkflowVersion
 	shares     map[shareID]schedule.WorkflowShare
 	deploys    map[deployID]deploy
@@ -110,8 +111,8 @@ func New(o Options) *Store {
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
 		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
-		attempts: make(map[schedule.Key]string),
-		leases:   make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
+		attempts: make(map[schedule.Key]string), failing: make(map[string]*schedule.Failure),
+		leases: make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),

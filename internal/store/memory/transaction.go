@@ -16,6 +16,8 @@ type tx struct {
 	told []func()
 	wake bool // there may be something to do
 
+	ended []*schedule.Run
+
 	changed changed
 	silent  bool // the claim: the leader knows what it has changed
 	// planUntil is set in a transaction of the planner: what it inserts is a change if
@@ -33,6 +35,9 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 	err := s.open()
 	if err == nil {
 		err = do(&t)
+	}
+	if err == nil {
+		err = t.followUp()
 	}
 	if err != nil {
 		for i := len(t.undo) - 1; i >= 0; i-- {
@@ -90,6 +95,9 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 		t.live.add(r)
 	})
 	t.noteMove(&before, r)
+	if r.Status.Terminal() && !before.Status.Terminal() {
+		t.ended = append(t.ended, r)
+	}
 	if t.opts.Watch.Run != nil {
 		after := *r
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, &before, &after) })

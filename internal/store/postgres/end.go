@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -251,7 +250,7 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	return noteOutcomes(ctx, tx, rows)
+	return followUp(ctx, tx, rows)
 }
 
 const (
@@ -327,63 +326,3 @@ func (tx oneByOne) insertOne(ctx context.Context, r *openRow) (there bool, err e
 const sqlSlotEnded = `
 SELECT coalesce(bool_or(e.idempotency_key = $3), false), coalesce(max(e.nth), 0) + 1
 FROM ended_runs e WHERE e.run_at = $1 AND e.sid = $2`
-
-// endPlanned deletes the planned slots after DropPlannedAfter and ends planned runs, as
-// each change says. A schedule that is new has neither.
-func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
-	type change = schedule.Change
-	var dropping, ending []change
-	for i := range changes {
-		if !known[changes[i].ScheduleID] {
-			continue
-		}
-		if !changes[i].DropPlannedAfter.IsZero() {
-			dropping = append(dropping, changes[i])
-		}
-		if changes[i].EndDue.To != "" {
-			ending = append(ending, changes[i])
-		}
-	}
-	id := func(c *change) string { return c.ScheduleID }
-	if len(dropping) > 0 {
-		after := column(dropping, func(c *change) pgtype.Timestamptz { return noneOrTime(c.DropPlannedAfter) })
-		if _, err := tx.Exec(ctx, sqlDropPlanned, column(dropping, id), after); err != nil {
-			return fmt.Errorf("drop planned runs: %w", err)
-		}
-	}
-	if len(ending) == 0 {
-		return nil
-	}
-	rows, err := lockOpen(ctx, tx, sqlLockPlannedOf, column(ending, id))
-	if err != nil {
-		return err
-	}
-	if err := nameSchedules(ctx, tx, rows); err != nil {
-		return err
-	}
-	return endPlannedRows(ctx, tx, rows, ending)
-}
-
-// endPlannedRows ends the planned runs of changed schedules, as each change says.
-func endPlannedRows(ctx context.Context, tx pgx.Tx, rows []*openRow, changes []schedule.Change) error {
-	of := make(map[string]*schedule.Change, len(changes))
-	for i := range changes {
-		of[changes[i].ScheduleID] = &changes[i]
-	}
-	ended := make(map[time.Time][]*openRow) // usually of one instant
-	for _, r := range rows {
-		c := of[r.ScheduleID]
-		if !c.EndRest && !r.Trigger.FromSpec() {
-			continue
-		}
-		if r.settle(&schedule.Settlement{Key: r.Key, To: c.EndDue.To, Reason: c.EndDue.Reason, CompletedAt: c.Now}, c.Now) {
-			ended[c.Now] = append(ended[c.Now], r)
-		}
-	}
-	for now, rows := range ended {
-		if err := endRuns(ctx, tx, rows, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}

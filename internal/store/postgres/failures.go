@@ -8,58 +8,23 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// noteOutcomes writes which schedules fail because of runs that just ended FAILED, and
-// which no longer do because of a success.
-func noteOutcomes(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
-	var failed, succeeded []*openRow
-	for _, r := range ended {
-		switch r.Status {
-		case schedule.StatusFailed:
-			failed = append(failed, r)
-		case schedule.StatusSuccess:
-			succeeded = append(succeeded, r)
-		}
-	}
-	runAt := func(r **openRow) time.Time { return (*r).RunAt }
-	completedAt := func(r **openRow) time.Time { return (*r).CompletedAt }
-	if len(succeeded) > 0 {
-		_, err := tx.Exec(ctx, sqlRecovered, column(succeeded, func(r **openRow) int32 { return (*r).SID }), column(succeeded, runAt), column(succeeded, completedAt))
-		if err != nil {
-			return fmt.Errorf("note successful runs: %w", err)
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	if err := nameSchedules(ctx, tx, failed); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, sqlFailed, column(failed, rowKey),
-		column(failed, func(r **openRow) string { return (*r).ScheduleID }), column(failed, runAt), column(failed, completedAt),
-		column(failed, func(r **openRow) string { return string((*r).Reason) }),
-		column(failed, func(r **openRow) string { return (*r).ErrorCode }))
-	if err != nil {
-		return fmt.Errorf("note failed runs: %w", err)
-	}
-	return nil
-}
-
-// dropFailures forgets the failures of deleted schedules.
+// dropFailures forgets the failures of schedules that are deleted or begin.
 func dropFailures(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
-	var deleted []string
+	var forgotten []string
 	for i := range changes {
-		if row := changes[i].Row; row != nil && !row.Alive() {
-			deleted = append(deleted, row.ScheduleID)
+		if ledger.ForgetsFailures(&changes[i]) {
+			forgotten = append(forgotten, changes[i].ScheduleID)
 		}
 	}
-	if len(deleted) == 0 {
+	if len(forgotten) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, sqlDropFailures, deleted); err != nil {
-		return fmt.Errorf("forget failures of deleted schedules: %w", err)
+	if _, err := tx.Exec(ctx, sqlDropFailures, forgotten); err != nil {
+		return fmt.Errorf("forget failures: %w", err)
 	}
 	return nil
 }
@@ -101,22 +66,36 @@ func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int)
 	return recent, nil
 }
 
+// failureRow is a row as failureOwn lists it.
+type failureRow struct {
+	schedule.Failure
+	lastKey []byte
+}
+
+func (w *failureRow) targets() []any {
+	f := &w.Failure
+	return []any{&f.ScheduleID, &f.Failures, &f.FirstRunAt, &f.FirstEndedAt, &f.LastRunAt, &f.LastEndedAt, &w.lastKey, &f.Reason, &f.ErrorCode}
+}
+
+func (w *failureRow) failure() *schedule.Failure {
+	f := w.Failure
+	f.LastKey = schedule.Key(w.lastKey)
+	for _, at := range []*time.Time{&f.FirstRunAt, &f.FirstEndedAt, &f.LastRunAt, &f.LastEndedAt} {
+		*at = at.UTC()
+	}
+	return &f
+}
+
 func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
 	var (
-		f       schedule.Failure
-		raw     []byte
+		row     failureRow
 		message pgtype.Text
 	)
 	found := make(map[string]*schedule.Failure)
-	err := each(ctx, q, []any{
-		&f.ScheduleID, &f.Failures, &f.FirstRunAt, &f.FirstEndedAt, &f.LastRunAt, &f.LastEndedAt, &raw, &f.Reason, &f.ErrorCode, &message,
-	}, func() error {
-		one := f
-		one.LastKey, one.ErrorMessage = schedule.Key(raw), message.String
-		for _, at := range []*time.Time{&one.FirstRunAt, &one.FirstEndedAt, &one.LastRunAt, &one.LastEndedAt} {
-			*at = at.UTC()
-		}
-		found[one.ScheduleID] = &one
+	err := each(ctx, q, append(row.targets(), &message), func() error {
+		f := row.failure()
+		f.ErrorMessage = message.String
+		found[f.ScheduleID] = f
 		return nil
 	}, sqlFailures, scheduleIDs)
 	if err != nil {
@@ -178,7 +157,7 @@ func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (sch
 // WakeFailures makes schedules with changed failures due for evaluation; see
 // alert.ExpectationStore. Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
-	if _, err := s.pool.Exec(ctx, sqlDropRecovered, now); err != nil {
+	if err := s.dropRecovered(ctx, now.Add(-30*time.Second)); err != nil {
 		return fmt.Errorf("drop failures of recovered schedules: %w", err)
 	}
 	for _, statement := range []string{sqlExpectFailures, sqlWakeFailures} {

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -153,9 +155,13 @@ func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule
 		if !c.Backfill.OverlapPolicy.Exclusive() {
 			continue
 		}
-		if err := tx.QueryRow(ctx, sqlFeedBusy, c.Backfill.OverlapKey, req.Now.Add(req.Ahead)).Scan(&c.Busy); err != nil {
-			return fmt.Errorf("look whether %s is free: %w", c.Backfill.OverlapKey, err)
+		var group ledger.GroupNow
+		var next pgtype.Timestamptz
+		if err := tx.QueryRow(ctx, sqlFeedGroup, c.Backfill.OverlapKey).Scan(&group.Occupied, &next); err != nil {
+			return fmt.Errorf("read the overlap group %s: %w", c.Backfill.OverlapKey, err)
 		}
+		group.NextFireAt = next.Time
+		c.Busy = group.BusyUntil(req.Now.Add(req.Ahead))
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	exec(`SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`)
 	texts := statements(t)
 	byKey := []string{
-		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlFailed", "sqlSlotEnded",
+		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlNewestSuccesses", "sqlSlotEnded",
 		"sqlInsertRuns", "sqlInsertNewRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
-		"sqlReclaim", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
+		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns",
 	}
 	byTime := []string{"sqlLockDue", "sqlOpenPlanned", "sqlOpenOthers", "sqlPlanLateRuns", "sqlPlanLateOwners"}

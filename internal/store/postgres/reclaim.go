@@ -18,7 +18,7 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 	var out ledger.Reclaimed
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		out = ledger.Reclaimed{}
-		runs, _, err := s.runsReturned(ctx, tx, sqlReclaim, req.Term.Epoch, req.Now, req.Now.Add(req.Lease), keyBytes(req.Keys))
+		runs, err := s.resend(ctx, tx, &req)
 		if err != nil {
 			return err
 		}
@@ -31,6 +31,7 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 			if d == nil {
 				s.log.ErrorContext(ctx, "revision missing", "key", r.Key, "schedule_id", r.ScheduleID, "revision", r.Revision)
 			}
+			identify(r, d)
 			return d
 		})
 		if len(missing) == 0 {
@@ -51,6 +52,34 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 		return ledger.Reclaimed{}, fmt.Errorf("reclaim runs: %w", err)
 	}
 	return out, nil
+}
+
+// resend writes which runs are sent again. It leaves out what cannot be read as a run.
+func (s *Store) resend(ctx context.Context, tx pgx.Tx, req *ledger.ReclaimRequest) (runs []schedule.Run, err error) {
+	rows, err := lockOpen(ctx, tx, sqlLockResent, keyBytes(req.Keys))
+	if err != nil {
+		return nil, err
+	}
+	if err := nameSchedules(ctx, tx, rows); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if err := r.unreadable(); err != nil {
+			s.log.ErrorContext(ctx, "run unreadable", "key", r.Key, "schedule_id", r.ScheduleID, "err", err)
+			continue
+		}
+		if after, ok := req.Resend(r.Run); ok {
+			runs = append(runs, after)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	_, err = tx.Exec(ctx, sqlResend, runs[0].Epoch, runs[0].ClaimedUntil, runs[0].UpdatedAt, column(runs, func(r *schedule.Run) []byte { return r.Key[:] }))
+	if err != nil {
+		return nil, fmt.Errorf("write what is sent again: %w", err)
+	}
+	return runs, nil
 }
 
 // runsReturned runs a statement that returns openColumns; the other fields of a run come

@@ -192,7 +192,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := writeRevisions(ctx, tx, changes); err != nil {
 		return err
 	}
-	if err := endPlanned(ctx, tx, changes, known); err != nil {
+	if err := changePlanned(ctx, tx, changes, known); err != nil {
 		return err
 	}
 	for now, runs := range runsByInstant(changes) {

@@ -115,13 +115,13 @@ FROM (
 	SELECT r.* FROM backfill_runs e JOIN ` + endedRuns + ` r ON r.run_at = e.run_at AND r.idempotency_key = e.idempotency_key
 	WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled) r` + joinSchedule
 
-// sqlFeedBusy reports whether a run of an overlap key is in flight, waits or is due by
-// $2.
-const sqlFeedBusy = `
+// sqlFeedGroup reads an overlap group as ledger.GroupNow has it. Its planned runs are those
+// of the schedules that have its overlap key now: no index has planned runs by their group.
+const sqlFeedGroup = `
 SELECT EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND exclusive_flight)
-	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3) AND NOT exclusive_flight)
-	OR EXISTS (SELECT FROM schedules h JOIN open_runs r ON r.sid = h.sid
-		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.state = 1 AND r.overlap_key = $1 AND r.policy <> 1 AND r.fire_at <= $2)`
+	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3) AND NOT exclusive_flight),
+	(SELECT min(r.fire_at) FROM schedules h JOIN open_runs r ON r.sid = h.sid
+		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.state = 1 AND r.overlap_key = $1 AND r.policy <> 1)`
 
 const sqlFeedPending = `
 SELECT count(*) FROM backfills b

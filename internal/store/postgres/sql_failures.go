@@ -1,61 +1,69 @@
 package postgres
 
-// Failing schedules and what lists show of a schedule's runs. The rule is
-// schedule.FailureOf; a test of package storetest compares both.
+// Failing schedules and what lists show of a schedule's runs. See ledger.FollowUp for what
+// an end changes.
 
-// sqlFailed writes that runs ended FAILED. It writes nothing for a run that a newer
-// success follows. A schedule that has a row needs no search for successes, unless the
-// run is older than its first failure.
-// Two transactions that end two runs of one schedule at the same time do not see each
-// other, so the row can outlive a newer success: sqlDropRecovered deletes it then.
-const sqlFailed = `
-INSERT INTO schedule_failures AS f (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
-SELECT r.schedule_id, count(*),
-	min(r.run_at), (array_agg(r.completed_at ORDER BY r.run_at, r.completed_at))[1],
-	max(r.run_at), (array_agg(r.completed_at ORDER BY r.run_at DESC, r.completed_at DESC))[1],
-	(array_agg(r.idempotency_key ORDER BY r.run_at DESC, r.completed_at DESC))[1],
-	(array_agg(r.reason ORDER BY r.run_at DESC, r.completed_at DESC))[1],
-	(array_agg(r.error_code ORDER BY r.run_at DESC, r.completed_at DESC))[1]
-FROM unnest($1::bytea[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[])
-	AS r(idempotency_key, schedule_id, run_at, completed_at, reason, error_code)
-LEFT JOIN schedule_failures k ON k.schedule_id = r.schedule_id
-WHERE r.run_at >= k.first_run_at OR NOT EXISTS (
-	SELECT FROM ended_runs e WHERE e.sid = (SELECT s.sid FROM schedules s WHERE s.schedule_id = r.schedule_id) AND e.run_at >= r.run_at AND e.status = 5
-		AND (e.run_at, e.completed_at) >= (r.run_at, r.completed_at))
-GROUP BY r.schedule_id ORDER BY r.schedule_id
-ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + EXCLUDED.failures,
-	first_run_at = least(f.first_run_at, EXCLUDED.first_run_at),
-	first_ended_at = CASE WHEN EXCLUDED.first_run_at < f.first_run_at THEN EXCLUDED.first_ended_at ELSE f.first_ended_at END,
-	last_run_at = greatest(f.last_run_at, EXCLUDED.last_run_at),
-	last_ended_at = CASE WHEN ` + failedLater + ` THEN EXCLUDED.last_ended_at ELSE f.last_ended_at END,
-	idempotency_key = CASE WHEN ` + failedLater + ` THEN EXCLUDED.idempotency_key ELSE f.idempotency_key END,
-	reason = CASE WHEN ` + failedLater + ` THEN EXCLUDED.reason ELSE f.reason END,
-	error_code = CASE WHEN ` + failedLater + ` THEN EXCLUDED.error_code ELSE f.error_code END`
-
-// sqlRecovered forgets failures that a success follows. EXISTS makes that one look where
+// sqlFailing locks how the schedules of ended runs fail. EXISTS makes that one look where
 // no schedule fails.
-const sqlRecovered = `
-DELETE FROM schedule_failures f USING unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS r(sid, run_at, completed_at)
-WHERE EXISTS (SELECT FROM schedule_failures) AND f.schedule_id = (SELECT s.schedule_id FROM schedules s WHERE s.sid = r.sid)
-	AND (f.last_run_at, f.last_ended_at) <= (r.run_at, r.completed_at)`
+const sqlFailing = `
+SELECT r.key,` + failureOwn + `
+FROM unnest($1::bytea[], $2::integer[]) AS r(key, sid)
+JOIN schedule_failures f ON f.schedule_id = (SELECT s.schedule_id FROM schedules s WHERE s.sid = r.sid)
+WHERE EXISTS (SELECT FROM schedule_failures)
+ORDER BY f.schedule_id FOR UPDATE OF f`
 
-const failedLater = `(EXCLUDED.last_run_at, EXCLUDED.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
+const (
+	sqlNewestSuccesses = `
+SELECT r.key, e.run_at, e.completed_at
+FROM unnest($1::bytea[], $2::integer[], $3::timestamptz[]) AS r(key, sid, run_at) CROSS JOIN LATERAL (` + newestSuccess + `) e`
+
+	// newestSuccess is read from the end of a schedule's history.
+	newestSuccess = `
+	SELECT e.run_at, e.completed_at FROM ended_runs e WHERE e.sid = r.sid AND e.run_at >= r.run_at AND e.status = 5
+	ORDER BY e.run_at DESC, e.completed_at DESC LIMIT 1`
+)
+
+// A schedule that another transaction has made fail since sqlFailing is not inserted: then
+// the transaction is repeated.
+const (
+	sqlBeginFailing = `
+INSERT INTO schedule_failures (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
+SELECT * FROM ` + failureRows + `
+ON CONFLICT (schedule_id) DO NOTHING`
+
+	sqlGoOnFailing = `
+UPDATE schedule_failures f SET failures = u.failures, first_run_at = u.first_run_at, first_ended_at = u.first_ended_at,
+	last_run_at = u.last_run_at, last_ended_at = u.last_ended_at, idempotency_key = u.idempotency_key, reason = u.reason, error_code = u.error_code
+FROM ` + failureRows + `
+WHERE f.schedule_id = u.schedule_id`
+
+	failureRows = `unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::bytea[], $8::text[], $9::text[])
+	AS u(schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)`
+)
 
 const sqlDropFailures = `
 DELETE FROM schedule_failures WHERE schedule_id = ANY($1::text[])`
 
-// sqlDropRecovered deletes the rows that a newer success should have deleted: it found
-// no row because the failure was not committed yet. A lock that rules this out would
-// cost every success a statement. No transaction that ends a run lasts 30 s, so older
-// rows are right. The scalar subquery, unlike EXISTS, cannot become a join with the
-// whole history. It costs one index lookup per recent failure.
-const sqlDropRecovered = `
-DELETE FROM schedule_failures f WHERE f.last_ended_at > $1::timestamptz - interval '30 s' AND (
-	SELECT true FROM ended_runs s WHERE s.sid = (SELECT k.sid FROM schedules k WHERE k.schedule_id = f.schedule_id)
-		AND s.run_at >= f.last_run_at AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at, f.last_ended_at) LIMIT 1)`
+// sqlLateSuccesses are the failures since $1 whose schedule has a success of the same slot
+// or a later one. No transaction that ends a run lasts 30 s: older failures were compared
+// with all that is older. It costs one index lookup per recent failure.
+const (
+	sqlLateSuccesses = `
+SELECT r.schedule_id, r.idempotency_key, r.run_at, r.last_ended_at, e.run_at, e.completed_at
+FROM (SELECT f.schedule_id, s.sid, f.idempotency_key, f.last_run_at AS run_at, f.last_ended_at
+	FROM schedule_failures f JOIN schedules s ON s.schedule_id = f.schedule_id WHERE f.last_ended_at > $1) r
+CROSS JOIN LATERAL (` + newestSuccess + `) e`
 
-const failureColumns = `
-f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
+	// sqlDropRecovered leaves a schedule that has failed once more.
+	sqlDropRecovered = `
+DELETE FROM schedule_failures f USING unnest($1::text[], $2::bytea[]) AS u(schedule_id, key)
+WHERE f.schedule_id = u.schedule_id AND f.idempotency_key = u.key`
+)
+
+const failureOwn = `
+f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code`
+
+const failureColumns = failureOwn + `,
 (SELECT r.error_message FROM ended_runs r WHERE r.run_at = f.last_run_at AND r.idempotency_key = f.idempotency_key)`
 
 const sqlFailures = `

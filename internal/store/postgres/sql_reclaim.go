@@ -1,15 +1,11 @@
 package postgres
 
-// sqlReclaim checks that runs must still be sent again: they may have been answered since
-// they were chosen. A run with a requested cancel is not sent any more.
-var sqlReclaim = `
-UPDATE open_runs o SET epoch = $1, send_after = $3, updated_at = $2
-WHERE o.status = 2 AND o.idempotency_key = ANY(ARRAY(
-	SELECT o.idempotency_key FROM open_runs o
-	WHERE o.idempotency_key = ANY($4::bytea[]) AND o.status = 2
-		AND (o.epoch <> $1 OR o.send_after IS NULL OR o.send_after <= $2) AND o.cancel_requested_at IS NULL
-	ORDER BY o.idempotency_key FOR UPDATE SKIP LOCKED))
-RETURNING` + openColumns
+// sqlLockResent are launches that may be sent again. A locked one is being answered.
+var sqlLockResent = lockOpenRuns + `o.idempotency_key = ANY($1::bytea[]) AND o.status = 2` + byKey + ` SKIP LOCKED`
+
+const sqlResend = `
+UPDATE open_runs o SET epoch = $1, send_after = $2, updated_at = $3
+WHERE o.idempotency_key = ANY($4::bytea[]) AND o.status = 2`
 
 var sqlCancelRequests = `
 SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `

@@ -151,10 +151,9 @@ INSERT INTO schedule_revisions (schedule_id, revision, definition, workflow_id, 
 SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[])
 ON CONFLICT (schedule_id, revision) DO NOTHING`
 
+// sqlDropPlanned notes nothing: the leader reads what is left of a changed schedule.
 const sqlDropPlanned = `
-DELETE FROM open_runs o USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after)
-WHERE o.sid = ANY(ARRAY[(SELECT s.sid FROM schedules s WHERE s.schedule_id = u.schedule_id)]) AND o.run_at > u.after
-	AND o.status = 1 AND o.trigger IN (1, 2)`
+DELETE FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status = 1`
 
 const sqlInsertEvents = `
 INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)

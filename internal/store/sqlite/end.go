@@ -327,7 +327,7 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		}
 		left = left[n:]
 	}
-	return noteOutcomes(ctx, t, added)
+	return followUp(ctx, t, added)
 }
 
 // endAlone inserts run by run: two runs of a slot can draw the same nth, and the later

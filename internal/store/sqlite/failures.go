@@ -8,45 +8,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// noteOutcomes writes which schedules fail now, and which no longer do, by runs that
-// are in history. Successes come first: a failure looks for newer ones.
-func noteOutcomes(ctx context.Context, t tx, ended []*openRow) error {
-	if err := noteSucceeded(ctx, t, ended); err != nil {
-		return err
-	}
-	for _, r := range ended {
-		if r.Status != schedule.StatusFailed {
-			continue
-		}
-		_, err := t.exec(ctx, sqlFailed, r.ScheduleID, r.RunAt.UnixMicro(), r.CompletedAt.UnixMicro(), keyArg(r.Key), string(r.Reason), r.ErrorCode, int64(r.SID))
-		if err != nil {
-			return fmt.Errorf("note failed run %s: %w", r.Key, err)
-		}
-	}
-	return nil
-}
-
-func noteSucceeded(ctx context.Context, t tx, ended []*openRow) error {
-	var succeeded [][3]any
-	for _, r := range ended {
-		if r.Status == schedule.StatusSuccess {
-			succeeded = append(succeeded, [3]any{r.ScheduleID, r.RunAt.UnixMicro(), r.CompletedAt.UnixMicro()})
-		}
-	}
-	if len(succeeded) == 0 {
-		return nil
-	}
-	var failing flag // mostly nothing fails, and then there is nothing to look up
-	err := t.query(ctx, sqlAnyFailing, func(scan scan) error { return scan(&failing) })
-	if err == nil && bool(failing) {
-		_, err = t.exec(ctx, sqlSucceeded, jsonArg(succeeded))
-	}
-	if err != nil {
-		return fmt.Errorf("note %d successes: %w", len(succeeded), err)
-	}
-	return nil
-}
-
 // RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
 // see registrar.OutcomeStore.
 func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
@@ -87,6 +48,11 @@ func readOutcomes(ctx context.Context, q querier, scheduleID string, n int) (out
 }
 
 func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
+	return collectFailures(ctx, q, sqlFailures, scheduleIDs)
+}
+
+// collectFailures runs a statement with the columns of sqlFailures.
+func collectFailures(ctx context.Context, q querier, statement string, scheduleIDs []string) (map[string]*schedule.Failure, error) {
 	var (
 		id, reason, code, message                text
 		n                                        number
@@ -94,7 +60,7 @@ func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[str
 		last                                     key
 	)
 	found := make(map[string]*schedule.Failure)
-	err := q.query(ctx, sqlFailures, func(scan scan) error {
+	err := q.query(ctx, statement, func(scan scan) error {
 		err := scan(&id, &n, &firstRun, &firstEnded, &lastRun, &lastEnded, &last, &reason, &code, &message)
 		found[string(id)] = &schedule.Failure{
 			ScheduleID: string(id), Failures: int64(n), FirstRunAt: firstRun.Time, FirstEndedAt: firstEnded.Time,

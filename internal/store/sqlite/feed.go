@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -115,12 +116,13 @@ func (s *Store) attachFeed(ctx context.Context, t tx, c *schedule.BackfillCandid
 	if err != nil || !b.OverlapPolicy.Exclusive() {
 		return err
 	}
-	return t.query(ctx, sqlFeedBusy, func(scan scan) error {
-		var busy flag
-		err := scan(&busy)
-		c.Busy = bool(busy)
+	return t.query(ctx, sqlFeedGroup, func(scan scan) error {
+		var occupied flag
+		var next instant
+		err := scan(&occupied, &next)
+		c.Busy = ledger.GroupNow{Occupied: bool(occupied), NextFireAt: next.Time}.BusyUntil(req.Now.Add(req.Ahead))
 		return err
-	}, b.OverlapKey, req.Now.Add(req.Ahead).UnixMicro())
+	}, b.OverlapKey)
 }
 
 func writeFeed(ctx context.Context, t tx, d *schedule.BackfillDecision, req schedule.FeedRequest) (inserted int, err error) {

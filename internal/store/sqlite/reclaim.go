@@ -10,16 +10,11 @@ import (
 )
 
 // Reclaim.
-const (
-	sqlReclaim = `UPDATE open_runs SET epoch = ?1, send_after = ?2, updated_at = ?3
- WHERE idempotency_key = ?4 AND status = 2`
-)
+const sqlResend = `UPDATE open_runs SET epoch = ?1, send_after = ?2, updated_at = ?3 WHERE idempotency_key = ?4 AND status = 2`
 
 var (
-	// sqlReclaimable finds runs that are still due: their answer may have come since
-	// they were chosen. A run whose cancel is requested is not sent any more.
-	sqlReclaimable = `SELECT ` + openRunColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)` + ofOpen + `
- WHERE o.status = 2 AND (o.epoch <> ?1 OR o.send_after IS NULL OR o.send_after <= ?2) AND o.cancel_requested_at IS NULL`
+	sqlResendable = `SELECT ` + openRunColumns + ` FROM json_each(?1) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)` + ofOpen + `
+ WHERE o.status = 2`
 
 	sqlCancelRequests = `SELECT ` + openRunColumns + ` FROM json_each(?1) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)` + ofOpen + `
  WHERE o.cancel_requested_at IS NOT NULL AND o.state = 3
@@ -43,16 +38,19 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 }
 
 func (s *Store) reclaim(ctx context.Context, t tx, req *ledger.ReclaimRequest) (out ledger.Reclaimed, err error) {
-	runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), keyList(req.Keys))
+	rows, err := readRuns(ctx, t, sqlResendable, keyList(req.Keys))
 	if err != nil {
 		return out, err
 	}
-	ids := make([]revision.ID, len(runs))
-	for i := range runs {
-		r := &runs[i]
-		ids[i] = revision.Of(r)
-		r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
-		if _, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key)); err != nil {
+	var runs []schedule.Run
+	var ids []revision.ID
+	for i := range rows {
+		r, ok := req.Resend(rows[i])
+		if !ok {
+			continue
+		}
+		runs, ids = append(runs, r), append(ids, revision.Of(&r))
+		if _, err := t.exec(ctx, sqlResend, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key)); err != nil {
 			return out, fmt.Errorf("run %s: %w", r.Key, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -179,16 +180,9 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 			return err
 		}
 	}
-	if !c.DropPlannedAfter.IsZero() {
-		err := t.query(ctx, sqlDropPlanned, t.changed.returned(runEnded), c.ScheduleID, c.DropPlannedAfter.UnixMicro())
-		if err != nil {
-			return fmt.Errorf("drop planned runs: %w", err)
-		}
-	}
-	if c.EndDue.To != "" {
-		end := schedule.Settlement{To: c.EndDue.To, Reason: c.EndDue.Reason, CompletedAt: c.Now}
-		if err := endBy(ctx, t, end, c.Now, sqlPlannedOf, c.ScheduleID, c.EndRest); err != nil {
-			return fmt.Errorf("end due runs: %w", err)
+	if ledger.ChangesPlanned(c) {
+		if err := changePlanned(ctx, t, c); err != nil {
+			return err
 		}
 	}
 	if _, err := insertRuns(ctx, t, c.Runs, c.Now); err != nil {
@@ -198,6 +192,32 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 		return err
 	}
 	return t.insertAudit(ctx, c.Audit, c.Now)
+}
+
+// changePlanned drops and ends planned runs of a schedule, as its change says.
+func changePlanned(ctx context.Context, t tx, c *schedule.Change) error {
+	rows, err := readOpenRows(ctx, t, sqlPlannedOf, c.ScheduleID)
+	if err != nil {
+		return err
+	}
+	var dropped []schedule.Key
+	var ended []*openRow
+	for _, r := range rows {
+		drop, end := ledger.ChangePlanned(c, &r.Run)
+		if drop {
+			dropped = append(dropped, r.Key)
+			t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))
+		}
+		if end != nil && r.settle(end, c.Now) {
+			ended = append(ended, r)
+		}
+	}
+	if len(dropped) > 0 {
+		if _, err := t.exec(ctx, sqlDropPlanned, keyList(dropped)); err != nil {
+			return fmt.Errorf("drop planned runs: %w", err)
+		}
+	}
+	return endRuns(ctx, t, ended, c.Now)
 }
 
 func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
@@ -217,7 +237,7 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
 		return fmt.Errorf("write row: %w", err)
 	}
-	if !c.Row.Alive() {
+	if ledger.ForgetsFailures(c) {
 		if _, err := t.exec(ctx, sqlDropFailures, list([]string{c.ScheduleID})); err != nil {
 			return fmt.Errorf("forget its failures: %w", err)
 		}

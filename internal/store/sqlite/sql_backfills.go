@@ -62,12 +62,13 @@ const (
  WHERE b.unfinished AND b.shard BETWEEN ? AND ? ORDER BY b.looked_at, b.backfill_id LIMIT ?`
 	sqlFeedSlots = `SELECT e.run_at, e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled
  WHERE e.backfill_id = ? AND NOT e.settled ORDER BY e.run_at`
-	// Whether anything of an overlap key is in flight, waits or falls due by ?2.
-	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND exclusive_flight)
- OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight)
- OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
+	// An overlap group as ledger.GroupNow has it. Its planned runs are those of the
+	// schedules that have its overlap key now: no index has planned runs by their group.
+	sqlFeedGroup = `SELECT EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND exclusive_flight)
+ OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight),
+ (SELECT min(o.fire_at) FROM schedules h INDEXED BY schedules_overlap_key
   CROSS JOIN open_runs o INDEXED BY open_runs_schedule ON o.sid = h.sid
-  WHERE h.user_id || '/' || h.overlap_key = ?1 AND o.state = 1 AND o.overlap_key = ?1 AND o.policy <> 1 AND o.fire_at <= ?2)`
+  WHERE h.user_id || '/' || h.overlap_key = ?1 AND o.state = 1 AND o.overlap_key = ?1 AND o.policy <> 1)`
 	sqlFeedPending = `SELECT count(*) FROM backfills b INDEXED BY backfills_unfinished
  CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled ON e.backfill_id = b.backfill_id AND NOT e.settled
  CROSS JOIN open_runs o ON o.idempotency_key = e.idempotency_key

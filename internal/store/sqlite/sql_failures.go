@@ -1,32 +1,20 @@
 package sqlite
 
-// Failing schedules and what lists show of a schedule's runs. The rule is
-// schedule.FailureOf; a test of package storetest compares both.
+// Failing schedules and what lists show of a schedule's runs. See ledger.FollowUp for what
+// an end changes.
 const (
-	// sqlFailed writes that a run ended FAILED. A newer success makes a failure
-	// history: then it writes nothing. A schedule with a row needs no look at its
-	// successes, unless the run is older than the first failure.
-	sqlFailed = `INSERT INTO schedule_failures AS f
- (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
- SELECT ?1, 1, ?2, ?3, ?2, ?3, ?4, ?5, ?6
- WHERE EXISTS (SELECT 1 FROM schedule_failures k WHERE k.schedule_id = ?1 AND k.first_run_at <= ?2)
-  OR NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = ?7
-   AND e.run_at >= ?2 AND e.status = 5 AND (e.run_at, e.completed_at) >= (?2, ?3))
- ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + 1,
- first_ended_at = CASE WHEN excluded.first_run_at < f.first_run_at THEN excluded.first_ended_at ELSE f.first_ended_at END,
- first_run_at = min(f.first_run_at, excluded.first_run_at),
- last_run_at = max(f.last_run_at, excluded.last_run_at),
- last_ended_at = CASE WHEN ` + failedLater + ` THEN excluded.last_ended_at ELSE f.last_ended_at END,
- idempotency_key = CASE WHEN ` + failedLater + ` THEN excluded.idempotency_key ELSE f.idempotency_key END,
- reason = CASE WHEN ` + failedLater + ` THEN excluded.reason ELSE f.reason END,
- error_code = CASE WHEN ` + failedLater + ` THEN excluded.error_code ELSE f.error_code END`
-	failedLater = `(excluded.last_run_at, excluded.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
-
 	sqlAnyFailing = `SELECT EXISTS (SELECT 1 FROM schedule_failures)`
-	// ?1 is a list of schedule_id, run_at and completed_at.
-	sqlSucceeded = `DELETE FROM schedule_failures WHERE rowid IN (SELECT f.rowid FROM json_each(?1) j
- CROSS JOIN schedule_failures f ON f.schedule_id = j.value ->> 0
- WHERE (f.last_run_at, f.last_ended_at) <= (j.value ->> 1, j.value ->> 2))`
+	sqlFailing    = `SELECT f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at,
+ f.idempotency_key, f.reason, f.error_code, NULL FROM json_each(?) j CROSS JOIN schedule_failures f ON f.schedule_id = j.value`
+	// ?1 = sid, ?2 = run_at.
+	sqlNewestSuccess = `SELECT run_at, completed_at FROM ended_runs INDEXED BY ended_runs_schedule
+ WHERE sid = ?1 AND run_at >= ?2 AND status = 5 ORDER BY run_at DESC, completed_at DESC LIMIT 1`
+	sqlWriteFailure = `INSERT INTO schedule_failures
+ (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ ON CONFLICT (schedule_id) DO UPDATE SET failures = excluded.failures, first_run_at = excluded.first_run_at,
+ first_ended_at = excluded.first_ended_at, last_run_at = excluded.last_run_at, last_ended_at = excluded.last_ended_at,
+ idempotency_key = excluded.idempotency_key, reason = excluded.reason, error_code = excluded.error_code`
 	sqlDropFailures = `DELETE FROM schedule_failures WHERE schedule_id IN (SELECT value FROM json_each(?))`
 
 	failureColumns = `f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,

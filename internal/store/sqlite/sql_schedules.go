@@ -57,8 +57,7 @@ const (
   WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3)
  + (SELECT count(*) FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight)`
 
-	sqlDropPlanned = `DELETE FROM open_runs INDEXED BY open_runs_schedule
- WHERE sid = ` + sidOfFirst + ` AND run_at > ?2 AND state IN (1, 2) AND trigger IN (1, 2) RETURNING idempotency_key, bucket`
+	sqlDropPlanned = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?)) AND +state IN (1, 2)`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -67,9 +66,8 @@ const (
  WHERE schedule_id = ? AND revision < ? ORDER BY revision DESC LIMIT ?`
 )
 
-// ?2: also runs by hand, retries and backfills.
 var sqlPlannedOf = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + `
- WHERE o.sid = ` + sidOfFirst + ` AND o.state IN (1, 2) AND (?2 OR o.trigger IN (1, 2))`
+ WHERE o.sid = ` + sidOfFirst + ` AND o.state IN (1, 2)`
 
 // ListSchedules puts its filters between these two.
 const (

@@ -10,13 +10,18 @@ import (
 
 // failures: a schedule fails if and only if the newest of its runs that succeeded or
 // failed has failed: the one with the latest run_at, and of several for one slot the one
-// that ended last.
+// that ended last. A schedule that was created again begins without failures; whether a
+// run of the one before it makes it fail, if that ends later, is open.
 func (w *world) failures() {
 	newest := make(map[string]*history)
+	lately := make(map[string]time.Time) // when a run of a schedule was decided last
 	for _, h := range w.watch.order {
 		r := &h.row
 		if h.gone || r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed {
 			continue
+		}
+		if r.CompletedAt.After(lately[r.ScheduleID]) {
+			lately[r.ScheduleID] = r.CompletedAt
 		}
 		was := newest[r.ScheduleID]
 		switch {
@@ -34,6 +39,9 @@ func (w *world) failures() {
 	}
 	for _, id := range sorted(w.watch.lives) {
 		f, h, row := recent[id].Failure, newest[id], &w.watch.lives[id].row
+		if h != nil && h.row.CompletedAt.Before(row.CreatedAt) && !lately[id].Before(row.CreatedAt) {
+			continue
+		}
 		fails := h != nil && h.row.Status == schedule.StatusFailed && row.Alive() && !h.row.CompletedAt.Before(row.CreatedAt)
 		switch {
 		case fails != (f != nil):

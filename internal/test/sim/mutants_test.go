@@ -224,12 +224,10 @@ var mutants = []struct {
 		"internal/store/memory/requests.go", `case first.IsZero():`, `case first.IsZero() || now.After(first):`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
-		"internal/schedule/failure.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
+		"internal/ledger/followup.go", `cmp.Or(d.RunAt.Compare(other.RunAt), d.EndedAt.Compare(other.EndedAt))`, `cmp.Or(d.EndedAt.Compare(other.EndedAt), d.RunAt.Compare(other.RunAt))`,
 	}}},
 	{"a skipped run ends a failure", []edit{{
-		"internal/schedule/failure.go", `return r.Status == StatusSuccess || r.Status == StatusFailed }`, `return r.Status != StatusCancelled }`,
-	}, {
-		"internal/schedule/failure.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
+		"internal/ledger/followup.go", `return r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed`, `return r.Status == schedule.StatusCancelled`,
 	}}},
 	{"a takeover leaves the term before it open", []edit{{
 		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,

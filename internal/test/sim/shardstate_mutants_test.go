@@ -66,7 +66,7 @@ var shardMutants = []struct {
 		"internal/ledger/changes.go", `if r.outside() != *in {`, `if false {`,
 	}}},
 	{"a launch of an older epoch is not sent again at once", []edit{{
-		"internal/ledger/resend.go", `if f.epoch != s.epoch {`, `if false {`,
+		"internal/ledger/resend.go", `if epoch != term {`, `if false {`,
 	}}},
 	{"a launch is sent again before its claimed_until", []edit{{
 		"internal/ledger/resend.go", `if r.flight.tryAt > now {`, `if r.flight.tryAt > now+500_000 {`,

@@ -86,18 +86,29 @@ func backfillTurns(r *rig) {
 func backfillBusy(r *rig) {
 	r.lead()
 	exclusive := func(s *schedule.Schedule) { s.OverlapPolicy = schedule.OverlapQueue }
-	free, flying, soon, later := r.create("free", exclusive), r.create("flying", exclusive), r.create("soon", exclusive), r.create("later", exclusive)
-	r.bring(r.slot(flying, r.at(-time.Hour)), schedule.StatusStarted)
-	r.add(r.slot(soon, r.at(time.Second)), r.slot(later, r.at(time.Minute)))
-	for _, s := range []schedule.Schedule{free, flying, soon, later} {
-		r.ask(r.backfill(s, "one", func(b *schedule.Backfill) { b.OverlapPolicy = schedule.OverlapQueue }))
+	create := func(name string, edits ...func(*schedule.Schedule)) schedule.Schedule {
+		s := r.create(name, append([]func(*schedule.Schedule){exclusive}, edits...)...)
+		r.ask(r.backfill(s, "one", func(b *schedule.Backfill) { b.OverlapPolicy = s.OverlapPolicy }))
+		return s
 	}
+	allowing := func(s *schedule.Schedule) { s.OverlapPolicy = schedule.OverlapAllow }
+	free, flying, waiting, soon, later := create("free"), create("flying"), create("waiting"), create("soon"), create("later")
+	allowed, beside := create("allowed", allowing), create("beside")
+	r.bring(r.slot(flying, r.at(-time.Hour)), schedule.StatusStarted)
+	r.bring(r.slot(allowed, r.at(-time.Hour)), schedule.StatusStarted)
+	r.add(r.slot(soon, r.at(time.Second)), r.slot(later, r.at(time.Second+time.Microsecond)))
+	r.add(r.slot(waiting, r.at(-time.Hour), func(run *schedule.Run) { run.WaitingSince = r.now }))
+	r.add(r.slot(beside, r.at(0), func(run *schedule.Run) { run.OverlapPolicy, run.Exclusive = schedule.OverlapAllow, false }))
 	got := make(map[string]bool)
 	r.feed(func(c *schedule.BackfillCandidate) schedule.BackfillDecision {
 		got[c.Backfill.ScheduleID] = c.Busy
 		return as(c)
 	})
-	equal(r, "which keys are busy", got, map[string]bool{free.ScheduleID: false, flying.ScheduleID: true, soon.ScheduleID: true, later.ScheduleID: false})
+	equal(r, "which keys are busy", got, map[string]bool{
+		free.ScheduleID: false, flying.ScheduleID: true, waiting.ScheduleID: true, soon.ScheduleID: true, later.ScheduleID: false,
+		allowed.ScheduleID: false, // a backfill under allow waits for nothing
+		beside.ScheduleID:  false, // and nothing waits for a run under allow that is not in flight
+	})
 }
 
 // fed is a backfill with a run in flight and one that is planned.

@@ -14,6 +14,7 @@ var failing = []check{
 	{"a schedule fails from its first failed run to its next success", failUntilSuccess},
 	{"whoever ends a run, a failure counts", failHoweverEnded},
 	{"a deleted schedule does not fail, and neither does its successor", failDeleted},
+	{"of runs that end together the successes count first, then the failures by slot", failTogether},
 	{"a random history fails as the rule says", failRandomly},
 	{"failing schedules are listed and grouped, of one owner and of all", failGrouped},
 	{"recent outcomes are the newest that ended, newest slot first", recentOutcomes},
@@ -144,6 +145,48 @@ func failDeleted(r *rig) {
 	r.now = r.at(time.Hour)
 	r.rewrite(s, func(s *schedule.Schedule) { s.CreatedAt, s.Revision, s.RevisedAt = r.now, 2, r.now })
 	r.hold(r.failure(s) == nil && listed() == 0, "and neither does one that is created again")
+
+	flying := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusStarted)
+	r.rewrite(s, func(s *schedule.Schedule) { s.DeletedAt = r.now })
+	r.settleOne(flying, schedule.StatusFailed)
+	r.hold(listed() == 0, "a run that fails after the deletion is not listed")
+	s.CreatedAt, s.Revision, s.RevisedAt = r.at(time.Second), 3, r.at(time.Second)
+	r.change(schedule.Change{Row: &s, Created: true, NewRevision: true, ChangedBy: s.UserID})
+	r.hold(r.failure(s) == nil && listed() == 0, "and what is created again begins without it")
+}
+
+func failTogether(r *rig) {
+	r.lead()
+	s := r.create("s")
+	n := 0
+	end := func(outcomes ...schedule.EndedRun) {
+		settlements := make([]schedule.Settlement, len(outcomes))
+		for i, o := range outcomes {
+			n++
+			run := r.bring(r.manual(s, fmt.Sprint(n), o.RunAt), schedule.StatusStarted)
+			settlements[i] = schedule.Settlement{Key: run.Key, To: o.Status, ErrorCode: fmt.Sprint(n)}
+		}
+		for i, moved := range r.settle(settlements...) {
+			r.hold(moved, "settlement %d moves its run", i)
+		}
+	}
+	slot := func(minutes int, status schedule.Status) schedule.EndedRun {
+		return schedule.EndedRun{RunAt: r.at(time.Duration(minutes-60) * time.Minute), Status: status}
+	}
+	want := func(what string, failures int64, first, last int, code string) {
+		r.Helper()
+		f := r.failure(s)
+		r.hold(f != nil && f.Failures == failures && f.ErrorCode == code && f.FirstRunAt.Equal(slot(first, "").RunAt) && f.LastRunAt.Equal(slot(last, "").RunAt),
+			"%s: %d failures from slot %d to slot %d, the last with code %s: got %+v", what, failures, first, last, code, f)
+	}
+	end(slot(3, schedule.StatusFailed), slot(1, schedule.StatusFailed), slot(2, schedule.StatusFailed))
+	want("three failures at once", 3, 1, 3, "1")
+	end(slot(7, schedule.StatusFailed), slot(5, schedule.StatusSuccess), slot(4, schedule.StatusFailed))
+	want("a success between two failures", 1, 7, 7, "4")
+	end(slot(8, schedule.StatusFailed), slot(9, schedule.StatusSuccess))
+	r.hold(r.failure(s) == nil, "a failure and a newer success: it does not fail, got %+v", r.failure(s))
+	end(slot(10, schedule.StatusSuccess), slot(10, schedule.StatusFailed))
+	r.hold(r.failure(s) == nil, "a success wins over a failure of its slot and instant, got %+v", r.failure(s))
 }
 
 // failRandomly ends runs in any order, several of one slot among them.

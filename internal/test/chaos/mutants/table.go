@@ -41,7 +41,7 @@ var bugs = []bug{
 		{"registrar/upsert.go", "	paused := value(in.Paused, current.Pause.Active(now))\n", "	paused := value(in.Paused, false)\n"},
 	}},
 	{"an edit leaves planned slots behind", "mutant-calm", 1, []change{
-		{"internal/store/postgres/end.go", "		if !changes[i].DropPlannedAfter.IsZero() {", "		if changes[i].Row == nil {"},
+		{"internal/ledger/planned.go", "	case slot && !c.DropPlannedAfter.IsZero() && ", "	case slot && c.Row == nil && "},
 	}},
 	{"jitter is drawn anew", "mutant-calm", 1, []change{
 		{"internal/plan/jitter.go", "int64(key.Fraction(uint64(a+b+1)))", "time.Now().UnixNano()%(a+b+1)"},
@@ -88,8 +88,8 @@ var bugs = []bug{
 		{"internal/schedule/launchtime.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
 	}},
 	{"a success does not end a failure", "mutant-calm", 1, []change{
-		{"internal/store/postgres/failures.go", "		case schedule.StatusSuccess:\n			succeeded", "		case schedule.StatusStarted:\n			succeeded"},
-		{"internal/store/postgres/sql_failures.go", "AND s.status = 5 AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 0 AND (s.run_at, s.completed_at) >= (f.last_run_at"},
+		{"internal/ledger/followup.go", "} else if f := failures[r.Key]; f != nil {", "} else if f := failures[r.Key]; f != nil && f.Failures < 0 {"},
+		{"internal/ledger/followup.go", "	return success.compare(Decided{f.LastRunAt, f.LastEndedAt}) < 0", "	return success.RunAt.IsZero() || f.Failures > 0"},
 	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
