@@ -95,6 +95,7 @@ GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
 GRANT SELECT, DELETE ON run_logs TO sched_worker; -- prunes them
 GRANT SELECT, DELETE ON changes TO sched_worker; -- reads them for the leader, and prunes them
+GRANT SELECT, INSERT, DELETE ON change_snapshots TO sched_worker; -- says which changes are old
 
 -- sched_launcher: holds keys, reads what to run, and settles what executors say (their
 -- reports, and what comes through a launch queue).
