@@ -68,9 +68,7 @@ func finish(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, finis
 			waking = append(waking, r)
 		}
 	}
-	if err := wakeLeaders(ctx, tx, waking); err != nil {
-		return err
-	}
+	wakeLeaders(tx, waking)
 	return finishRest(ctx, tx, done, rest, finished, now)
 }
 

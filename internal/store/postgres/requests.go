@@ -263,7 +263,8 @@ func endKeys(ctx context.Context, tx pgx.Tx, outcomes map[schedule.Key]schedule.
 	if err != nil {
 		return err
 	}
-	return wakeLeaders(ctx, tx, ended)
+	wakeLeaders(tx, ended)
+	return nil
 }
 
 // Release ends the lease of a call with an unknown outcome if it is still the granted

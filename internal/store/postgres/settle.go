@@ -37,7 +37,8 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 		if moved, ended, err = settleAll(ctx, tx, now, settlements); err != nil {
 			return err
 		}
-		return wakeLeaders(ctx, tx, ended)
+		wakeLeaders(tx, ended)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle launched runs: %w", err)
@@ -46,15 +47,15 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 }
 
 // wakeLeaders wakes the leaders of runs that were ended without a term.
-func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+func wakeLeaders(tx pgx.Tx, ended []*openRow) {
 	if len(ended) == 0 {
-		return nil
+		return
 	}
 	overlapKeys := make([]string, len(ended))
 	for i, r := range ended {
 		overlapKeys[i] = r.OverlapKey
 	}
-	return wakeListeners(ctx, tx, overlapKeys...)
+	wakeListeners(tx, overlapKeys...)
 }
 
 // settleAll locks runs and writes their settlements, in order.

@@ -46,6 +46,7 @@ type Store struct {
 	log         *slog.Logger
 	definitions revision.Cache
 	changes     *batch.Batcher[changeCall, changeAnswer]
+	notifier    notifier
 
 	clock      atomic.Pointer[reading]
 	partitions struct {
@@ -74,6 +75,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.log = s.log.With("component", "store")
+	s.notifier = notifier{pool: pool, log: s.log}
 	s.changes = batch.New(mostGrouped, s.changeTogether)
 	if _, err := s.MeasureClock(ctx); err != nil {
 		pool.Close()
@@ -115,6 +117,7 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 
 // Close closes all connections after the open calls have ended.
 func (s *Store) Close() error {
+	s.notifier.work.Wait()
 	s.pool.Close()
 	return nil
 }

@@ -70,12 +70,16 @@ func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
 }
 
 func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	var wake bucketRange
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
-		err := fn(tx)
+		err := fn(wakingTx{tx, &wake})
 		failpoint.Hit(failpoint.Committing)
 		return err
 	})
 	failpoint.Hit(failpoint.Committed)
+	if err == nil {
+		s.notifier.wake(wake)
+	}
 	return err
 }
 
