@@ -35,9 +35,6 @@ import (
 type Options struct {
 	Logger   *slog.Logger // nil: nothing is logged
 	MaxConns int          // 0: the DSN's pool_max_conns, else 16
-	// HungAfter ends a transaction whose client is silent for this long, e.g. stopped: a
-	// takeover waits for its locks. 0: 10 s.
-	HungAfter time.Duration
 }
 
 // Store stores everything in one Postgres database. It is safe for concurrent use.
@@ -111,7 +108,7 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	if _, chosen := config.ConnConfig.RuntimeParams["application_name"]; !chosen {
 		config.ConnConfig.RuntimeParams["application_name"] = "carillon"
 	}
-	config.AfterConnect = setUp(opts.HungAfter)
+	config.AfterConnect = setUp
 	return config, nil
 }
 

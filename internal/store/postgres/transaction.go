@@ -43,6 +43,9 @@ var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
 const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
+// A process that is stopped in a transaction of its term delays a takeover by this long.
+const shortIdle = `; SET LOCAL idle_in_transaction_session_timeout = '2s'`
+
 // transact runs fn in a transaction, and repeats it after a deadlock, a lock timeout, a
 // violation of a history index or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
@@ -93,6 +96,7 @@ func (s *Store) fencedWith(ctx context.Context, options pgx.TxOptions, term sche
 	if term == (schedule.Term{}) {
 		return fmt.Errorf("no term was given: %w", schedule.ErrFenced)
 	}
+	options.BeginQuery += shortIdle
 	return s.transactWith(ctx, options, func(tx pgx.Tx) error {
 		var found int
 		err := tx.QueryRow(ctx, sqlFence, term.Shard, term.Holder, term.Epoch).Scan(&found)
