@@ -37,6 +37,8 @@ func TestBothDialectsHaveTheSameTablesAndColumns(t *testing.T) {
 		}
 		delete(*table, name)
 	}
+	// SQLite has one writer, so a change that is seen was committed when it says.
+	maps.DeleteFunc(postgres, func(_ string, c column) bool { return c.Table == "change_snapshots" })
 	// SQLite cannot add a required column to rows that exist.
 	sid := postgres["schedules.sid"]
 	sid.Required = false

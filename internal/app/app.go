@@ -130,6 +130,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		return nil, err
 	}
 	a.database.ping = a.store.Ping
+	countEndedTwice(a.registry, a.store)
 	a.log.Info("database opened", "database", cfg.DatabaseName())
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
 		return nil, err
@@ -274,6 +275,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.database.run(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
+	servers.Go(func() error { a.watchLag(serveCtx); return nil })
 	servers.Go(func() error { a.watchHistory(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })

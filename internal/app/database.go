@@ -64,7 +64,7 @@ func openPostgres(ctx context.Context, cfg Config, log *slog.Logger, wait time.D
 	err := backoff.Retry(ctx, backoff.Delays{First: firstRetry, Last: mostRetry}, func() (err error) {
 		// A leader that hangs for as long as its term lasts leads no more, and must
 		// not keep the next one waiting.
-		s, err = postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
+		s, err = postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log})
 		return err
 	}, func(err error) bool {
 		again := postgres.Unreachable(err) && time.Since(began) < wait

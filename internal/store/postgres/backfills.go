@@ -251,7 +251,8 @@ func writeBackfillChange(ctx context.Context, tx pgx.Tx, ref schedule.BackfillRe
 			return err
 		}
 	}
-	return wakeListeners(ctx, tx)
+	wakeListeners(tx)
+	return nil
 }
 
 func endPlannedOfBackfill(ctx context.Context, tx pgx.Tx, backfillID string, c *schedule.BackfillChange) error {

@@ -340,5 +340,6 @@ func endKeys(ctx context.Context, tx pgx.Tx, outcomes map[schedule.Key]schedule.
 	if err != nil {
 		return err
 	}
-	return wakeLeaders(ctx, tx, ended)
+	wakeLeaders(tx, ended)
+	return nil
 }

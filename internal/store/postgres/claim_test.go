@@ -254,29 +254,63 @@ func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
 	}
 }
 
+// A snapshot of an age proves that a change was committed before. The start of its
+// transaction proves nothing.
 func TestChangesAreKeptAsLongAsAReaderMayNeedThem(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
 	term := lead(t, store)
 	conn := connect(t, url)
-	if _, err := conn.Exec(t.Context(), `INSERT INTO changes (kind, first_bucket, last_bucket, at)
-		SELECT kind, 0, 0, now() - minutes * interval '1 minute' FROM generate_series(1, 4) kind, unnest('{0,4,6,63,65}'::int[]) minutes`); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		n, err := store.Prune(t.Context(), term, noon.Add(-time.Hour), 2)
-		if err != nil {
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 {
-			break
+	}
+	prune := func(t *testing.T) {
+		t.Helper()
+		for n := 1; n > 0; {
+			var err error
+			if n, err = store.Prune(t.Context(), term, noon.Add(-time.Hour), 2); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	var kept string
-	err := conn.QueryRow(t.Context(), `SELECT string_agg(kind || ' ' || ages, ', ' ORDER BY kind) FROM (
-		SELECT kind, string_agg((extract(epoch FROM now() - at)::int / 60)::text, '-' ORDER BY at DESC) AS ages FROM changes GROUP BY kind) c`).Scan(&kept)
-	if want := "1 0-4-6-63, 2 0-4-6-63, 3 0-4, 4 0-4-6-63"; err != nil || kept != want {
-		t.Errorf("kept %q, want %q; %v", kept, want, err)
+	const oldChanges = `INSERT INTO changes (kind, first_bucket, last_bucket, at)
+		SELECT kind, 0, 0, now() - interval '1 day' FROM generate_series(1, 4) kind, generate_series(1, 3)`
+	slow, err := connect(t, url).Begin(t.Context())
+	if err == nil {
+		_, err = slow.Exec(t.Context(), oldChanges)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(oldChanges)
+	prune(t) // its snapshot sees those of conn
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const another = `INSERT INTO change_snapshots SELECT now() - interval '1 day', 'another', pg_current_snapshot()::text`
+	for _, step := range []struct {
+		name, before, kept string
+	}{
+		{"no snapshot is a minute old", ``, "6 6 6 6"},
+		{"the snapshot of another server is old", another, "6 6 6 6"},
+		{"the snapshot is over a minute old", `UPDATE change_snapshots SET taken_at = now() - interval '61 seconds'`, "6 6 3 6"},
+		{"the snapshot is over an hour old", `UPDATE change_snapshots SET taken_at = now() - interval '61 minutes'`, "3 3 3 3"},
+		{"all snapshots are over an hour old", `UPDATE change_snapshots SET taken_at = taken_at - interval '61 minutes'`, "0 0 0 0"},
+	} {
+		exec(`SELECT 1;` + step.before)
+		prune(t)
+		var kept string
+		err := conn.QueryRow(t.Context(), `SELECT string_agg((SELECT count(*) FROM changes c WHERE c.kind = k)::text, ' ' ORDER BY k) FROM generate_series(1, 4) k`).Scan(&kept)
+		if err != nil || kept != step.kept {
+			t.Errorf("%s: kept %s of kinds 1 to 4, want %s; %v", step.name, kept, step.kept, err)
+		}
+	}
+	var snapshots int
+	if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM change_snapshots`).Scan(&snapshots); err != nil || snapshots != 2 {
+		t.Errorf("%d snapshots are kept, want that of an hour ago and that of now; %v", snapshots, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 	ended, lost, last := everySecond("ended", noon), everySecond("lost", noon), everySecond("last", noon)
 	trigger(t, store, ended)
 	trigger(t, store, lost)
+	postgres.AwaitNotifications(store)
 	conn := connect(t, url)
 	if _, err := conn.Exec(t.Context(), "LISTEN carillon_wake"); err != nil {
 		t.Fatal(err)
@@ -82,6 +84,51 @@ func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 	b := schedule.Bucket(last.QualifiedOverlapKey())
 	if want := fmt.Sprintf("%d-%d", b, b); heard.Payload != want {
 		t.Errorf("the first to be heard is %q, want %q, of the run that a user asked for", heard.Payload, want)
+	}
+}
+
+// Commits that notify wait for each other in the whole cluster, so a process notifies
+// outside of its transactions and once for many of them.
+func TestAProcessNotifiesAtMostEveryFiveMilliseconds(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), "LISTEN carillon_wake"); err != nil {
+		t.Fatal(err)
+	}
+	const commits = 100
+	changed := make(map[int]bool) // buckets
+	began := time.Now()
+	for i := range commits {
+		s := everySecond(fmt.Sprint("s", i), noon)
+		changed[schedule.Bucket(s.QualifiedOverlapKey())] = true
+		trigger(t, store, s)
+	}
+	postgres.AwaitNotifications(store)
+	most := int(time.Since(began)/(5*time.Millisecond)) + 1
+	if _, err := conn.Exec(t.Context(), "NOTIFY carillon_wake, 'last'"); err != nil {
+		t.Fatal(err)
+	}
+	for heard := 0; ; heard++ {
+		n, err := conn.WaitForNotification(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Payload == "last" {
+			t.Logf("%d notifications of %d commits", heard, commits)
+			if heard > most {
+				t.Errorf("%d notifications were sent, want at most %d", heard, most)
+			}
+			break
+		}
+		var first, last int
+		if _, err := fmt.Sscanf(n.Payload, "%d-%d", &first, &last); err != nil {
+			t.Fatal(n.Payload, err)
+		}
+		maps.DeleteFunc(changed, func(b int, _ bool) bool { return first <= b && b <= last })
+	}
+	if len(changed) > 0 {
+		t.Errorf("nobody was told of the buckets %v", changed)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -56,9 +55,7 @@ func finish(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, finis
 		return err
 	}
 	waking := slices.DeleteFunc(ended, func(r *openRow) bool { return !wake[r] })
-	if err := wakeLeaders(ctx, tx, waking); err != nil {
-		return err
-	}
+	wakeLeaders(tx, waking)
 	return finishRest(ctx, tx, done, rest, finished, now)
 }
 
@@ -160,7 +157,8 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 		if moved, ended, err = settleAll(ctx, tx, now, settlements); err != nil {
 			return err
 		}
-		return wakeLeaders(ctx, tx, ended)
+		wakeLeaders(tx, ended)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle launched runs: %w", err)
@@ -169,15 +167,15 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 }
 
 // wakeLeaders wakes the leaders of runs that were ended without a term.
-func wakeLeaders(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
+func wakeLeaders(tx pgx.Tx, ended []*openRow) {
 	if len(ended) == 0 {
-		return nil
+		return
 	}
 	overlapKeys := make([]string, len(ended))
 	for i, r := range ended {
 		overlapKeys[i] = r.OverlapKey
 	}
-	return wakeListeners(ctx, tx, overlapKeys...)
+	wakeListeners(tx, overlapKeys...)
 }
 
 // settleAll locks runs and writes their settlements, in order.
@@ -243,7 +241,7 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	}
 	var err error
 	if one, ok := tx.(oneByOne); ok {
-		rows, err = one.insertEnded(ctx, rows)
+		rows, err = one.insertEnded(ctx, rows, now)
 	} else {
 		err = insertEnded(ctx, tx, rows)
 	}
@@ -287,24 +285,38 @@ func (r *openRow) asEnded(now time.Time) {
 // of the slot with the same nth. Each run then ends under its own savepoint.
 type oneByOne struct {
 	pgx.Tx
-	log *slog.Logger
+	store *Store
 }
 
 // insertEnded returns the runs that history did not have.
-func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow) (ended []*openRow, err error) {
+func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow, now time.Time) (ended []*openRow, err error) {
 	for _, r := range rows {
 		there, err := tx.insertOne(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		if there { // the first end stays
-			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "run_at", r.RunAt, "status", r.Status)
+			if err := tx.noteEndedTwice(ctx, r, now); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		ended = append(ended, r)
 	}
 	return ended, nil
 }
+
+func (tx oneByOne) noteEndedTwice(ctx context.Context, r *openRow, now time.Time) error {
+	if err := nameSchedules(ctx, tx, []*openRow{r}); err != nil {
+		return err
+	}
+	tx.store.endedTwice.Add(1)
+	tx.store.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+	return insertEvents(ctx, tx, []schedule.Event{ledger.EndedTwice(&r.Run, now)})
+}
+
+// EndedTwice counts the runs that this process ended although history had their end.
+func (s *Store) EndedTwice() uint64 { return s.endedTwice.Load() }
 
 func (tx oneByOne) insertOne(ctx context.Context, r *openRow) (there bool, err error) {
 	insert := func() error {

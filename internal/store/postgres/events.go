@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,23 +31,6 @@ func insertEvents(ctx context.Context, tx pgx.Tx, events []schedule.Event) error
 	}
 	if _, err := tx.Exec(ctx, sqlInsertEvents, eventArgs(events)...); err != nil {
 		return fmt.Errorf("insert events: %w", err)
-	}
-	return nil
-}
-
-// wakeListeners wakes the leaders of these overlap keys, or all leaders for none,
-// once the transaction is committed.
-func wakeListeners(ctx context.Context, tx pgx.Tx, overlapKeys ...string) error {
-	payload := ""
-	if len(overlapKeys) > 0 {
-		buckets := make([]int, len(overlapKeys))
-		for i, key := range overlapKeys {
-			buckets[i] = schedule.Bucket(key)
-		}
-		payload = fmt.Sprintf("%d-%d", slices.Min(buckets), slices.Max(buckets))
-	}
-	if _, err := tx.Exec(ctx, sqlWake, payload); err != nil {
-		return fmt.Errorf("wake listeners: %w", err)
 	}
 	return nil
 }

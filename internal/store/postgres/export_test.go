@@ -20,6 +20,9 @@ var Built = map[string]string{
 // Gathered is how many changes wait for the transaction after the present one.
 func Gathered(s *Store) int { return s.changes.Waiting() }
 
+// AwaitNotifications waits until leaders are notified of all that was committed.
+func AwaitNotifications(s *Store) { s.notifier.work.Wait() }
+
 // ListStatement is the statement of a list, and of one that is scattered the first of two.
 func ListStatement(f *schedule.RunFilter) (statement string, args []any) {
 	order, source := orderOf(f), sourceOf(f)

@@ -41,7 +41,7 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 			return false, err
 		}
 	}
-	err = s.transact(ctx, func(tx pgx.Tx) error {
+	err = s.transactWith(ctx, pgx.TxOptions{BeginQuery: steady.BeginQuery + shortIdle}, func(tx pgx.Tx) error {
 		won = false
 		if _, err := tx.Exec(ctx, sqlTakeoverCount); err != nil {
 			return err
@@ -135,7 +135,8 @@ func (s *Store) AskToResign(ctx context.Context, shard int, _ time.Time) (schedu
 			return schedule.Explain(schedule.ErrNotFound, "no worker leads shard %d", shard)
 		}
 		asked = rows[0]
-		return wakeListeners(ctx, tx)
+		wakeListeners(tx)
+		return nil
 	})
 	if err != nil {
 		return schedule.Leadership{}, fmt.Errorf("ask the leader to resign: %w", err)
@@ -238,7 +239,8 @@ func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
 		if err := writeShards(ctx, tx, n, true); err != nil {
 			return err
 		}
-		return wakeListeners(ctx, tx)
+		wakeListeners(tx)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("set %d shards: %w", n, err)

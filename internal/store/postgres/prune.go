@@ -24,11 +24,11 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			return err
 		}
 		var err error
-		if gone, err = affect(ctx, tx, sqlPruneChanges, limit); err != nil {
+		if gone, err = pruneChanges(ctx, tx, limit); err != nil {
 			return err
 		}
-		runs, err := affect(ctx, tx, sqlPruneRuns, before, limit, parts.begin(), parts.end())
-		if err != nil {
+		var runs int
+		if err := tx.QueryRow(ctx, sqlPruneRuns, before, limit, parts.begin(), parts.end()).Scan(&runs); err != nil {
 			return err
 		}
 		instances, err := affect(ctx, tx, sqlPruneInstances, limit)
@@ -67,4 +67,16 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		return 0, fmt.Errorf("prune: %w", err)
 	}
 	return gone, nil
+}
+
+func pruneChanges(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
+	if _, err := tx.Exec(ctx, sqlSnapshot); err != nil {
+		return 0, fmt.Errorf("record a snapshot: %w", err)
+	}
+	gone, err := affect(ctx, tx, sqlPruneChanges, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune changes: %w", err)
+	}
+	_, err = tx.Exec(ctx, sqlPruneSnapshots)
+	return gone, err
 }

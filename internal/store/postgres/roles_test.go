@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillon/carillon/internal/heartbeat"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
@@ -40,7 +41,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
 		},
 		nil,
 	},
@@ -48,7 +49,7 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
-			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](),
+			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
 		},
 		nil,
 	},
@@ -56,7 +57,7 @@ var roleNeeds = []struct {
 		"sched_launcher",
 		[]reflect.Type{
 			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[local.LogStore](),
-			reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[presence.Store](),
+			reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[presence.Store](), reflect.TypeFor[lagging](),
 		},
 		map[string]string{
 			"sqlInsertRuns":        "of the changes of a run it only takes reports; triggers and retries are the registrar's",
@@ -70,6 +71,11 @@ var roleNeeds = []struct {
 // logPruner is what a process with the worker role does besides its loops.
 type logPruner interface {
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// lagging is what every process shows in its metrics.
+type lagging interface {
+	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 }
 
 // withRoles is a database with the roles, and a connection of its owner.
@@ -220,7 +226,7 @@ var refusedTo = map[string][]string{
 		`INSERT INTO schedule_revisions DEFAULT VALUES`, `UPDATE schedule_revisions SET definition = ''`, `UPDATE schedule_events SET note = ''`,
 		`INSERT INTO workflow_versions DEFAULT VALUES`, `UPDATE workflow_versions SET dag = ''`, `SELECT dag FROM workflow_versions`,
 		`INSERT INTO deploys DEFAULT VALUES`, `INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET revoked_at = NULL`,
-		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`, `UPDATE ended_runs SET status = 5`,
+		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`, `UPDATE ended_runs SET status = 5`, `DELETE FROM ended_runs`,
 	},
 	"sched_launcher": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `UPDATE schedules SET next_run_at = NULL`, `DELETE FROM schedules`,
@@ -272,6 +278,8 @@ func TestTheWorkersRoleAddsPartitionsAndKeepsRecentOnes(t *testing.T) {
 		{`SELECT carillon_add_partition($1, $2)`, []any{today, today.Add(day)}, true},
 		{`SELECT carillon_drop_partition($1, $2)`, []any{"ended_runs_" + today.Format("20060102"), today.Add(2 * day)}, false},
 		{`SELECT carillon_drop_partition('ended_runs_before', $1)`, []any{today.Add(-40 * day)}, false},
+		{`SELECT carillon_prune_history($1, 1, $1, $1)`, []any{today.Add(-30 * day)}, true},
+		{`SELECT carillon_prune_history($1, 1, $1, $1)`, []any{today.Add(-20 * day)}, false},
 	} {
 		if _, err := conn.Exec(t.Context(), `SET ROLE sched_worker`); err != nil {
 			t.Fatal(err)

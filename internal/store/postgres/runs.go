@@ -141,7 +141,8 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 	if change.Insert != nil {
 		concerned = append(concerned, change.Insert.OverlapKey)
 	}
-	return true, wakeListeners(ctx, tx, concerned...)
+	wakeListeners(tx, concerned...)
+	return true, nil
 }
 
 // noteLateReport reports whether this is the first late report of its status for

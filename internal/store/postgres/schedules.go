@@ -213,11 +213,10 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := giveWorkflows(ctx, tx, changes); err != nil {
 		return err
 	}
-	inserted := overlapKeysInserted(changes)
-	if len(inserted) == 0 {
-		return nil
+	if inserted := overlapKeysInserted(changes); len(inserted) > 0 {
+		wakeListeners(tx, inserted...)
 	}
-	return wakeListeners(ctx, tx, inserted...)
+	return nil
 }
 
 // overlapKeysInserted returns the overlap keys of inserted runs, which may be due before

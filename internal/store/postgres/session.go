@@ -21,38 +21,29 @@ import (
 // indexes between vacuums; and one schema, because the default search path begins with
 // the role's name and temporary tables.
 var settings = map[string]string{
-	"statement_timeout": "5s",
-	"lock_timeout":      "2s",
-	idleInTransaction:   "10s", // or Options.HungAfter
-	"jit":               "off",
-	"enable_bitmapscan": "off",
-	searchPath:          "public, pg_temp",
+	"statement_timeout":                   "5s",
+	"lock_timeout":                        "2s",
+	"idle_in_transaction_session_timeout": "10s", // shortIdle if a takeover may wait
+	"jit":                                 "off",
+	"enable_bitmapscan":                   "off",
+	searchPath:                            "public, pg_temp",
 }
 
-const (
-	idleInTransaction = "idle_in_transaction_session_timeout"
-	searchPath        = "search_path"
-)
+const searchPath = "search_path"
 
 // setUp applies the settings that the DSN does not have. It sets them in the session: a
 // pooler refuses unknown settings at the start of a connection.
-func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
-	all := maps.Clone(settings)
-	if hungAfter > 0 {
-		all[idleInTransaction] = fmt.Sprintf("%dms", hungAfter.Milliseconds())
-	}
-	return func(ctx context.Context, conn *pgx.Conn) error {
-		var set strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
-				fmt.Fprintf(&set, "SELECT set_config('%s', '%s', false);", name, all[name])
-			}
+func setUp(ctx context.Context, conn *pgx.Conn) error {
+	var set strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
+			fmt.Fprintf(&set, "SELECT set_config('%s', '%s', false);", name, settings[name])
 		}
-		if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return fmt.Errorf("set up session: %w", err)
-		}
-		return nil
 	}
+	if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("set up session: %w", err)
+	}
+	return nil
 }
 
 // setPath sets the same schema for a connection outside the pool.

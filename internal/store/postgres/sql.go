@@ -12,9 +12,9 @@ package postgres
 const sqlFence = `
 SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`
 
-// sqlWake notifies each Listen, once for each transaction, with the first and last
-// changed bucket; empty: all. Commits that notify are serialized in the whole cluster,
-// each waits for the sync of the one before: a term's writes must not notify.
+// sqlWake notifies each Listen with the first and last changed bucket. Commits that notify
+// are serialized in the whole cluster, each waits for the sync of the one before: only
+// notifier uses it, outside of transactions.
 const sqlWake = `
 SELECT pg_notify('carillon_wake', $1)`
 

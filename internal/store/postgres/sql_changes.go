@@ -83,16 +83,6 @@ WHERE o.state = 1 AND o.due_at > $1 AND o.due_at <= $2
 WHERE o.state IN (2, 3) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
 )
 
-// sqlPruneChanges keeps what a reader may still need: ends for one minute, other
-// changes for one hour, counted from the commit. at is the start of the transaction,
-// so each is kept four minutes longer: no transaction takes as long.
-const sqlPruneChanges = `
-DELETE FROM changes WHERE ctid = ANY(ARRAY(
-	SELECT c.ctid FROM (VALUES (1, 64), (2, 64), (3, 5), (4, 64)) AS k(kind, minutes) CROSS JOIN LATERAL (
-		SELECT c.ctid FROM changes c
-		WHERE c.kind = k.kind AND c.at < now() - k.minutes * interval '1 minute'
-		ORDER BY c.at LIMIT $1) c))`
-
 // sqlDropFutureChanges removes what a restore has brought from another server. Its
 // transaction numbers are still to come here.
 const sqlDropFutureChanges = `

@@ -35,9 +35,6 @@ import (
 type Options struct {
 	Logger   *slog.Logger // nil: nothing is logged
 	MaxConns int          // 0: the DSN's pool_max_conns, else 16
-	// HungAfter ends a transaction whose client is silent for this long, e.g. stopped: a
-	// takeover waits for its locks. 0: 10 s.
-	HungAfter time.Duration
 }
 
 // Store stores everything in one Postgres database. It is safe for concurrent use.
@@ -46,6 +43,8 @@ type Store struct {
 	log         *slog.Logger
 	definitions revision.Cache
 	changes     *batch.Batcher[changeCall, changeAnswer]
+	notifier    notifier
+	endedTwice  atomic.Uint64
 
 	clock      atomic.Pointer[reading]
 	partitions struct {
@@ -74,6 +73,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.log = s.log.With("component", "store")
+	s.notifier = notifier{pool: pool, log: s.log}
 	s.changes = batch.New(mostGrouped, s.changeTogether)
 	if _, err := s.MeasureClock(ctx); err != nil {
 		pool.Close()
@@ -109,12 +109,13 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	if _, chosen := config.ConnConfig.RuntimeParams["application_name"]; !chosen {
 		config.ConnConfig.RuntimeParams["application_name"] = "carillon"
 	}
-	config.AfterConnect = setUp(opts.HungAfter)
+	config.AfterConnect = setUp
 	return config, nil
 }
 
 // Close closes all connections after the open calls have ended.
 func (s *Store) Close() error {
+	s.notifier.work.Wait()
 	s.pool.Close()
 	return nil
 }

@@ -43,6 +43,9 @@ var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
 const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
+// A process that is stopped in a transaction of its term delays a takeover by this long.
+const shortIdle = `; SET LOCAL idle_in_transaction_session_timeout = '2s'`
+
 // transact runs fn in a transaction, and repeats it after a deadlock, a lock timeout, a
 // violation of a history index or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
@@ -55,7 +58,7 @@ func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func
 		tried++
 		err := s.onceWith(ctx, options, func(tx pgx.Tx) error {
 			if refused {
-				tx = oneByOne{tx, s.log}
+				tx = oneByOne{tx, s}
 			}
 			return fn(tx)
 		})
@@ -70,12 +73,16 @@ func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
 }
 
 func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
+	var wake bucketRange
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
-		err := fn(tx)
+		err := fn(wakingTx{tx, &wake})
 		failpoint.Hit(failpoint.Committing)
 		return err
 	})
 	failpoint.Hit(failpoint.Committed)
+	if err == nil {
+		s.notifier.wake(wake)
+	}
 	return err
 }
 
@@ -89,6 +96,7 @@ func (s *Store) fencedWith(ctx context.Context, options pgx.TxOptions, term sche
 	if term == (schedule.Term{}) {
 		return fmt.Errorf("no term was given: %w", schedule.ErrFenced)
 	}
+	options.BeginQuery += shortIdle
 	return s.transactWith(ctx, options, func(tx pgx.Tx) error {
 		var found int
 		err := tx.QueryRow(ctx, sqlFence, term.Shard, term.Holder, term.Epoch).Scan(&found)

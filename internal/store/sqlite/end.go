@@ -317,7 +317,7 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		case err == nil:
 			added = append(added, left[:n]...)
 		case isUnique(err): // the statement has inserted nothing, and the transaction goes on
-			alone, err := endAlone(ctx, t, left[:n])
+			alone, err := endAlone(ctx, t, left[:n], now)
 			if err != nil {
 				return err
 			}
@@ -332,14 +332,18 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 
 // endAlone inserts run by run: two runs of a slot can draw the same nth, and the later
 // one takes the next free number. If history has the run already, the first end stays.
-func endAlone(ctx context.Context, t tx, rows []*openRow) (added []*openRow, err error) {
+func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added []*openRow, err error) {
 	for _, r := range rows {
 		there, err := isInHistory(ctx, t, r)
 		if err != nil {
 			return nil, err
 		}
 		if there {
+			t.w.endedTwice.Add(1)
 			t.w.log.Error("a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{ledger.EndedTwice(&r.Run, now)}, now); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		_, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, r)...)
@@ -353,6 +357,9 @@ func endAlone(ctx context.Context, t tx, rows []*openRow) (added []*openRow, err
 	}
 	return added, nil
 }
+
+// EndedTwice counts the runs that this process ended although history had their end.
+func (s *Store) EndedTwice() uint64 { return s.writer.endedTwice.Load() }
 
 func isInHistory(ctx context.Context, t tx, r *openRow) (there bool, err error) {
 	err = t.query(ctx, sqlEndedTwice, func(scan scan) error { return scan(&there) }, keyArg(r.Key), r.RunAt.UnixMicro(), int64(r.SID))

@@ -47,7 +47,7 @@ var storeMutants = []struct {
 		sqlite + "/open.go", `opening != s.opening`, `opening == ""`,
 	}}},
 	{"changes are pruned by the start of their transaction", []suite{{postgres, "^TestChangesAreKeptAsLongAsAReaderMayNeedThem$"}}, []mutant.Edit{{
-		postgres + "/sql_changes.go", "(3, 5), (4, 64)", "(3, 1), (4, 64)",
+		postgres + "/sql_prunechanges.go", " AND pg_visible_in_snapshot(c.xid, s.snapshot)", "",
 	}}},
 	{"nobody notices that changes were pruned", []suite{{sqlite, "^TestAReadPositionCounts"}}, []mutant.Edit{{
 		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,

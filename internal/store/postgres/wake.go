@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	wakeEvery   = 5 * time.Millisecond // the least time between two notifications of a process
+	wakeTimeout = time.Second
+)
+
+// bucketRange is a range of hash buckets; empty if not some.
+type bucketRange struct {
+	some        bool
+	first, last int
+}
+
+func (r *bucketRange) add(first, last int) {
+	if r.some {
+		first, last = min(first, r.first), max(last, r.last)
+	}
+	*r = bucketRange{true, first, last}
+}
+
+// wakingTx is a transaction that collects the leaders to wake once it is committed.
+type wakingTx struct {
+	pgx.Tx
+	wake *bucketRange
+}
+
+// wakeListeners wakes the leaders of these overlap keys, or all leaders for none, once
+// the transaction is committed.
+func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
+	if one, ok := tx.(oneByOne); ok {
+		tx = one.Tx
+	}
+	wake := tx.(wakingTx).wake
+	if len(overlapKeys) == 0 {
+		wake.add(0, schedule.Buckets-1)
+	}
+	for _, key := range overlapKeys {
+		wake.add(schedule.Bucket(key), schedule.Bucket(key))
+	}
+}
+
+// notifier notifies leaders after a commit. Inside of transactions, notifications would
+// let the commits of the whole cluster wait for each other. A notification may be lost:
+// each tick reads changes too.
+type notifier struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	pending bucketRange
+	running bool
+	work    sync.WaitGroup
+}
+
+// wake notifies soon and does not wait.
+func (n *notifier) wake(r bucketRange) {
+	if !r.some {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pending.add(r.first, r.last)
+	if !n.running {
+		n.running = true
+		n.work.Go(n.run)
+	}
+}
+
+// run ends when nothing was pending for wakeEvery.
+func (n *notifier) run() {
+	for {
+		n.mu.Lock()
+		r := n.pending
+		n.pending, n.running = bucketRange{}, r.some
+		n.mu.Unlock()
+		if !r.some {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wakeTimeout)
+		if _, err := n.pool.Exec(ctx, sqlWake, fmt.Sprintf("%d-%d", r.first, r.last)); err != nil {
+			n.log.Warn("leaders were not woken, they read changes at their next tick", "err", err)
+		}
+		cancel()
+		time.Sleep(wakeEvery)
+	}
+}
