@@ -107,6 +107,14 @@ func (c *Claim) Decide(read Reader) (Verdicts, error) {
 	return c.judge(read)
 }
 
+// IsAsJudged reports whether a planned run is what a verdict of this pass was made on. A
+// plan may have moved its fire_at since, and an edit may have put a run of another revision
+// under its key.
+func (c *Claim) IsAsJudged(r *schedule.Run) bool {
+	judged, known := c.State.Run(r.Key)
+	return known && r.Revision == judged.Revision && !r.FireAt.After(c.Pass.Now.Add(c.Pass.ClaimAhead))
+}
+
 func (c *Claim) readAndJudge(read Reader) (Verdicts, error) {
 	changes, err := read.Changes()
 	if err != nil {

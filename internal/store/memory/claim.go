@@ -98,7 +98,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 	if err != nil {
 		return err
 	}
-	if c.out.Missing = c.missing(&v); len(c.out.Missing) > 0 {
+	if c.out.Missing = c.missing(claim, &v); len(c.out.Missing) > 0 {
 		v = claim.State.Without(v, c.out.Missing)
 	}
 	for i := range v.Ends {
@@ -119,7 +119,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 }
 
 // missing returns the runs that are not in the state that their verdict needs.
-func (c *claiming) missing(v *ledger.Verdicts) (missing []schedule.Key) {
+func (c *claiming) missing(claim *ledger.Claim, v *ledger.Verdicts) (missing []schedule.Key) {
 	want := func(key schedule.Key, so func(*schedule.Run) bool) {
 		if r := c.runs[key]; r == nil || !so(r) {
 			missing = append(missing, key)
@@ -136,7 +136,7 @@ func (c *claiming) missing(v *ledger.Verdicts) (missing []schedule.Key) {
 		want(cancel.Key, func(r *schedule.Run) bool { return r.Status.InFlight() })
 	}
 	for _, key := range v.Claims {
-		want(key, planned)
+		want(key, func(r *schedule.Run) bool { return planned(r) && claim.IsAsJudged(r) })
 	}
 	return missing
 }

@@ -91,11 +91,7 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 	return err
 }
 
-const (
-	beginColumns = `
-o.idempotency_key, o.sid, o.revision, o.run_at, o.status, o.trigger, o.input, o.deliveries,
-o.cancel_requested_at, o.cancel_reason, o.run_id, o.trace_id, o.holder, o.lease_until`
-
+var (
 	// sqlTakeKeys changes no index, and leaves updated_at: nothing that anybody watches
 	// has changed. A run with a lease or a requested cancel is left to lockRuns.
 	sqlTakeKeys = `
@@ -108,7 +104,9 @@ RETURNING` + beginColumns
 	sqlLockBegun = `
 SELECT` + beginColumns + fromOpen + `
 WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
+)
 
+const (
 	// sqlWriteCalls writes keys of locked runs.
 	sqlWriteCalls = `
 UPDATE open_runs o SET holder = u.holder, lease_until = u.lease_until, deliveries = u.deliveries,
@@ -136,7 +134,7 @@ func (b *beginning) take(ctx context.Context, reqs []schedule.BeginRequest) erro
 	if len(single) == 0 {
 		return nil
 	}
-	err := b.eachRun(ctx, func(f *ledger.BeginFacts) {
+	err := b.eachOpen(ctx, func(f *ledger.BeginFacts) {
 		f.Run.Deliveries--
 		f.Lease = schedule.KeyLease{}
 		b.taken[f.Run.Key] = ledger.KeyOf(f.Run, f.Lease)
@@ -151,7 +149,7 @@ func (b *beginning) take(ctx context.Context, reqs []schedule.BeginRequest) erro
 
 // lockRuns locks the open runs of the other keys.
 func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) error {
-	if err := b.eachRun(ctx, func(*ledger.BeginFacts) {}, sqlLockBegun, column(reqs, beginKey)); err != nil {
+	if err := b.eachOpen(ctx, func(*ledger.BeginFacts) {}, sqlLockBegun, column(reqs, beginKey)); err != nil {
 		return fmt.Errorf("lock runs: %w", err)
 	}
 	return nil
@@ -159,22 +157,13 @@ func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) 
 
 func beginKey(q *schedule.BeginRequest) []byte { return q.Key[:] }
 
-// eachRun runs a statement that returns beginColumns and collects the facts.
-func (b *beginning) eachRun(ctx context.Context, visit func(*ledger.BeginFacts), statement string, args ...any) error {
-	var (
-		row        runRow
-		sid        int32
-		holder     pgtype.Int4
-		leaseUntil pgtype.Timestamptz
-	)
-	return each(ctx, b.tx, []any{
-		&row.key, &sid, &row.revision, &row.runAt, &row.status, &row.trigger, &row.input, &row.deliveries,
-		&row.cancelRequestedAt, &row.cancelReason, &row.runID, &row.traceID, &holder, &leaseUntil,
-	}, func() error {
-		run, _ := row.run() // what cannot be read permits nothing
-		var d decoding
-		f := &ledger.BeginFacts{Run: &run, Lease: schedule.KeyLease{Holder: holder.Int32, Until: d.time("lease_until", leaseUntil)}}
-		b.facts[run.Key], b.sids[run.Key] = f, sid
+// eachOpen runs a statement that returns beginColumns and collects the facts.
+func (b *beginning) eachOpen(ctx context.Context, visit func(*ledger.BeginFacts), statement string, args ...any) error {
+	var row openRow
+	return eachRun(ctx, b.tx, &row, columnsOfBegin.targets(&row), func() error {
+		run := row.Run // what cannot be read permits nothing
+		f := &ledger.BeginFacts{Run: &run, Lease: row.Lease}
+		b.facts[run.Key], b.sids[run.Key] = f, row.SID
 		visit(f)
 		return nil
 	}, statement, args...)

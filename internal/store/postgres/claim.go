@@ -124,7 +124,7 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	for _, key := range v.Claims {
 		add(key, "claim")
 	}
-	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names)
+	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names, c.req.Now.Add(c.claim.Pass.ClaimAhead))
 	if err != nil {
 		return v, fmt.Errorf("lock runs: %w", err)
 	}

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -10,158 +13,217 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// column is one field of many rows, as one array to bind.
-func column[T, V any](rows []T, of func(*T) V) pgtype.FlatArray[V] {
-	values := make(pgtype.FlatArray[V], len(rows))
-	for i := range rows {
-		values[i] = of(&rows[i])
+// use says which statements a column of a run is in.
+type use uint8
+
+const (
+	ofRun   use = 1 << iota // each reader of runs
+	ofRow                   // readers of runs that a rule may change
+	added                   // INSERT INTO open_runs
+	moves                   // UPDATE of a run in flight: a rule may change it
+	history                 // COPY into ended_runs
+)
+
+// runColumn is a column of open_runs, ended_runs or both. columntypes.go has one function
+// for each type.
+type runColumn struct {
+	name        string // in open_runs, or else in ended_runs
+	in          use
+	sqlType     string
+	open, ended string // its name in each table; "": it has none
+
+	target func(*openRow) any      // what it is scanned into; nil: it is written only
+	array  func([]*openRow) any    // what many rows bind
+	copy   func(*copied, *openRow) // adds it to a row of COPY
+}
+
+type columns []runColumn
+
+// runColumns are all columns of a run that statements read or write one by one. SELECT
+// lists, scans, INSERTs, UPDATEs and COPY are made of it, so their orders agree. The
+// schedule comes from a join; see scheduleOfOpen.
+var runColumns = columns{
+	key("idempotency_key", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.Key }),
+	int4("sid", ofRow|added|history, func(r *openRow) *int32 { return &r.SID }),
+	int4("nth", ofRow|added|history, func(r *openRow) *int32 { return &r.Nth }),
+	int2("bucket", ofRow|added|history, func(r *openRow) *int16 { return &r.Bucket }),
+	int4("revision", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Revision }),
+	instant("run_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.RunAt }),
+	instant("fire_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.FireAt }),
+	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }),
+	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }),
+	code("status", ofRun|ofRow|added|history, func(r *openRow) *schedule.Status { return &r.Status }, schedule.StatusOf),
+	text("reason", ofRun|history, func(r *openRow) *schedule.Reason { return &r.Reason }).onlyEnded(),
+	code("trigger", ofRun|ofRow|added|history, func(r *openRow) *schedule.Trigger { return &r.Trigger }, schedule.TriggerOf),
+	text("overlap_key", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.OverlapKey }),
+	code("policy", ofRun|ofRow|added|history, func(r *openRow) *schedule.OverlapPolicy { return &r.OverlapPolicy }, schedule.OverlapPolicyOf),
+	int4("max_queued", ofRun|ofRow|added|history, func(r *openRow) *uint32 { return &r.MaxQueued }),
+	instant("waiting_since", ofRun|ofRow|added, func(r *openRow) *time.Time { return &r.WaitingSince }).onlyOpen(),
+	int4("attempt", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Attempt }),
+	key("retry_of", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.RetryOf }),
+	int4("deliveries", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.Deliveries }),
+	text("input", ofRun|ofRow|added|history, func(r *openRow) *json.RawMessage { return &r.Input }),
+	int4("priority", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Priority }),
+	text("run_id", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.RunID }),
+	text("trace_id", ofRun|ofRow|added|moves|history, func(r *openRow) *string { return &r.TraceID }),
+	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
+	instant("claimed_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.ClaimedAt }),
+	instant("send_after", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.ClaimedUntil }).onlyOpen(),
+	instant("cancel_requested_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.CancelRequestedAt }),
+	text("cancel_reason", ofRun|ofRow|history, func(r *openRow) *schedule.Reason { return &r.CancelReason }),
+	instant("launched_at", ofRun|ofRow|moves|history, func(r *openRow) *time.Time { return &r.LaunchedAt }),
+	instant("started_at", ofRun|ofRow|moves|history, func(r *openRow) *time.Time { return &r.StartedAt }),
+	instant("completed_at", ofRun|history, func(r *openRow) *time.Time { return &r.CompletedAt }).onlyEnded(),
+	instant("timeout_at", ofRun|ofRow|moves|history, func(r *openRow) *time.Time { return &r.TimeoutAt }),
+	text("error_code", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.ErrorCode }),
+	text("error_message", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.ErrorMessage }),
+	int4("failed_attempts", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.FailedAttempts }),
+	document("attempt_log", ofRow|moves|history, func(r *openRow) *string { return &r.AttemptLog }),
+	nonzero("late_reports", ofRow|history, func(r *openRow) *int32 { return &r.LateReports }),
+	optional("exit_code", ofRun|ofRow|history, func(r *openRow) **int32 { return &r.ExitCode }),
+	text("log_url", ofRun|ofRow|history, func(r *openRow) *string { return &r.LogURL }),
+	instant("created_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.CreatedAt }),
+	instant("updated_at", ofRun|ofRow|added|moves|history, func(r *openRow) *time.Time { return &r.UpdatedAt }).endedAs("recorded_at"),
+	instant("first_sent_at", ofRow|history, func(r *openRow) *time.Time { return &r.FirstSentAt }),
+	nonzero("holder", ofRow, func(r *openRow) *int32 { return &r.Lease.Holder }),
+	instant("lease_until", ofRow, func(r *openRow) *time.Time { return &r.Lease.Until }),
+}
+
+var (
+	columnsOfRun     = runColumns.of(ofRun)
+	columnsOfRow     = runColumns.of(ofRow)
+	columnsAdded     = runColumns.of(added)
+	columnsThatMove  = runColumns.of(moves)
+	columnsOfHistory = runColumns.of(history)
+
+	// What Begin reads: each column of a row costs.
+	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "input", "deliveries",
+		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
+)
+
+// What statements select. The schedule comes first, the columns of the revision come last.
+var (
+	openColumns  = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
+	endedColumns = ` s.schedule_id, ` + endedFieldsOf("e")
+	rowColumns   = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
+	beginColumns = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
+
+	// openFields and endedFields are both tables in one shape, which lists merge.
+	openFields  = `r.sid, ` + openFieldsOf("r")
+	endedFields = `r.sid, ` + endedFieldsOf("r")
+	listColumns = ` s.schedule_id, ` + columnsOfRun.list(func(c *runColumn) string { return "r." + c.name }) + ownerColumns
+)
+
+const (
+	// scheduleOfOpen is a subquery, not a join: a plan that was made while schedules were
+	// few would read all of them, and the open runs of each.
+	scheduleOfOpen = `(SELECT s.schedule_id FROM schedules s WHERE s.sid = o.sid)`
+
+	// ownerColumns are of the revision. Hot statements leave them out: the cached
+	// definition has them.
+	ownerColumns = `, d.user_id, d.workflow_id, d.version`
+
+	fromOpen = `
+FROM open_runs o`
+	joinOpenRevision = `
+LEFT JOIN schedule_revisions d ON d.schedule_id = ` + scheduleOfOpen + ` AND d.revision = o.revision`
+
+	fromEnded = `
+FROM ended_runs e JOIN schedules s ON s.sid = e.sid`
+	joinEndedRevision = `
+LEFT JOIN schedule_revisions d ON d.schedule_id = s.schedule_id AND d.revision = e.revision`
+)
+
+func openFieldsOf(table string) string {
+	return columnsOfRun.list(func(c *runColumn) string { return c.read(table, c.open) })
+}
+
+func endedFieldsOf(table string) string {
+	return columnsOfRun.list(func(c *runColumn) string { return c.read(table, c.ended) })
+}
+
+// read is the column in a SELECT list, under its name.
+func (c *runColumn) read(table, column string) string {
+	value := table + "." + column
+	switch {
+	case column == "":
+		value = "NULL::" + c.sqlType
+	case c.sqlType == "jsonb":
+		value += "::text"
 	}
-	return values
+	return value + " AS " + c.name
 }
 
-// The none functions bind NULL for Go's zero values.
+func (c runColumn) onlyOpen() runColumn  { c.ended = ""; return c }
+func (c runColumn) onlyEnded() runColumn { c.open = ""; return c }
 
-func noneOrTime(t time.Time) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+func (c runColumn) endedAs(name string) runColumn { c.ended = name; return c }
+
+func (cs columns) of(in use) columns {
+	return slices.DeleteFunc(slices.Clone(cs), func(c runColumn) bool { return c.in&in == 0 })
 }
 
-func noneOrText[S ~string | ~[]byte](s S) pgtype.Text {
-	return pgtype.Text{String: string(s), Valid: len(s) > 0}
-}
-
-func noneOrKey(k schedule.Key) []byte {
-	if k.IsZero() {
-		return nil
+func (cs columns) named(names ...string) columns {
+	found := slices.DeleteFunc(slices.Clone(cs), func(c runColumn) bool { return !slices.Contains(names, c.name) })
+	if len(found) != len(names) {
+		panic(fmt.Sprintf("not every one of %q is a column of a run", names))
 	}
-	return k[:]
+	return found
 }
 
-func noneOrInt(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: n != 0} }
-
-// noneOrCode is NULL for a word without a code: every column of codes refuses it.
-func noneOrCode(code int16) pgtype.Int2 { return pgtype.Int2{Int16: code, Valid: code != 0} }
-
-func keyBytes(keys []schedule.Key) pgtype.FlatArray[[]byte] {
-	return column(keys, func(k *schedule.Key) []byte { return k[:] })
-}
-
-// interval is d for an interval parameter.
-func interval(d time.Duration) pgtype.Interval {
-	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
-}
-
-// runArgs are planned rows for sqlInsertRuns. sidOf is the sid of a run's schedule.
-func runArgs(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.Time) []any {
-	type run = schedule.Run
-	return []any{
-		now,
-		column(runs, func(r *run) []byte { return r.Key[:] }),
-		column(runs, func(r *run) pgtype.Int8 { return noneOrInt(int64(sidOf(r))) }),
-		column(runs, ledger.Nth),
-		column(runs, func(r *run) int64 { return r.Revision }),
-		column(runs, func(r *run) int16 { return int16(schedule.Bucket(r.OverlapKey)) }),
-		column(runs, func(r *run) int16 { return int16(ledger.RowStateOf(r)) }),
-		column(runs, func(r *run) pgtype.Int2 { return noneOrCode(r.Trigger.Code()) }),
-		column(runs, func(r *run) pgtype.Int2 { return noneOrCode(r.OverlapPolicy.Code()) }),
-		column(runs, func(r *run) string { return r.OverlapKey }),
-		column(runs, func(r *run) time.Time { return r.RunAt }),
-		column(runs, func(r *run) time.Time { return r.FireAt }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(ledger.DueAt(r)) }),
-		column(runs, func(r *run) int32 { return r.Priority }),
-		column(runs, func(r *run) int64 { return int64(r.MaxQueued) }),
-		column(runs, func(r *run) int32 { return r.Attempt }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.WaitingSince) }),
-		column(runs, func(r *run) []byte { return noneOrKey(r.RetryOf) }),
-		column(runs, func(r *run) pgtype.Text { return noneOrText(r.Input) }),
-		column(runs, func(r *run) pgtype.Text { return noneOrText(r.TraceID) }),
-		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.CreatedAt) }),
+// list joins what each column is in a statement.
+func (cs columns) list(each func(*runColumn) string) string {
+	all := make([]string, len(cs))
+	for i := range cs {
+		all[i] = each(&cs[i])
 	}
+	return strings.Join(all, ", ")
 }
 
-// eventArgs are events for sqlInsertEvents.
-func eventArgs(events []schedule.Event) []any {
-	type event = schedule.Event
-	return []any{
-		column(events, func(e *event) string { return e.ScheduleID }),
-		column(events, func(e *event) time.Time { return e.Time }),
-		column(events, func(e *event) string { return string(e.Kind) }),
-		column(events, func(e *event) pgtype.Timestamptz { return noneOrTime(e.From) }),
-		column(events, func(e *event) pgtype.Timestamptz { return noneOrTime(e.To) }),
-		column(events, func(e *event) int64 { return e.Count }),
-		column(events, func(e *event) pgtype.Text { return noneOrText(e.Reason) }),
-		column(events, func(e *event) pgtype.Text { return noneOrText(e.Actor) }),
-		column(events, func(e *event) pgtype.Text { return noneOrText(e.Note) }),
-		column(events, func(e *event) int64 { return e.Revision }),
-	}
+func (cs columns) names() string { return cs.list(func(c *runColumn) string { return c.name }) }
+
+// unnest makes a row of each element of the arrays that follow the first $parameters.
+func (cs columns) unnest(parameters int) string {
+	n := parameters
+	return `unnest(` + cs.list(func(c *runColumn) string {
+		n++
+		// The arrays of jsonb are of text, which assign converts.
+		return fmt.Sprintf("$%d::%s[]", n, strings.Replace(c.sqlType, "jsonb", "text", 1))
+	}) + `) AS u(` + cs.names() + `)`
 }
 
-// scheduleArgs are whole rows for sqlInsertSchedules and sqlUpdateSchedules.
-func scheduleArgs(rows []*schedule.Schedule) []any {
-	return append(definitionArgs(rows), stateArgs(rows)...)
+// assign sets each column to that of u.
+func (cs columns) assign() string {
+	return cs.list(func(c *runColumn) string {
+		value := c.name + " = u." + c.name
+		if c.sqlType == "jsonb" {
+			value += "::jsonb"
+		}
+		return value
+	})
 }
 
-type scheduleRef = *schedule.Schedule
-
-func definitionArgs(rows []scheduleRef) []any {
-	return []any{
-		column(rows, func(s *scheduleRef) string { return (*s).ScheduleID }),
-		column(rows, func(s *scheduleRef) string { return (*s).WorkflowID }),
-		column(rows, func(s *scheduleRef) int32 { return (*s).Version }),
-		column(rows, func(s *scheduleRef) string { return (*s).UserID }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).CronExpr) }),
-		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).IntervalMS)) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).OnceAt) }),
-		column(rows, func(s *scheduleRef) string { return (*s).Timezone }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).StartAt) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).EndAt) }),
-		column(rows, func(s *scheduleRef) string { return string((*s).DST) }),
-		column(rows, func(s *scheduleRef) int64 { return int64((*s).JitterMS) }),
-		column(rows, func(s *scheduleRef) string { return string((*s).OverlapPolicy) }),
-		column(rows, func(s *scheduleRef) string { return (*s).OverlapKey }),
-		column(rows, func(s *scheduleRef) int64 { return int64((*s).MaxQueued) }),
-		column(rows, func(s *scheduleRef) string { return string((*s).CatchupPolicy) }),
-		column(rows, func(s *scheduleRef) int64 { return int64((*s).CatchupWindowMS) }),
-		column(rows, func(s *scheduleRef) int64 { return int64((*s).RunTimeoutMS) }),
-		column(rows, func(s *scheduleRef) int32 { return (*s).Priority }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Input) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).ExecutionGrantID) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return labelsJSON((*s).Labels) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).ManagedBy) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Expect.Text()) }),
-		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).LaunchTimeoutMS)) }),
+// targets are what a row is scanned into.
+func (cs columns) targets(r *openRow) []any {
+	to := make([]any, len(cs))
+	for i := range cs {
+		to[i] = cs[i].target(r)
 	}
+	return to
 }
 
-func stateArgs(rows []scheduleRef) []any {
-	return []any{
-		column(rows, func(s *scheduleRef) int64 { return (*s).Revision }),
-		column(rows, func(s *scheduleRef) time.Time { return (*s).RevisedAt }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).NextRunAt) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).PlanAt) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).Backlog.From) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).Backlog.Until) }),
-		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt((*s).Backlog.Revision) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).Backlog.At) }),
-		column(rows, func(s *scheduleRef) int64 { return int64((*s).PlanFailures) }),
-		column(rows, func(s *scheduleRef) bool { return (*s).Pause.Paused }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Pause.Note) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Pause.By) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).Pause.Until) }),
-		column(rows, func(s *scheduleRef) int64 { return int64(schedule.Bucket((*s).QualifiedOverlapKey())) }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).LastRunAt) }),
-		column(rows, func(s *scheduleRef) time.Time { return (*s).CreatedAt }),
-		column(rows, func(s *scheduleRef) time.Time { return (*s).UpdatedAt }),
-		column(rows, func(s *scheduleRef) pgtype.Timestamptz { return noneOrTime((*s).DeletedAt) }),
+// arrays adds the arguments of unnest.
+func (cs columns) arrays(args []any, rows []*openRow) []any {
+	for i := range cs {
+		args = append(args, cs[i].array(rows))
 	}
+	return args
 }
 
-func labelsJSON(labels map[string]string) pgtype.Text {
-	if len(labels) == 0 {
-		return pgtype.Text{}
+// copied adds a row to a COPY of the columns.
+func (cs columns) copied(c *copied, r *openRow) {
+	c.row(len(cs))
+	for i := range cs {
+		cs[i].copy(c, r)
 	}
-	raw, err := json.Marshal(labels)
-	if err != nil {
-		panic("labels are not JSON: " + err.Error()) // strings always are
-	}
-	return pgtype.Text{String: string(raw), Valid: true}
 }

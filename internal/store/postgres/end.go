@@ -211,9 +211,9 @@ func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := endAll(ctx, tx, rows, now); err != nil || len(rows) == 0 {
 		return err
 	}
-	first, last := rows[0].stored.bucket, rows[0].stored.bucket
+	first, last := rows[0].Bucket, rows[0].Bucket
 	for _, r := range rows {
-		first, last = min(first, r.stored.bucket), max(last, r.stored.bucket)
+		first, last = min(first, r.Bucket), max(last, r.Bucket)
 	}
 	if _, err := tx.Exec(ctx, sqlNoteEnded, first, last, column(rows, rowKey)); err != nil {
 		return fmt.Errorf("note ended runs: %w", err)
@@ -228,6 +228,7 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	}
 	var locked []schedule.Key
 	for _, r := range rows {
+		r.asEnded(now)
 		if !r.taken {
 			locked = append(locked, r.Key)
 		}
@@ -243,9 +244,9 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	}
 	var err error
 	if one, ok := tx.(oneByOne); ok {
-		rows, err = one.insertEnded(ctx, rows, now)
+		rows, err = one.insertEnded(ctx, rows)
 	} else {
-		err = insertEnded(ctx, tx, rows, now)
+		err = insertEnded(ctx, tx, rows)
 	}
 	if err != nil {
 		return err
@@ -259,19 +260,15 @@ DELETE FROM open_runs WHERE idempotency_key = ANY($1::bytea[])`
 
 	sqlNoteEnded = `
 INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES (3, $1, $2, $3)`
-
-	copyEnded = `
-COPY ended_runs (run_at, fire_at, created_at, claimed_at, launched_at, started_at, completed_at, recorded_at,
-	cancel_requested_at, timeout_at, first_sent_at, epoch, sid, nth, revision, priority, max_queued,
-	attempt, deliveries, failed_attempts, late_reports, exit_code, bucket, status, trigger, policy,
-	idempotency_key, overlap_key, reason, cancel_reason, retry_of, input, run_id, trace_id,
-	error_code, error_message, attempt_log, log_url) FROM STDIN (FORMAT binary)`
 )
 
-func insertEnded(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+var copyEnded = `
+COPY ended_runs (` + columnsOfHistory.list(func(c *runColumn) string { return c.ended }) + `) FROM STDIN (FORMAT binary)`
+
+func insertEnded(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 	c := newCopied(len(rows), 512)
 	for _, r := range rows {
-		r.copyEnded(c, now)
+		columnsOfHistory.copied(c, r)
 	}
 	if _, err := c.into(ctx, tx, copyEnded); err != nil {
 		return fmt.Errorf("insert ended runs: %w", err)
@@ -279,53 +276,12 @@ func insertEnded(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time)
 	return nil
 }
 
-// copyEnded adds the row as copyEnded lists its columns: what a rule changes from Run,
-// all else as it was stored.
-func (r *openRow) copyEnded(c *copied, now time.Time) {
-	w := &r.stored
-	c.row(38)
-	c.noneOrTime(w.runAt)
-	c.noneOrTime(w.fireAt)
-	c.noneOrTime(w.createdAt)
-	c.noneOrTime(w.claimedAt)
-	c.noneOrTime(noneOrTime(r.LaunchedAt))
-	c.noneOrTime(noneOrTime(r.StartedAt))
-	c.noneOrTime(noneOrTime(cmp.Or(r.CompletedAt, now)))
-	c.noneOrTime(noneOrTime(now))
-	c.noneOrTime(w.cancelRequestedAt)
-	c.noneOrTime(noneOrTime(r.TimeoutAt))
-	if r.Deliveries > 1 {
-		c.noneOrTime(w.firstSentAt)
-	} else {
-		c.null()
+// asEnded makes the run what history has of it.
+func (r *openRow) asEnded(now time.Time) {
+	r.CompletedAt, r.UpdatedAt = cmp.Or(r.CompletedAt, now), now
+	if r.Deliveries < 2 { // only a run that was sent again keeps it
+		r.FirstSentAt = time.Time{}
 	}
-	c.int8(w.epoch)
-	c.int4(w.sid)
-	c.int4(w.nth)
-	c.int4(int32(w.revision))
-	c.int4(w.priority)
-	c.int4(int32(w.maxQueued))
-	c.int4(w.attempt)
-	c.int4(r.Deliveries)
-	c.int4(r.FailedAttempts)
-	c.noneOrInt4(w.lateReports)
-	c.noneOrInt4(w.exitCode)
-	c.int2(w.bucket)
-	c.int2(r.Status.Code())
-	c.int2(int16(w.trigger.code))
-	c.int2(int16(w.overlapPolicy.code))
-	c.bytea(w.key)
-	c.text(w.overlapKey)
-	c.noneOrText(noneOrText(r.Reason))
-	c.noneOrText(w.cancelReason)
-	c.bytea(w.retryOf)
-	c.noneOrText(w.input)
-	c.noneOrText(noneOrText(r.RunID))
-	c.noneOrText(noneOrText(r.TraceID))
-	c.noneOrText(noneOrText(r.ErrorCode))
-	c.noneOrText(noneOrText(r.ErrorMessage))
-	c.noneOrJSONB(r.AttemptLog)
-	c.noneOrText(w.logURL)
 }
 
 // oneByOne is a transaction that is repeated because history refused a run: it has a run
@@ -336,9 +292,9 @@ type oneByOne struct {
 }
 
 // insertEnded returns the runs that history did not have.
-func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow, now time.Time) (ended []*openRow, err error) {
+func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow) (ended []*openRow, err error) {
 	for _, r := range rows {
-		there, err := tx.insertOne(ctx, r, now)
+		there, err := tx.insertOne(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -351,14 +307,14 @@ func (tx oneByOne) insertEnded(ctx context.Context, rows []*openRow, now time.Ti
 	return ended, nil
 }
 
-func (tx oneByOne) insertOne(ctx context.Context, r *openRow, now time.Time) (there bool, err error) {
+func (tx oneByOne) insertOne(ctx context.Context, r *openRow) (there bool, err error) {
 	insert := func() error {
-		return pgx.BeginFunc(ctx, tx.Tx, func(savepoint pgx.Tx) error { return insertEnded(ctx, savepoint, []*openRow{r}, now) })
+		return pgx.BeginFunc(ctx, tx.Tx, func(savepoint pgx.Tx) error { return insertEnded(ctx, savepoint, []*openRow{r}) })
 	}
 	if err = insert(); !nthTaken(err) {
 		return false, err
 	}
-	if err := tx.QueryRow(ctx, sqlSlotEnded, r.stored.runAt, r.stored.sid, r.Key[:]).Scan(&there, &r.stored.nth); err != nil {
+	if err := tx.QueryRow(ctx, sqlSlotEnded, r.RunAt, r.SID, r.Key[:]).Scan(&there, &r.Nth); err != nil {
 		return false, fmt.Errorf("look for run %s in history: %w", r.Key, err)
 	}
 	if there {

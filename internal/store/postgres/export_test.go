@@ -10,6 +10,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// Built is the SQL that is made of the table of columns when the program starts.
+var Built = map[string]string{
+	"openColumns": openColumns, "endedColumns": endedColumns, "rowColumns": rowColumns, "beginColumns": beginColumns,
+	"openFields": openFields, "endedFields": endedFields, "listColumns": listColumns,
+	"insertOpen": insertOpen, "copyEnded": copyEnded, "sqlWriteOpen": sqlWriteOpen, "sqlClaim": sqlClaim, "sqlClaimCancel": sqlClaimCancel,
+}
+
 // Gathered is how many changes wait for the transaction after the present one.
 func Gathered(s *Store) int { return s.changes.Waiting() }
 

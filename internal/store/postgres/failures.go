@@ -26,7 +26,7 @@ func noteOutcomes(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
 	runAt := func(r **openRow) time.Time { return (*r).RunAt }
 	completedAt := func(r **openRow) time.Time { return (*r).CompletedAt }
 	if len(succeeded) > 0 {
-		_, err := tx.Exec(ctx, sqlRecovered, column(succeeded, func(r **openRow) int32 { return (*r).stored.sid }), column(succeeded, runAt), column(succeeded, completedAt))
+		_, err := tx.Exec(ctx, sqlRecovered, column(succeeded, func(r **openRow) int32 { return (*r).SID }), column(succeeded, runAt), column(succeeded, completedAt))
 		if err != nil {
 			return fmt.Errorf("note successful runs: %w", err)
 		}

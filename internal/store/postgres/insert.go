@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,6 +11,42 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
+
+// sqlInsertRuns skips open keys. sqlInsertNewRuns fails on one, and so saves a lookup for
+// each key.
+const (
+	inserted = `
+RETURNING idempotency_key, bucket, trigger, state, fire_at
+), noted AS (` + noteInserted + `)
+SELECT FROM changed`
+)
+
+var (
+	sqlInsertRuns    = insertOpen + ` ON CONFLICT (idempotency_key) DO NOTHING` + inserted
+	sqlInsertNewRuns = insertOpen + inserted
+
+	insertOpen = `
+WITH changed AS (
+INSERT INTO open_runs (` + columnsAdded.names() + `)
+SELECT * FROM ` + columnsAdded.unnest(1)
+)
+
+// sqlDropInserted removes runs that were inserted although history has them.
+const sqlDropInserted = `
+WITH gone AS (
+DELETE FROM open_runs o
+WHERE o.idempotency_key = ANY($1::bytea[]) AND (SELECT true FROM ended_runs e
+	WHERE e.run_at = o.run_at AND e.sid = o.sid AND e.idempotency_key = o.idempotency_key LIMIT 1)
+RETURNING 1)
+SELECT count(*) FROM gone`
+
+const sqlSidsOf = `
+SELECT s.schedule_id, s.sid FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
+
+const sqlRaisePlannedUntil = `
+UPDATE schedules s SET planned_until = greatest(s.planned_until, u.run_at)
+FROM (SELECT schedule_id, max(run_at) AS run_at FROM unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, run_at) GROUP BY schedule_id) u
+WHERE s.schedule_id = u.schedule_id AND (s.planned_until IS NULL OR s.planned_until < u.run_at)`
 
 // insertRuns inserts planned runs and returns how many are new. It drops those that
 // history has. A run under its slot's own key raises planned_until, so that the planner
@@ -37,7 +74,7 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 		return 0, err
 	}
 	sidOf := func(r *run) int32 { return sids[r.ScheduleID] }
-	if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(runs, sidOf, now)...); err != nil {
+	if inserted, err = affect(ctx, tx, sqlInsertRuns, insertArgs(runs, sidOf, now)...); err != nil {
 		return 0, fmt.Errorf("insert runs: %w", err)
 	}
 	gone, err := dropEnded(ctx, tx, runs)
@@ -72,4 +109,16 @@ func dropEnded(ctx context.Context, tx pgx.Tx, runs []schedule.Run) (gone int, e
 		return 0, fmt.Errorf("drop runs that have ended: %w", err)
 	}
 	return gone, nil
+}
+
+// insertArgs are planned runs for sqlInsertRuns. sidOf is the sid of a run's schedule.
+func insertArgs(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.Time) []any {
+	all, rows := make([]openRow, len(runs)), make([]*openRow, len(runs))
+	for i := range runs {
+		r := &all[i]
+		*r = openRow{Run: runs[i], SID: sidOf(&runs[i]), Nth: ledger.Nth(&runs[i]), Bucket: int16(schedule.Bucket(runs[i].OverlapKey))}
+		r.Status, r.CreatedAt, r.UpdatedAt = schedule.StatusPlanned, cmp.Or(r.CreatedAt, now), now
+		rows[i] = r
+	}
+	return columnsAdded.arrays([]any{now}, rows)
 }

@@ -9,61 +9,36 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// openRow is a row of open_runs that this transaction has locked, or taken: the row is
-// then no longer in the table and must be written to history. Rules of package ledger
-// change it; endRuns or writeOpen writes it.
+// openRow is a run with all that the rules of package ledger need of one that is not
+// over. A transaction has locked its row, or has taken it: the row is then no longer in
+// open_runs and must be written to history. Rules change it; endRuns or writeOpen writes
+// it. Readers of ended runs scan into one as well.
 type openRow struct {
-	schedule.Run                   // without ScheduleID; see nameSchedules
+	schedule.Run                   // without ScheduleID if it was locked or taken; see nameSchedules
 	Lease        schedule.KeyLease // of its key
+	FirstSentAt  time.Time
+	SID, Nth     int32
+	Bucket       int16
 	AttemptLog   string
-	// Unreadable names columns that Run and Lease lack. Such a row moves like others,
-	// or it would stay in flight forever.
-	Unreadable error
+	LateReports  int32
 
-	stored storedRow // as the table has it
-	taken  bool
-	moved  bool // a rule has changed Run
+	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
+	bad      bad
+	taken    bool
+	moved    bool // a rule has changed Run
 }
 
-// storedRow is a row as rowColumns list it.
-type storedRow struct {
-	runRow
-	sid, nth                int32
-	bucket                  int16
-	attemptLog              pgtype.Text
-	holder, lateReports     pgtype.Int4
-	leaseUntil, firstSentAt pgtype.Timestamptz
-}
-
-const rowColumns = `
-o.idempotency_key, o.sid, o.nth, o.bucket, o.revision, o.run_at, o.fire_at, o.status, o.trigger,
-o.overlap_key, o.policy, o.max_queued, o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority,
-o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after, o.cancel_requested_at, o.cancel_reason,
-o.launched_at, o.started_at, o.timeout_at, o.error_code, o.error_message, o.failed_attempts, o.created_at, o.updated_at,
-o.attempt_log::text, o.holder, o.lease_until, o.first_sent_at, o.late_reports, o.exit_code, o.log_url`
-
-func (w *storedRow) targets() []any {
-	return []any{
-		&w.key, &w.sid, &w.nth, &w.bucket, &w.revision, &w.runAt, &w.fireAt, &w.status, &w.trigger,
-		&w.overlapKey, &w.overlapPolicy, &w.maxQueued, &w.waitingSince, &w.attempt, &w.retryOf, &w.deliveries, &w.input, &w.priority,
-		&w.runID, &w.traceID, &w.epoch, &w.claimedAt, &w.claimedUntil, &w.cancelRequestedAt, &w.cancelReason,
-		&w.launchedAt, &w.startedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage, &w.failedAttempts, &w.createdAt, &w.updatedAt,
-		&w.attemptLog, &w.holder, &w.leaseUntil, &w.firstSentAt, &w.lateReports, &w.exitCode, &w.logURL,
+// unreadable names a column that Run or Lease lacks. The key is right even so.
+func (r *openRow) unreadable() error {
+	if r.err == nil {
+		return nil
 	}
-}
-
-func (w *storedRow) openRow() *openRow {
-	var d decoding
-	run, err := w.run()
-	run.Exclusive = run.OverlapPolicy.Exclusive()
-	lease := schedule.KeyLease{Holder: w.holder.Int32, Until: d.time("lease_until", w.leaseUntil)}
-	return &openRow{Run: run, Lease: lease, AttemptLog: w.attemptLog.String, Unreadable: errors.Join(err, d.err), stored: *w}
+	return fmt.Errorf("run %s of %s: %w", r.Key, r.ScheduleID, r.err)
 }
 
 // settle applies a settlement to the row.
@@ -84,11 +59,17 @@ func rowKey(r **openRow) []byte { return (*r).Key[:] }
 // = ANY(ARRAY[u.key]) in place of = u.key there is no other plan. Rows that come by key
 // are asked for their status, which no index has: state would lead to open_runs_due.
 const (
+	byKey = `
+ORDER BY o.idempotency_key FOR UPDATE OF o`
+
+	sqlSchedulesOf = `
+SELECT s.sid, s.schedule_id FROM schedules s WHERE s.sid = ANY($1::integer[])`
+)
+
+var (
 	lockOpenRuns = `
 SELECT` + rowColumns + fromOpen + `
 WHERE `
-	byKey = `
-ORDER BY o.idempotency_key FOR UPDATE OF o`
 
 	sqlLockKeys = lockOpenRuns + `o.idempotency_key = ANY($1::bytea[])` + byKey
 
@@ -108,19 +89,17 @@ ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 	sqlTakeRuns = `
 DELETE FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status = $2
 RETURNING` + rowColumns
-
-	sqlSchedulesOf = `
-SELECT s.sid, s.schedule_id FROM schedules s WHERE s.sid = ANY($1::integer[])`
 )
 
 // lockOpen runs a statement that returns rowColumns of locked rows.
 func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]*openRow, error) {
 	var (
-		row  storedRow
+		row  openRow
 		rows []*openRow
 	)
-	err := each(ctx, tx, row.targets(), func() error {
-		rows = append(rows, row.openRow())
+	err := eachRun(ctx, tx, &row, columnsOfRow.targets(&row), func() error {
+		r := row
+		rows = append(rows, &r)
 		return nil
 	}, statement, args...)
 	if err != nil {
@@ -173,12 +152,12 @@ func nameSchedules(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 	err := each(ctx, tx, []any{&sid, &id}, func() error {
 		ids[sid] = id
 		return nil
-	}, sqlSchedulesOf, column(rows, func(r **openRow) int32 { return (*r).stored.sid }))
+	}, sqlSchedulesOf, column(rows, func(r **openRow) int32 { return (*r).SID }))
 	if err != nil {
 		return fmt.Errorf("read the schedules of runs: %w", err)
 	}
 	for _, r := range rows {
-		r.ScheduleID = ids[r.stored.sid]
+		r.ScheduleID = ids[r.SID]
 	}
 	return nil
 }
@@ -186,42 +165,25 @@ func nameSchedules(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 // sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
 // stays, and no index changes. An acceptance is the answer to the call that holds the key.
 // The leader reads again when a LAUNCHING run is to be sent next.
-const sqlWriteOpen = `
+var sqlWriteOpen = `
 WITH changed AS (
-UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at), send_after = u.send_after,
-	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message,
-	launched_at = u.launched_at, started_at = u.started_at, timeout_at = u.timeout_at,
+UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at),
 	holder = CASE WHEN u.status = 3 THEN NULL ELSE o.holder END, lease_until = CASE WHEN u.status = 3 THEN NULL ELSE o.lease_until END,
-	deliveries = u.deliveries, failed_attempts = u.failed_attempts, attempt_log = u.attempt_log::jsonb, updated_at = $1
-FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[],
-	$5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
-	$10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $14::integer[], $15::text[])
-	AS u(key, due_at, send_after, status, run_id, trace_id, error_code, error_message,
-	launched_at, started_at, timeout_at, deliveries, failed_attempts, attempt_log)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1
+	` + columnsThatMove.assign() + `
+FROM ` + columnsWritten.unnest(0) + `
+WHERE o.idempotency_key = ANY(ARRAY[u.idempotency_key]) AND o.status > 1
 RETURNING o.idempotency_key, o.bucket, o.status
 ), noted AS (` + noteRuns + `2 FROM changed WHERE status = 2 HAVING count(*) > 0)
 SELECT FROM changed`
 
+var columnsWritten = append(runColumns.named("idempotency_key", "status", "due_at"), columnsThatMove...)
+
 // writeOpen writes runs that are in flight and stay so.
-func writeOpen(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+func writeOpen(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	n, err := affect(ctx, tx, sqlWriteOpen, now, column(rows, rowKey),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime(ledger.DueAt(&(*r).Run)) }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).ClaimedUntil) }),
-		column(rows, func(r **openRow) pgtype.Int2 { return noneOrCode((*r).Status.Code()) }),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).RunID) }),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).TraceID) }),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).ErrorCode) }),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).ErrorMessage) }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).LaunchedAt) }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).StartedAt) }),
-		column(rows, func(r **openRow) pgtype.Timestamptz { return noneOrTime((*r).TimeoutAt) }),
-		column(rows, func(r **openRow) int32 { return (*r).Deliveries }),
-		column(rows, func(r **openRow) int32 { return (*r).FailedAttempts }),
-		column(rows, func(r **openRow) pgtype.Text { return noneOrText((*r).AttemptLog) }))
+	n, err := affect(ctx, tx, sqlWriteOpen, columnsWritten.arrays(nil, rows)...)
 	if err == nil && n != len(rows) {
 		err = fmt.Errorf("%d of %d locked rows were there", n, len(rows))
 	}
@@ -244,7 +206,7 @@ func writeMoved(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) 
 			open = append(open, r)
 		}
 	}
-	if err := writeOpen(ctx, tx, open, now); err != nil {
+	if err := writeOpen(ctx, tx, open); err != nil {
 		return nil, err
 	}
 	return ended, endRuns(ctx, tx, ended, now)

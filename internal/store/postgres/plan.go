@@ -133,14 +133,13 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 	for i := range candidates {
 		byID[candidates[i].Schedule.ScheduleID] = &candidates[i]
 	}
-	var row runRow
-	err := each(ctx, tx, row.targets(), func() error {
-		c := byID[row.scheduleID]
-		run, err := row.run()
-		if err != nil && c.Unreadable == nil {
+	var row openRow
+	err := eachRun(ctx, tx, &row, runTargets(&row), func() error {
+		c := byID[row.ScheduleID]
+		if err := row.unreadable(); err != nil && c.Unreadable == nil {
 			c.Unreadable = err
 		}
-		c.Late = append(c.Late, run)
+		c.Late = append(c.Late, row.Run)
 		return nil
 	}, sqlPlanLateRuns, append(late, ids)...)
 	if err != nil {
@@ -270,7 +269,7 @@ func (w *planWrite) insertRows(ctx context.Context) error {
 	// Rows of one instant are stored together: a claim of a thousand reads few pages, and
 	// so does their settlement.
 	schedule.SortRuns(rows, schedule.ByFireAt)
-	inserted, err := affect(ctx, w.tx, w.insert, runArgs(rows, func(r *schedule.Run) int32 { return w.places[r.ScheduleID].sid }, w.now)...)
+	inserted, err := affect(ctx, w.tx, w.insert, insertArgs(rows, func(r *schedule.Run) int32 { return w.places[r.ScheduleID].sid }, w.now)...)
 	if err != nil {
 		return fmt.Errorf("insert runs: %w", err)
 	}

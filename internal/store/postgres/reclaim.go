@@ -53,18 +53,17 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 	return out, nil
 }
 
-// runsReturned runs a statement that returns runColumns; the other fields of a run come
+// runsReturned runs a statement that returns openColumns; the other fields of a run come
 // from its definition. Of an unreadable row it returns only the key.
 func (s *Store) runsReturned(ctx context.Context, tx pgx.Tx, statement string, args ...any) (runs []schedule.Run, unreadable []schedule.Key, err error) {
-	var row runRow
-	err = each(ctx, tx, row.targets(), func() error {
-		run, err := row.run()
-		if err != nil {
-			s.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
-			unreadable = append(unreadable, run.Key)
+	var row openRow
+	err = eachRun(ctx, tx, &row, runTargets(&row), func() error {
+		if err := row.unreadable(); err != nil {
+			s.log.ErrorContext(ctx, "run unreadable", "key", row.Key, "schedule_id", row.ScheduleID, "err", err)
+			unreadable = append(unreadable, row.Key)
 			return nil
 		}
-		runs = append(runs, run)
+		runs = append(runs, row.Run)
 		return nil
 	}, statement, args...)
 	if err != nil {

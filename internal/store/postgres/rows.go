@@ -33,7 +33,7 @@ func (d *decoding) time(column string, v pgtype.Timestamptz) time.Time {
 	return v.Time.UTC()
 }
 
-// wordOrCode is a status, trigger or policy: the view has a word, the tables a code.
+// wordOrCode is a status, trigger or policy: some statements have a word, the tables a code.
 type wordOrCode struct {
 	word string
 	code int64
@@ -103,71 +103,6 @@ func rawJSON(v pgtype.Text) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(v.String)
-}
-
-// runRow is a row as runColumns, then identityColumns, list it.
-type runRow struct {
-	key                                           []byte
-	scheduleID, overlapKey                        string
-	status, trigger, overlapPolicy                wordOrCode
-	reason, input, runID, traceID, cancelReason   pgtype.Text
-	errorCode, errorMessage                       pgtype.Text
-	revision, maxQueued, epoch                    int64
-	attempt, deliveries, priority, failedAttempts int32
-	exclusive                                     bool
-	retryOf                                       []byte
-	runAt, fireAt, waitingSince                   pgtype.Timestamptz
-	claimedAt, claimedUntil, cancelRequestedAt    pgtype.Timestamptz
-	launchedAt, startedAt, completedAt, timeoutAt pgtype.Timestamptz
-	createdAt, updatedAt                          pgtype.Timestamptz
-	userID, workflowID                            pgtype.Text
-	version, exitCode                             pgtype.Int4
-	logURL                                        pgtype.Text
-}
-
-func (w *runRow) targets() []any {
-	return []any{
-		&w.key, &w.scheduleID, &w.revision, &w.runAt, &w.fireAt, &w.status, &w.reason, &w.trigger,
-		&w.overlapKey, &w.overlapPolicy, &w.exclusive, &w.maxQueued, &w.waitingSince,
-		&w.attempt, &w.retryOf, &w.deliveries, &w.input, &w.priority, &w.runID, &w.traceID,
-		&w.epoch, &w.claimedAt, &w.claimedUntil, &w.cancelRequestedAt, &w.cancelReason,
-		&w.launchedAt, &w.startedAt, &w.completedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage, &w.failedAttempts,
-		&w.createdAt, &w.updatedAt,
-	}
-}
-
-func (w *runRow) identityTargets() []any {
-	return append(w.targets(), &w.userID, &w.workflowID, &w.version, &w.exitCode, &w.logURL)
-}
-
-// run is the row as a run. On an error its key and schedule are still right.
-func (w *runRow) run() (schedule.Run, error) {
-	var d decoding
-	r := schedule.Run{
-		Key: d.key("idempotency_key", w.key), ScheduleID: w.scheduleID, Revision: w.revision,
-		UserID: w.userID.String, WorkflowID: w.workflowID.String, Version: w.version.Int32,
-		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
-		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Reason: schedule.Reason(w.reason.String),
-		Trigger:    decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
-		OverlapKey: w.overlapKey, OverlapPolicy: decodeWord(&d, "policy", w.overlapPolicy, schedule.OverlapPolicyOf), Exclusive: w.exclusive,
-		MaxQueued: d.unsigned("max_queued", w.maxQueued), WaitingSince: d.time("waiting_since", w.waitingSince),
-		Attempt: w.attempt, RetryOf: d.key("retry_of", w.retryOf),
-		Deliveries: w.deliveries, Input: rawJSON(w.input), Priority: w.priority,
-		RunID: w.runID.String, TraceID: w.traceID.String, Epoch: w.epoch,
-		ClaimedAt: d.time("claimed_at", w.claimedAt), ClaimedUntil: d.time("claimed_until", w.claimedUntil),
-		CancelRequestedAt: d.time("cancel_requested_at", w.cancelRequestedAt), CancelReason: schedule.Reason(w.cancelReason.String),
-		LaunchedAt: d.time("launched_at", w.launchedAt), StartedAt: d.time("started_at", w.startedAt),
-		CompletedAt: d.time("completed_at", w.completedAt), TimeoutAt: d.time("timeout_at", w.timeoutAt),
-		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String, LogURL: w.logURL.String, FailedAttempts: w.failedAttempts,
-		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
-	}
-	if w.exitCode.Valid {
-		r.ExitCode = new(w.exitCode.Int32)
-	}
-	if d.err != nil {
-		return r, fmt.Errorf("run %s of %s: %w", r.Key, r.ScheduleID, d.err)
-	}
-	return r, nil
 }
 
 // scheduleRow is a row as scheduleColumns list it.

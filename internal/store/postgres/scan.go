@@ -24,16 +24,32 @@ func each(ctx context.Context, q querier, targets []any, visit func() error, sta
 	return err
 }
 
-// collectRuns reads rows of runColumns and identityColumns.
+// eachRun scans each row of a statement into row and calls visit. The targets are fields
+// of row, which the next row overwrites.
+func eachRun(ctx context.Context, q querier, row *openRow, targets []any, visit func() error, statement string, args ...any) error {
+	return each(ctx, q, targets, func() error {
+		row.Exclusive = row.OverlapPolicy.Exclusive()
+		err := visit()
+		row.bad, row.decoding = nil, decoding{}
+		return err
+	}, statement, args...)
+}
+
+// runTargets are those of a statement that selects openColumns or endedColumns.
+func runTargets(r *openRow) []any {
+	return append([]any{&r.ScheduleID}, columnsOfRun.targets(r)...)
+}
+
+// collectRuns reads rows of openColumns, endedColumns or listColumns, with ownerColumns.
 func collectRuns(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Run, error) {
 	var (
-		row  runRow
+		row  openRow
 		runs []schedule.Run
 	)
-	err := each(ctx, q, row.identityTargets(), func() error {
-		run, err := row.run()
-		runs = append(runs, run)
-		return err
+	targets := append(runTargets(&row), textTarget[string]{&row.UserID}, textTarget[string]{&row.WorkflowID}, nonzeroTarget{&row.Version})
+	err := eachRun(ctx, q, &row, targets, func() error {
+		runs = append(runs, row.Run)
+		return row.unreadable()
 	}, statement, args...)
 	return runs, err
 }

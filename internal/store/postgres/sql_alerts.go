@@ -43,7 +43,15 @@ ORDER BY e.event_id`
 
 // sqlRunsOfSlots reads the index of a schedule's runs, from one slot to another.
 const (
-	sqlRunsOfSlots = `
+	slotAgain = `
+	WHERE l.sid = k.sid AND l.run_at = u.again AND l.trigger <> 3`
+
+	slotsAfter = `
+	WHERE l.sid = k.sid AND l.run_at > u.after AND l.run_at <= $5 AND l.trigger <> 3
+	ORDER BY l.run_at LIMIT $6`
+)
+
+var sqlRunsOfSlots = `
 SELECT u.place, r.run_at, ` + statusWord + `, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at
 FROM unnest($1::integer[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS u(place, schedule_id, after, again)
 JOIN schedules k ON k.schedule_id = u.schedule_id
@@ -57,14 +65,6 @@ CROSS JOIN LATERAL (
 		UNION ALL
 		(SELECT * FROM ` + openRuns + ` l` + slotsAfter + `)) l ORDER BY l.run_at LIMIT $6)) AS r
 ORDER BY u.place, r.run_at`
-
-	slotAgain = `
-	WHERE l.sid = k.sid AND l.run_at = u.again AND l.trigger <> 3`
-
-	slotsAfter = `
-	WHERE l.sid = k.sid AND l.run_at > u.after AND l.run_at <= $5 AND l.trigger <> 3
-	ORDER BY l.run_at LIMIT $6`
-)
 
 const sqlLastSuccesses = `
 SELECT u.place, (

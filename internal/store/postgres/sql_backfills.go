@@ -106,7 +106,7 @@ SELECT e.backfill_id, e.run_at, e.idempotency_key
 FROM backfill_runs e WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled
 ORDER BY e.backfill_id, e.run_at`
 
-const sqlFeedRuns = `
+var sqlFeedRuns = `
 SELECT` + listColumns + `
 FROM (
 	SELECT r.* FROM backfill_runs e JOIN ` + openRuns + ` r ON r.idempotency_key = e.idempotency_key

@@ -7,21 +7,21 @@ const sqlClaimWait = `
 UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
 WHERE o.idempotency_key = ANY($2::bytea[]) AND o.status = 1 AND o.waiting_since IS NULL`
 
-const sqlClaimCancel = `
+var sqlClaimCancel = `
 UPDATE open_runs o SET cancel_requested_at = $1, cancel_reason = u.reason, due_at = least(o.due_at, $1), updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[]) AS u(key, schedule_id, reason)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1 AND o.cancel_requested_at IS NULL
-RETURNING o.idempotency_key, u.schedule_id,` + openColumnsAfterSchedule
+RETURNING u.schedule_id, ` + openFieldsOf("o")
 
 // sqlClaim: since the run was judged, a plan may have moved its fire_at, and an edit
 // may have put the run of another revision under its key.
-const sqlClaim = `
+var sqlClaim = `
 UPDATE open_runs o SET state = 3, status = 2, exclusive_flight = o.policy <> 1, epoch = $1,
-	claimed_at = coalesce(o.claimed_at, $2), send_after = $3, timeout_at = u.timeout_at, due_at = $3,
+	claimed_at = $2, send_after = $3, timeout_at = u.timeout_at, due_at = $3,
 	waiting_since = NULL, updated_at = $2
 FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[]) AS u(key, timeout_at, revision, schedule_id)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.revision = u.revision AND o.status = 1 AND o.fire_at <= $8
-RETURNING o.idempotency_key, u.schedule_id,` + openColumnsAfterSchedule
+RETURNING u.schedule_id, ` + openFieldsOf("o")
 
 const sqlClaimSeen = `
 UPDATE leaders SET seen_until = greatest(seen_until, $4)
@@ -33,5 +33,6 @@ const sqlClaimLock = `
 SELECT o.idempotency_key
 FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS u(key, revision, verdict) JOIN open_runs o ON o.idempotency_key = ANY(ARRAY[u.key])
 WHERE CASE WHEN u.verdict = 'cancel' THEN o.status > 1 AND o.cancel_requested_at IS NULL
-	ELSE o.status = 1 AND o.revision = u.revision AND (u.verdict <> 'wait' OR o.waiting_since IS NULL) END
+	ELSE o.status = 1 AND o.revision = u.revision AND (u.verdict <> 'wait' OR o.waiting_since IS NULL)
+	AND (u.verdict <> 'claim' OR o.fire_at <= $4) END
 ORDER BY u.key FOR UPDATE OF o SKIP LOCKED`

@@ -6,35 +6,15 @@ package postgres
 
 // endedRuns and openRuns are both tables in one shape. Conditions on it use the
 // indexes of the table.
-const (
+var (
 	endedRuns = `(SELECT ` + endedFields + ` FROM ended_runs r)`
 	openRuns  = `(SELECT ` + openFields + ` FROM open_runs r)`
-
-	endedFields = runFields + `, r.reason, NULL::timestamptz AS waiting_since, NULL::timestamptz AS claimed_until, r.completed_at, r.recorded_at AS updated_at`
-	openFields  = runFields + `, NULL::text AS reason, r.waiting_since, r.send_after AS claimed_until, NULL::timestamptz AS completed_at, r.updated_at`
-
-	runFields = `r.idempotency_key, r.sid, r.revision, r.run_at, r.fire_at, r.status, r.trigger, r.overlap_key, r.policy, r.max_queued,
-	r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id, r.epoch, r.claimed_at, r.cancel_requested_at, r.cancel_reason,
-	r.launched_at, r.started_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts, r.created_at, r.exit_code, r.log_url`
 )
 
-// listColumns are runColumns and identityColumns of these shapes.
-const (
-	listColumns = `
-r.idempotency_key, s.schedule_id, r.revision, r.run_at, r.fire_at, ` + statusWord + `, r.reason, ` + triggerWord + `,
-r.overlap_key, ` + policyWord + `, r.policy <> 1, r.max_queued, r.waiting_since,
-r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
-r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
-r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts,
-r.created_at, r.updated_at, d.user_id, d.workflow_id, d.version, r.exit_code, r.log_url`
-
-	statusWord  = `(ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[r.status]`
-	triggerWord = `(ARRAY['schedule','catchup','manual','backfill','retry'])[r.trigger]`
-	policyWord  = `(ARRAY['allow','skip','queue','replace'])[r.policy]`
-
-	joinSchedule = `
+const joinSchedule = `
 JOIN schedules s ON s.sid = r.sid LEFT JOIN schedule_revisions d ON d.schedule_id = s.schedule_id AND d.revision = r.revision`
-)
+
+const statusWord = `(ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[r.status]`
 
 // listFilter takes the arguments of every list: $1 schedule, $2 user, $3 workflow,
 // $4 statuses, $5 reason, $6 trigger, $7 and $8 bounds of run_at, $9 now, $13 run_id,
@@ -79,7 +59,7 @@ ORDER BY r.updated_at, r.idempotency_key`
 
 // The sources of schedule.RunFilter. OFFSET 0 keeps the order and the limit of the
 // page out: for them the planner would walk all runs in their order.
-const (
+var (
 	endedOfKeys    = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.idempotency_key BETWEEN $18::bytea AND $19::bytea OFFSET 0)`
 	openOfKeys     = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.idempotency_key BETWEEN $18::bytea AND $19::bytea OFFSET 0)`
 	endedOfRunID   = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.run_id = $13 OFFSET 0)`

@@ -42,7 +42,7 @@ const late = `o.state = 1 AND o.due_at < $1 AND o.run_at < $1 AND o.trigger = 1
 const sqlSeenUntil = `
 SELECT l.shard, coalesce(l.seen_until, '-infinity') FROM leaders l WHERE l.shard BETWEEN $1 AND $2`
 
-const sqlPlanLateRuns = `
+var sqlPlanLateRuns = `
 SELECT` + openColumns + fromOpen + `
 WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($3::text[]))) AND ` + late + `
 ORDER BY o.run_at, o.idempotency_key`

@@ -2,22 +2,22 @@ package postgres
 
 // One run by its key: first in open_runs, then in history. In this order a run that ends
 // in between is found.
-const (
+var (
 	sqlGetOpenRun = `
-SELECT` + openColumns + openIdentityColumns + fromOpen + joinOpenRevision + `
+SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
 WHERE o.idempotency_key = $1`
 
 	sqlLockOpenRun = sqlGetOpenRun + `
 FOR UPDATE OF o`
 
 	sqlGetEndedRun = `
-SELECT` + endedColumns + endedIdentityColumns + fromEnded + joinEndedRevision + `
+SELECT` + endedColumns + ownerColumns + fromEnded + joinEndedRevision + `
 WHERE e.idempotency_key = $1`
 )
 
 // sqlEndedRuns reads by key even while history is empty; see openrow.go.
-const sqlEndedRuns = `
-SELECT` + endedColumns + endedIdentityColumns + `
+var sqlEndedRuns = `
+SELECT` + endedColumns + ownerColumns + `
 FROM ended_runs e
 CROSS JOIN LATERAL (SELECT schedule_id FROM schedules WHERE sid = e.sid OFFSET 0) s
 LEFT JOIN LATERAL (SELECT user_id, workflow_id, version FROM schedule_revisions

@@ -16,11 +16,12 @@ SELECT ` + revisionColumns + ` FROM (
 	(SELECT ` + revisionColumns + ` FROM schedule_revisions WHERE schedule_id = $1 AND revision = ANY($3::bigint[]))) v
 ORDER BY revision DESC`
 
-const sqlSlotRuns = `
-SELECT` + runColumns + identityColumns + `
-FROM schedule_runs r` + joinRevision + `
-WHERE r.schedule_id = $1 AND r.run_at >= $2 AND r.run_at < $3
+var sqlSlotRuns = `
+SELECT` + listColumns + `
+FROM ((SELECT * FROM ` + openOfSchedule + ` r WHERE` + atSlot + `) UNION ALL (SELECT * FROM ` + endedOfSchedule + ` r WHERE` + atSlot + `)) r` + joinSchedule + `
 ORDER BY (r.idempotency_key = $4) DESC, r.idempotency_key LIMIT $5`
+
+const atSlot = ` r.run_at >= $2 AND r.run_at < $3`
 
 const eventsOfSchedule = `
 	SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
@@ -42,7 +43,7 @@ SELECT * FROM (
 ORDER BY event_id`
 
 // sqlBlockingNow reads both indexes of an overlap group.
-const sqlBlockingNow = `
+var sqlBlockingNow = `
 SELECT` + listColumns + `
 FROM (
 	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.exclusive_flight
@@ -54,27 +55,27 @@ ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
 // blockingThen: the newest run of each schedule that was in flight. Its fire_at was
 // not later, and jitter adds at most one hour to run_at.
 const (
-	blockingThen = `
-CROSS JOIN LATERAL (SELECT * FROM (
-	(SELECT * FROM ` + endedRuns + ` r` + blockingOne + `)
-	UNION ALL
-	(SELECT * FROM ` + openRuns + ` r` + blockingOne + `)) r` + newestFirst + ` LIMIT 1) r` + joinSchedule + `
-ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
-
 	blockingOne = `
 	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2
 		AND r.run_at <= $4::timestamptz + interval '61 minutes'
 		AND r.claimed_at <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)` + newestFirst + ` LIMIT 1`
 )
 
+var blockingThen = `
+CROSS JOIN LATERAL (SELECT * FROM (
+	(SELECT * FROM ` + endedRuns + ` r` + blockingOne + `)
+	UNION ALL
+	(SELECT * FROM ` + openRuns + ` r` + blockingOne + `)) r` + newestFirst + ` LIMIT 1) r` + joinSchedule + `
+ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
+
 // sqlBlockingKin looks at the schedules that have the key now, and at one more.
-const sqlBlockingKin = `
+var sqlBlockingKin = `
 SELECT` + listColumns + `
 FROM (SELECT sid FROM schedules WHERE (user_id || '/' || overlap_key) = $1
 	UNION SELECT sid FROM schedules WHERE schedule_id = $6::text) k` + blockingThen
 
 // sqlBlockingOwner looks at all of an owner: one of them had the key then.
-const sqlBlockingOwner = `
+var sqlBlockingOwner = `
 SELECT` + listColumns + `
 FROM (
 	SELECT sid FROM schedules WHERE user_id = $6::text AND deleted_at IS NULL

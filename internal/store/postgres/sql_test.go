@@ -8,12 +8,17 @@ import (
 	"go/types"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/carillon/carillon/internal/store/postgres"
 )
 
-// statements are the string constants of the package by name, read from its source: none
-// can be forgotten, and none is exported for a test.
+// statements are the SQL of the package by name, read from its source: none can be
+// forgotten, and none is exported for a test. What is built of the table of columns is
+// exported.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -31,10 +36,15 @@ func statements(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, d := range file.Decls {
-			if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.CONST {
-				constants.Decls = append(constants.Decls, d)
+			if d, ok := d.(*ast.GenDecl); ok && (d.Tok == token.CONST || d.Tok == token.VAR) {
+				constants.Decls = append(constants.Decls, asConstants(d))
 			}
 		}
+	}
+	for name, text := range postgres.Built {
+		constants.Decls = append(constants.Decls, &ast.GenDecl{Tok: token.CONST, Specs: []ast.Spec{&ast.ValueSpec{
+			Names: []*ast.Ident{ast.NewIdent(name)}, Values: []ast.Expr{&ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(text)}},
+		}}})
 	}
 	// Constants of other types may name what is not here. They are left out.
 	check := types.Config{Error: func(error) {}}
@@ -49,6 +59,17 @@ func statements(t *testing.T) map[string]string {
 		}
 	}
 	return all
+}
+
+// asConstants turns variables into constants, without those that are built when the
+// program starts.
+func asConstants(d *ast.GenDecl) *ast.GenDecl {
+	d.Tok = token.CONST
+	d.Specs = slices.DeleteFunc(d.Specs, func(s ast.Spec) bool {
+		_, built := postgres.Built[s.(*ast.ValueSpec).Names[0].Name]
+		return built
+	})
+	return d
 }
 
 // listRunsStatements are those that ListRuns puts together, with every source.

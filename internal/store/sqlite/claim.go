@@ -12,6 +12,27 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
+// Claim.
+const (
+	ofKeys           = ` FROM json_each(?1) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)`
+	inKeys           = `idempotency_key IN (SELECT unhex(value) FROM json_each(?5))`
+	sqlWhichInFlight = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state = 3`
+
+	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
+	sqlClaim = `UPDATE OR IGNORE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1), waiting_since = NULL, epoch = ?1,
+ claimed_at = ?2, send_after = ?3, timeout_at = max(fire_at, ?2) + ?4, due_at = ?3, updated_at = ?2
+ WHERE ` + inKeys + ` AND +state IN (1, 2)`
+	sqlClaimRefused = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2)`
+	// 9223372036854775807: the end of another run moves it.
+	sqlClaimWait = `UPDATE open_runs SET state = 2, due_at = 9223372036854775807, waiting_since = ?1, updated_at = ?1
+ WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?2)) AND +state = 1`
+)
+
+var (
+	sqlClaimPlanned  = `SELECT ` + plannedColumns + ofKeys + ` CROSS JOIN schedules s ON s.sid = o.sid WHERE o.state IN (1, 2)`
+	sqlClaimInFlight = `SELECT ` + openRunColumns + ofKeys + ofOpen + ` WHERE o.state = 3 ORDER BY j.key`
+)
+
 // Claim runs one pass of a leader: it reads changes, lets claim judge, and writes the
 // verdicts. It holds the write lock from the first read to the commit, so a missing run
 // is gone, not locked, and judging again would find nothing new.
@@ -31,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 		}
 		failpoint.Hit(failpoint.Judging)
 		c.out.Position = read.position
-		if err := c.find(ctx); err != nil {
+		if err := c.find(ctx, claim); err != nil {
 			return err
 		}
 		if len(c.out.Missing) > 0 {
@@ -107,7 +128,7 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 }
 
 // find reads the runs with verdicts and records the missing ones.
-func (c *claiming) find(ctx context.Context) error {
+func (c *claiming) find(ctx context.Context, claim *ledger.Claim) error {
 	v := &c.out.Verdicts
 	keys := slices.Concat(v.Claims, v.Waits)
 	for i := range v.Ends {
@@ -116,8 +137,8 @@ func (c *claiming) find(ctx context.Context) error {
 	if err := c.findPlanned(ctx, keys); err != nil {
 		return fmt.Errorf("read planned runs: %w", err)
 	}
-	for _, k := range keys {
-		if c.planned[k] == nil {
+	for i, k := range keys {
+		if r := c.planned[k]; r == nil || i < len(v.Claims) && !claim.IsAsJudged(r) {
 			c.out.Missing = append(c.out.Missing, k)
 		}
 	}
@@ -147,16 +168,10 @@ func (c *claiming) findPlanned(ctx context.Context, keys []schedule.Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	var row runRow
-	columns := row.planned()
-	return c.t.query(ctx, sqlClaimPlanned, func(scan scan) error {
-		if err := scan(columns...); err != nil {
-			return err
-		}
-		r := row.run()
+	return scanRows(ctx, c.t, columnsOfPlanned, func(row *openRow) {
+		r := row.Run
 		c.planned[r.Key] = &r
-		return nil
-	}, keyList(keys))
+	}, sqlClaimPlanned, keyList(keys))
 }
 
 // write writes the verdicts. Each statement names the status that the run leaves;

@@ -1,209 +1,258 @@
 package sqlite
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
+	"database/sql"
 	"fmt"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// instant, text, number, flag, key and raw scan a column; NULL is their zero
-// value. micros, word, keyArg and rawArg write one; "none" is NULL.
-type (
-	instant struct{ time.Time }
-	text    string
-	number  int64
-	flag    bool
-	key     schedule.Key
-	raw     json.RawMessage
+// use says which statements a column of a run is in.
+type use uint8
+
+const (
+	ofRun   use = 1 << iota // each reader of runs
+	ofRow                   // readers of runs that a rule may change
+	added                   // INSERT INTO open_runs
+	moves                   // UPDATE of a run in flight: a rule may change it
+	history                 // INSERT INTO ended_runs
 )
 
-var errColumn = errors.New("column of another type")
-
-func (i *instant) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		i.Time = time.Time{}
-	case int64:
-		i.Time = time.UnixMicro(v).UTC()
-	default:
-		return errColumn
-	}
-	return nil
+// runColumn is a column of open_runs, ended_runs or both.
+type runColumn struct {
+	name        string
+	in          use
+	value       func(*openRow) any // a field, or what is bound of a column that no reader scans
+	open, ended string             // how each table is read; "": the column itself
 }
 
-func (t *text) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*t = ""
-	case string:
-		*t = text(v)
-	default:
-		return errColumn
-	}
-	return nil
+// field is a field of a run that is scanned and bound.
+type field interface {
+	sql.Scanner
+	arg() any
 }
 
-func (n *number) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*n = 0
-	case int64:
-		*n = number(v)
-	default:
-		return errColumn
-	}
-	return nil
+type columns []runColumn
+
+// runColumns are all columns of a run that statements read or write one by one.
+// SELECT lists, scans, INSERTs and UPDATEs are made of it, so their orders agree.
+var runColumns = columns{
+	{name: "idempotency_key", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.Key) }},
+	{name: "sid", in: ofRow | added | history, value: func(r *openRow) any { return integer[int32]{&r.SID} }},
+	{name: "nth", in: ofRow | added | history, value: func(r *openRow) any { return integer[int32]{&r.Nth} }},
+	{name: "schedule_id", in: ofRun, value: func(r *openRow) any { return (*text)(&r.ScheduleID) }, open: "s.schedule_id", ended: "s.schedule_id"},
+	{name: "revision", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Revision} }},
+	{name: "user_id", in: ofRun, value: func(r *openRow) any { return (*text)(&r.UserID) }, open: "v.user_id", ended: "v.user_id"},
+	{name: "workflow_id", in: ofRun, value: func(r *openRow) any { return (*text)(&r.WorkflowID) }, open: "v.workflow_id", ended: "v.workflow_id"},
+	{name: "version", in: ofRun, value: func(r *openRow) any { return integer[int32]{&r.Version} }, open: "v.version", ended: "v.version"},
+	{name: "run_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.RunAt} }},
+	{name: "fire_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.FireAt} }},
+	{name: "due_at", in: added, value: func(r *openRow) any { return dueAt(&r.Run) }},
+	{name: "bucket", in: added | history, value: func(r *openRow) any { return int64(schedule.Bucket(r.OverlapKey)) }},
+	{name: "state", in: added, value: func(r *openRow) any { return rowState(&r.Run) }},
+	{name: "status", in: ofRun | added | history, value: func(r *openRow) any { return (*status)(&r.Status) }},
+	{name: "reason", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.Reason) }, open: "NULL"},
+	{name: "trigger", in: ofRun | added | history, value: func(r *openRow) any { return (*trigger)(&r.Trigger) }},
+	{name: "overlap_key", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.OverlapKey) }},
+	{name: "policy", in: ofRun | added | history, value: func(r *openRow) any { return (*policy)(&r.OverlapPolicy) }},
+	{name: "exclusive", in: ofRun, value: func(r *openRow) any { return (*flag)(&r.Exclusive) }, open: "o.policy <> 1", ended: "e.policy <> 1"},
+	{name: "max_queued", in: ofRun | added | history, value: func(r *openRow) any { return integer[uint32]{&r.MaxQueued} }},
+	{name: "waiting_since", in: ofRun | added, value: func(r *openRow) any { return moment{&r.WaitingSince} }, ended: "NULL"},
+	{name: "attempt", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Attempt} }},
+	{name: "retry_of", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.RetryOf) }},
+	{name: "deliveries", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.Deliveries} }},
+	{name: "input", in: ofRun | added | history, value: func(r *openRow) any { return (*raw)(&r.Input) }},
+	{name: "priority", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Priority} }},
+	{name: "run_id", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.RunID) }},
+	{name: "trace_id", in: ofRun | added | moves | history, value: func(r *openRow) any { return (*text)(&r.TraceID) }},
+	{name: "epoch", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Epoch} }},
+	{name: "claimed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.ClaimedAt} }},
+	{name: "send_after", in: ofRun | moves, value: func(r *openRow) any { return moment{&r.ClaimedUntil} }, ended: "NULL"},
+	{name: "cancel_requested_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.CancelRequestedAt} }},
+	{name: "cancel_reason", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.CancelReason) }},
+	{name: "launched_at", in: ofRun | moves | history, value: func(r *openRow) any { return moment{&r.LaunchedAt} }},
+	{name: "started_at", in: ofRun | moves | history, value: func(r *openRow) any { return moment{&r.StartedAt} }},
+	{name: "completed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.CompletedAt} }, open: "NULL"},
+	{name: "timeout_at", in: ofRun | moves | history, value: func(r *openRow) any { return moment{&r.TimeoutAt} }},
+	{name: "error_code", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.ErrorCode) }},
+	{name: "error_message", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.ErrorMessage) }},
+	{name: "failed_attempts", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.FailedAttempts} }},
+	{name: "attempt_log", in: ofRow | moves | history, value: func(r *openRow) any { return (*text)(&r.AttemptLog) }},
+	{name: "late_reports", in: ofRow | history, value: func(r *openRow) any { return nonzero{&r.LateReports} }},
+	{name: "exit_code", in: ofRun | history, value: func(r *openRow) any { return optional{&r.ExitCode} }},
+	{name: "log_url", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.LogURL) }},
+	{name: "created_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.CreatedAt} }},
+	{name: "updated_at", in: ofRun | added | moves, value: func(r *openRow) any { return moment{&r.UpdatedAt} }, ended: "e.recorded_at"},
+	{name: "recorded_at", in: history, value: func(r *openRow) any { return moment{&r.UpdatedAt} }},
+	{name: "first_sent_at", in: ofRow | history, value: func(r *openRow) any { return moment{&r.FirstSentAt} }},
+	{name: "holder", in: ofRow, value: func(r *openRow) any { return integer[int32]{&r.Lease.Holder} }},
+	{name: "lease_until", in: ofRow, value: func(r *openRow) any { return moment{&r.Lease.Until} }},
+	{name: "last_run_at", in: ofRow, value: func(r *openRow) any { return moment{&r.LastRunAt} }, open: "s.last_run_at"},
 }
 
-func (f *flag) Scan(v any) error {
-	var n number
-	err := n.Scan(v)
-	*f = n != 0
-	return err
-}
+var (
+	columnsOfRun     = runColumns.of(ofRun)
+	columnsOfRow     = runColumns.of(ofRun | ofRow)
+	columnsAdded     = runColumns.of(added)
+	columnsThatMove  = runColumns.of(moves)
+	columnsOfHistory = runColumns.of(history)
 
-func (k *key) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*k = key{}
-	case []byte:
-		if len(v) != len(k) {
-			return fmt.Errorf("a key of %d bytes, want %d", len(v), len(k))
-		}
-		copy(k[:], v)
-	default:
-		return errColumn
-	}
-	return nil
-}
-
-func (r *raw) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*r = nil
-	case string:
-		*r = raw(v)
-	default:
-		return errColumn
-	}
-	return nil
-}
-
-// status, trigger and policy scan a number, as the tables of runs have it, or a
-// word, as the view has it.
-type (
-	status  schedule.Status
-	trigger schedule.Trigger
-	policy  schedule.OverlapPolicy
+	// Each column of a row costs. A claim needs no more of a PLANNED run, and Begin no
+	// more of one in flight.
+	columnsOfPlanned = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "fire_at", "status", "trigger",
+		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "retry_of", "input",
+		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
+	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "input", "deliveries",
+		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 
-func (s *status) Scan(v any) error { return scanCode(v, s, schedule.StatusOf) }
+// What statements select: of open_runs (o, behind ofOpen) and of ended_runs (e, behind
+// ofEnded).
+var (
+	openRunColumns  = columnsOfRun.ofOpen()
+	endedRunColumns = columnsOfRun.ofEnded()
+	openRowColumns  = columnsOfRow.ofOpen()
+	plannedColumns  = columnsOfPlanned.ofOpen()
+	beginColumns    = columnsOfBegin.ofOpen()
+)
 
-func (t *trigger) Scan(v any) error { return scanCode(v, t, schedule.TriggerOf) }
+// Owner and workflow are read off the revision, not copied per run. CROSS JOIN keeps
+// SQLite from beginning with the schedules.
+const (
+	ofOpen  = ` CROSS JOIN schedules s ON s.sid = o.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = o.revision`
+	ofEnded = ` CROSS JOIN schedules s ON s.sid = e.sid LEFT JOIN schedule_revisions v ON v.schedule_id = s.schedule_id AND v.revision = e.revision`
+)
 
-func (p *policy) Scan(v any) error { return scanCode(v, p, schedule.OverlapPolicyOf) }
-
-func scanCode[C, W ~string](v any, to *C, word func(int16) (W, bool)) error {
-	switch v := v.(type) {
-	case nil:
-		*to = ""
-	case string:
-		*to = C(v)
-	case int64:
-		w, _ := word(int16(v)) // a number that this binary does not know is no word, and stops no other row
-		*to = C(w)
-	default:
-		return errColumn
-	}
-	return nil
+func (cs columns) of(in use) columns {
+	return slices.DeleteFunc(slices.Clone(cs), func(c runColumn) bool { return c.in&in == 0 })
 }
 
-func micros(t time.Time) any {
-	if t.IsZero() {
-		return nil
+func (cs columns) named(names ...string) columns {
+	found := slices.DeleteFunc(slices.Clone(cs), func(c runColumn) bool { return !slices.Contains(names, c.name) })
+	if len(found) != len(names) {
+		panic(fmt.Sprintf("not every one of %q is a column of a run", names))
 	}
-	return t.UnixMicro()
+	return found
 }
 
-func word[T ~string](s T) any {
-	if s == "" {
-		return nil
+// list joins what each column is in a statement.
+func (cs columns) list(each func(*runColumn) string) string {
+	all := make([]string, len(cs))
+	for i := range cs {
+		all[i] = each(&cs[i])
 	}
-	return string(s)
+	return strings.Join(all, ", ")
 }
 
-func count[T ~int16 | ~int32 | ~uint32 | ~int64 | ~int](n T) any {
-	if n == 0 {
-		return nil
-	}
-	return int64(n)
-}
+func (cs columns) names() string { return cs.list(func(c *runColumn) string { return c.name }) }
 
-func keyArg(k schedule.Key) any {
-	if k.IsZero() {
-		return nil
-	}
-	return k[:]
-}
-
-func rawArg(j json.RawMessage) any {
-	if len(j) == 0 {
-		return nil
-	}
-	return string(j)
-}
-
-// list is a JSON array to bind as one argument and open with json_each.
-func list[T ~string | ~[2]string](words []T) string {
-	if words == nil {
-		return "[]"
-	}
-	out, err := json.Marshal(words)
-	if err != nil { // strings always marshal
-		panic(err)
-	}
-	return string(out)
-}
-
-// jsonArg is list for rows of several values.
-func jsonArg(rows any) string {
-	out, err := json.Marshal(rows)
-	if err != nil { // words and numbers always marshal
-		panic(err)
-	}
-	return string(out)
-}
-
-// keyList is list for keys, in hex: JSON has no bytes. unhex reads them back.
-func keyList(keys []schedule.Key) string {
-	out := make([]byte, 0, len(keys)*67+2)
-	out = append(out, '[')
-	for i, k := range keys {
-		if i > 0 {
-			out = append(out, ',')
+func (cs columns) ofOpen() string {
+	return cs.list(func(c *runColumn) string {
+		if c.open == "" {
+			return "o." + c.name
 		}
-		out = append(out, '"')
-		out = append(out, k.String()...)
-		out = append(out, '"')
-	}
-	return string(append(out, ']'))
+		return c.open
+	})
 }
 
-// ceilMicros rounds up: a bound between two microseconds leaves out the lower.
-func ceilMicros(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
-
-// instants is list for times.
-func instants(times []time.Time) string {
-	out := append(make([]byte, 0, len(times)*17+2), '[')
-	for i, at := range times {
-		if i > 0 {
-			out = append(out, ',')
+func (cs columns) ofEnded() string {
+	return cs.list(func(c *runColumn) string {
+		if c.ended == "" {
+			return "e." + c.name
 		}
-		out = strconv.AppendInt(out, at.UnixMicro(), 10)
+		return c.ended
+	})
+}
+
+// row is a row of parameters.
+func (cs columns) row() string { return "(" + cs.list(func(*runColumn) string { return "?" }) + ")" }
+
+// assignments set each column to a parameter.
+func (cs columns) assignments() string {
+	return cs.list(func(c *runColumn) string { return c.name + " = ?" })
+}
+
+// targets are what a row is scanned into.
+func (cs columns) targets(r *openRow) []any {
+	to := make([]any, len(cs))
+	for i := range cs {
+		to[i] = cs[i].value(r)
 	}
-	return string(append(out, ']'))
+	return to
+}
+
+// args adds what is bound of a row.
+func (cs columns) args(to []any, r *openRow) []any {
+	for i := range cs {
+		v := cs[i].value(r)
+		if f, ok := v.(field); ok {
+			v = f.arg()
+		}
+		to = append(to, v)
+	}
+	return to
+}
+
+// openRow is a run with all that the rules of package ledger need of one that is not
+// over.
+type openRow struct {
+	schedule.Run
+	Lease       schedule.KeyLease // of its key
+	FirstSentAt time.Time
+	SID, Nth    int32
+	AttemptLog  string
+	LateReports int64
+	LastRunAt   time.Time // of its schedule, as written
+
+	moved bool // a rule has changed Run
+}
+
+// readRuns collects the runs of a statement that selects openRunColumns or endedRunColumns.
+func readRuns(ctx context.Context, q querier, statement string, args ...any) (runs []schedule.Run, err error) {
+	err = scanRows(ctx, q, columnsOfRun, func(r *openRow) { runs = append(runs, r.Run) }, statement, args...)
+	return runs, err
+}
+
+// readOpenRows collects the runs of a statement that selects openRowColumns.
+func readOpenRows(ctx context.Context, q querier, statement string, args ...any) (rows []*openRow, err error) {
+	err = scanRows(ctx, q, columnsOfRow, func(r *openRow) {
+		row := *r
+		rows = append(rows, &row)
+	}, statement, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read open runs: %w", err)
+	}
+	return rows, nil
+}
+
+// scanRows hands over each row of a statement that selects the columns. It is
+// overwritten by the next one.
+func scanRows(ctx context.Context, q querier, of columns, each func(*openRow), statement string, args ...any) error {
+	var row openRow
+	targets := of.targets(&row)
+	return q.query(ctx, statement, func(scan scan) error {
+		err := scan(targets...)
+		if err == nil {
+			each(&row)
+		}
+		return err
+	}, args...)
+}
+
+// openRowsOf reads open runs by their keys. The write lock is held, so they do not change
+// before the commit.
+func openRowsOf(ctx context.Context, t tx, keys []schedule.Key) (map[schedule.Key]*openRow, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	rows, err := readOpenRows(ctx, t, sqlOpenRows, keyList(keys))
+	byKey := make(map[schedule.Key]*openRow, len(rows))
+	for _, row := range rows {
+		byKey[row.Key] = row
+	}
+	return byKey, err
 }

@@ -5,8 +5,278 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
+
+// due_at only comes closer: a heartbeat then changes no index entry but its own, and the
+// sweep moves due_at on. An acceptance (3) is the answer to the call that holds the key.
+var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3),
+ holder = CASE WHEN ?2 = 3 THEN NULL ELSE holder END, lease_until = CASE WHEN ?2 = 3 THEN NULL ELSE lease_until END,
+ ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
+
+// Runs on their way into history.
+var (
+	sqlOpenRows    = `SELECT ` + openRowColumns + ` FROM json_each(?) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)` + ofOpen
+	sqlInsertEnded = `INSERT INTO ended_runs (` + columnsOfHistory.names() + `) VALUES ` + columnsOfHistory.row()
+
+	sqlInsertManyEnded = ofMany(sqlInsertEnded, columnsOfHistory.row())
+)
+
+const (
+	sqlDeleteOpen = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
+	sqlEndedTwice = `SELECT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_slot WHERE e.run_at = ?2 AND e.sid = ?3 AND e.idempotency_key = ?1)`
+
+	sqlLastRunAt = `UPDATE schedules SET last_run_at = ?2 WHERE sid = ?1 AND (last_run_at IS NULL OR last_run_at < ?2)`
+)
+
+// lastRunSlack is how far last_run_at may fall behind.
+const (
+	lastRunSlack       = 30 * time.Second
+	lastRunSlackMicros = `30000000`
+)
+
+// Finish settles the runs of keys with definite answers.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (finished []schedule.Finished, err error) {
+	wake := false
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		finished = make([]schedule.Finished, len(done))
+		wake, err = finish(ctx, t, done, finished, now)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finish calls: %w", err)
+	}
+	if wake {
+		s.wakes.call()
+	}
+	return finished, nil
+}
+
+func finish(ctx context.Context, t tx, done []schedule.FinishRequest, finished []schedule.Finished, now time.Time) (wake bool, err error) {
+	keys := make([]schedule.Key, len(done))
+	for i := range done {
+		keys[i] = done[i].Key
+	}
+	open, err := openRowsOf(ctx, t, keys)
+	if err != nil {
+		return false, err
+	}
+	var all settled
+	var rest []int // in done
+	for i := range done {
+		f, r := &done[i], open[done[i].Key]
+		switch {
+		case r == nil:
+			rest = append(rest, i)
+		case !ledger.MayAnswer(&r.Run, &f.Outcome):
+			finished[i] = schedule.Finished{Outcome: ledger.OutcomeOf(&r.Run)}
+		default:
+			e := ledger.SettlementOf(&r.Run, f, now)
+			finished[i] = schedule.Finished{Outcome: f.Outcome, Settled: all.settle(r, &e, now)}
+			wake = wake || f.WakeLeader && r.Status.Terminal()
+		}
+	}
+	if err := all.write(ctx, t, now); err != nil {
+		return false, err
+	}
+	return wake, finishRest(ctx, t, done, rest, finished, now)
+}
+
+// finishRest answers for keys whose run has ended, or that the ledger does not have.
+func finishRest(ctx context.Context, t tx, done []schedule.FinishRequest, rest []int, finished []schedule.Finished, now time.Time) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	keys := make([]schedule.Key, len(rest))
+	for i, at := range rest {
+		keys[i] = done[at].Key
+	}
+	runs, err := readRuns(ctx, t, sqlEndedRuns, keyList(keys))
+	if err != nil {
+		return fmt.Errorf("read ended runs: %w", err)
+	}
+	ended := make(map[schedule.Key]*schedule.Run, len(runs))
+	for i := range runs {
+		ended[runs[i].Key] = &runs[i]
+	}
+	for _, at := range rest {
+		f := &done[at]
+		if r := ended[f.Key]; r != nil {
+			finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
+			event, late := ledger.LateAnswer(r, &f.Outcome, now)
+			if !late {
+				continue
+			}
+			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{event}, now); err != nil {
+				return err
+			}
+			continue
+		}
+		outcome, err := finishRequest(ctx, t, f, now)
+		if err != nil {
+			return fmt.Errorf("key %s: %w", f.Key, err)
+		}
+		finished[at] = schedule.Finished{Outcome: outcome}
+	}
+	return nil
+}
+
+// Settle moves runs forward, each where its status allows.
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	moved, err = s.settleAll(ctx, now, settlements, func(ctx context.Context, t tx) error { return fence(ctx, t, term) })
+	if err != nil {
+		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+// SettleLaunched is Settle for a launcher, which has no term: only the status of each run
+// decides.
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	moved, err = s.settleAll(ctx, now, settlements, func(context.Context, tx) error { return nil })
+	if err != nil {
+		return nil, fmt.Errorf("settle launched runs: %w", err)
+	}
+	if schedule.AnyEnded(settlements, moved) {
+		s.wakes.call()
+	}
+	return moved, nil
+}
+
+func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
+		if err := allowed(ctx, t); err != nil {
+			return err
+		}
+		moved, err = settle(ctx, t, settlements, now)
+		return err
+	})
+	return moved, err
+}
+
+// settle moves open runs, each where its status allows. Several settlements of one
+// run take effect one after the other.
+func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []bool, err error) {
+	keys := make([]schedule.Key, len(settlements))
+	for i := range settlements {
+		keys[i] = settlements[i].Key
+	}
+	rows, err := openRowsOf(ctx, t, keys)
+	if err != nil {
+		return nil, err
+	}
+	moved = make([]bool, len(settlements))
+	var all settled
+	for i := range settlements {
+		if r := rows[settlements[i].Key]; r != nil {
+			moved[i] = all.settle(r, &settlements[i], now)
+		}
+	}
+	return moved, all.write(ctx, t, now)
+}
+
+// settled are rows that settlements have moved.
+type settled struct{ changed, launched []*openRow }
+
+func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
+	first := !r.moved
+	if !r.settle(e, now) {
+		return false
+	}
+	if first {
+		s.changed = append(s.changed, r)
+	}
+	if ledger.IsLaunch(e) {
+		s.launched = append(s.launched, r)
+	}
+	return true
+}
+
+func (s *settled) write(ctx context.Context, t tx, now time.Time) error {
+	if err := writeMoved(ctx, t, s.changed, now); err != nil {
+		return err
+	}
+	return noteLastRuns(ctx, t, s.launched)
+}
+
+// writeMoved writes runs as a rule has left them: ended, or still open.
+func writeMoved(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
+	var ended []*openRow
+	for _, r := range rows {
+		if r.Status.Terminal() {
+			ended = append(ended, r)
+			continue
+		}
+		if err := r.update(ctx, t); err != nil {
+			return err
+		}
+		if r.Status == schedule.StatusLaunching { // the leader reads again when to send it next
+			t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
+		}
+	}
+	return endRuns(ctx, t, ended, now)
+}
+
+// endBy settles all runs of a statement that selects openRowColumns in the same way,
+// which ends them.
+func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, statement string, args ...any) error {
+	rows, err := readOpenRows(ctx, t, statement, args...)
+	if err != nil {
+		return err
+	}
+	var ended []*openRow
+	for _, r := range rows {
+		if e.Key = r.Key; r.settle(&e, now) {
+			ended = append(ended, r)
+		}
+	}
+	return endRuns(ctx, t, ended, now)
+}
+
+// noteLastRuns moves last_run_at of the runs' schedules forward. It is written only
+// where it would fall behind by lastRunSlack: of a schedule with a slot each second
+// this write would cost as much as a third of the settlement. Who reads it looks for
+// later runs too, see lastRun.
+func noteLastRuns(ctx context.Context, t tx, launched []*openRow) error {
+	newest := make(map[int32]*openRow)
+	for _, r := range launched {
+		if r.RunAt.Before(r.LastRunAt.Add(lastRunSlack)) {
+			continue
+		}
+		if n := newest[r.SID]; n == nil || n.RunAt.Before(r.RunAt) {
+			newest[r.SID] = r
+		}
+	}
+	for sid, r := range newest {
+		if _, err := t.exec(ctx, sqlLastRunAt, int64(sid), r.RunAt.UnixMicro()); err != nil {
+			return fmt.Errorf("note the last run of %s: %w", r.ScheduleID, err)
+		}
+	}
+	return nil
+}
+
+// settle applies a settlement if the status allows it.
+func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
+	if r.Run, moved = ledger.Settle(r.Run, e, now); moved {
+		r.moved = true
+		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
+	}
+	return moved
+}
+
+// update writes what a rule may have changed of a run that stays open.
+func (r *openRow) update(ctx context.Context, t tx) error {
+	args := columnsThatMove.args([]any{keyArg(r.Key), int64(r.Status.Code()), dueAt(&r.Run)}, r)
+	n, err := t.exec(ctx, sqlWriteOpen, args...)
+	if err != nil {
+		return fmt.Errorf("update run %s: %w", r.Key, err)
+	}
+	if n != 1 {
+		return fmt.Errorf("update run %s: it is not in flight", r.Key)
+	}
+	return nil
+}
 
 // endRuns moves runs from open_runs to ended_runs, as they are after the rule that
 // ended them. All ends go through it.
@@ -25,6 +295,7 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	keys := make([]schedule.Key, len(rows))
 	for i, r := range rows {
 		keys[i] = r.Key
+		r.asEnded(now)
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
 	if err == nil && n != int64(len(rows)) {
@@ -34,19 +305,19 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
 	var added []*openRow
-	args := make([]any, 0, endedColumns*manyRows)
+	args := make([]any, 0, len(columnsOfHistory)*manyRows)
 	for left := rows; len(left) > 0; {
 		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
 		args = args[:0]
 		for _, r := range left[:n] {
-			args = r.endedArgs(args, now)
+			args = columnsOfHistory.args(args, r)
 		}
 		_, err := t.exec(ctx, statement, args...)
 		switch {
 		case err == nil:
 			added = append(added, left[:n]...)
 		case isUnique(err): // the statement has inserted nothing, and the transaction goes on
-			alone, err := endAlone(ctx, t, left[:n], now)
+			alone, err := endAlone(ctx, t, left[:n])
 			if err != nil {
 				return err
 			}
@@ -61,7 +332,7 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 
 // endAlone inserts run by run: two runs of a slot can draw the same nth, and the later
 // one takes the next free number. If history has the run already, the first end stays.
-func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added []*openRow, err error) {
+func endAlone(ctx context.Context, t tx, rows []*openRow) (added []*openRow, err error) {
 	for _, r := range rows {
 		there, err := isInHistory(ctx, t, r)
 		if err != nil {
@@ -71,8 +342,8 @@ func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added 
 			t.w.log.Error("a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
 			continue
 		}
-		_, err = t.exec(ctx, sqlInsertEnded, r.endedArgs(nil, now)...)
-		for ; isUnique(err); _, err = t.exec(ctx, sqlInsertEnded, r.endedArgs(nil, now)...) {
+		_, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, r)...)
+		for ; isUnique(err); _, err = t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, r)...) {
 			r.Nth = max(r.Nth+1, 1)
 		}
 		if err != nil {
@@ -91,21 +362,10 @@ func isInHistory(ctx context.Context, t tx, r *openRow) (there bool, err error) 
 	return there, nil
 }
 
-// endedArgs adds the arguments of sqlInsertEnded.
-func (r *openRow) endedArgs(args []any, now time.Time) []any {
-	var exitCode any
-	if r.ExitCode != nil {
-		exitCode = int64(*r.ExitCode)
+// asEnded makes the run what history has of it.
+func (r *openRow) asEnded(now time.Time) {
+	r.CompletedAt, r.UpdatedAt = either(r.CompletedAt, now), now
+	if r.Deliveries < 2 { // only a run that was sent again keeps it
+		r.FirstSentAt = time.Time{}
 	}
-	var firstSent any // only a run that was sent again keeps it
-	if r.Deliveries > 1 {
-		firstSent = micros(r.FirstSentAt)
-	}
-	return append(args,
-		r.RunAt.UnixMicro(), r.FireAt.UnixMicro(), r.CreatedAt.UnixMicro(), micros(r.ClaimedAt), micros(r.LaunchedAt), micros(r.StartedAt),
-		either(r.CompletedAt, now).UnixMicro(), now.UnixMicro(), micros(r.CancelRequestedAt), micros(r.TimeoutAt), r.Epoch,
-		int64(r.SID), int64(r.Nth), r.Revision, int64(r.Priority), int64(r.MaxQueued), int64(r.Attempt), int64(r.Deliveries), int64(r.FailedAttempts),
-		count(r.LateReports), exitCode, schedule.Bucket(r.OverlapKey), int64(r.Status.Code()), int64(r.Trigger.Code()), int64(r.OverlapPolicy.Code()),
-		keyArg(r.Key), r.OverlapKey, word(r.Reason), word(r.CancelReason), keyArg(r.RetryOf), rawArg(r.Input), word(r.RunID), word(r.TraceID),
-		word(r.ErrorCode), word(r.ErrorMessage), word(r.AttemptLog), word(r.LogURL), firstSent)
 }

@@ -3,9 +3,18 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
+
+// Built is the SQL that is made of the table of columns when the program starts.
+var Built = map[string]string{
+	"openRunColumns": openRunColumns, "endedRunColumns": endedRunColumns, "openRowColumns": openRowColumns,
+	"plannedColumns": plannedColumns, "beginColumns": beginColumns,
+	"sqlWriteOpen": sqlWriteOpen, "sqlInsertOpen": sqlInsertOpen, "sqlInsertManyOpen": sqlInsertManyOpen,
+	"sqlInsertEnded": sqlInsertEnded, "sqlInsertManyEnded": sqlInsertManyEnded,
+}
 
 // LimitPages keeps the file from growing beyond n pages, as a full disk would; 0
 // removes the limit.
@@ -39,4 +48,49 @@ func ListInputs(f schedule.RunFilter) (ended, open string) {
 		open = order.merged(runSource{}, s, f.Limit).from
 	}
 	return ended, open
+}
+
+// OpenRow is a row of a run, for tests of its columns.
+type OpenRow = openRow
+
+// RunColumns are the columns of a run that readers of all runs read, without those that
+// a join adds, and those of each table.
+func RunColumns() (read, open, ended []string) {
+	for _, c := range runColumns {
+		stored := c.open == "" || c.ended == ""
+		if c.in&ofRun != 0 && stored {
+			read = append(read, c.name)
+		}
+		if c.open == "" && c.in&^history != 0 {
+			open = append(open, c.name)
+		}
+		if c.in&history != 0 {
+			ended = append(ended, c.name)
+		}
+	}
+	return read, open, ended
+}
+
+// ThroughTheTables writes a row to both tables and reads it back of each.
+func (s *Store) ThroughTheTables(ctx context.Context, r OpenRow) (open OpenRow, ended schedule.Run, err error) {
+	stored := slices.DeleteFunc(slices.Clone(runColumns), func(c runColumn) bool { return c.open != "" || c.in&^history == 0 })
+	err = s.writer.transact(ctx, func(ctx context.Context, t tx) error {
+		if _, err := t.exec(ctx, `INSERT INTO open_runs (`+stored.names()+`) VALUES `+stored.row(), stored.args(nil, &r)...); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, sqlInsertEnded, columnsOfHistory.args(nil, &r)...)
+		return err
+	})
+	if err != nil {
+		return open, ended, err
+	}
+	rows, err := readOpenRows(ctx, s.readers, sqlOpenRows, keyList([]schedule.Key{r.Key}))
+	if err != nil {
+		return open, ended, err
+	}
+	runs, err := readRuns(ctx, s.readers, sqlEndedRuns, keyList([]schedule.Key{r.Key}))
+	if err != nil || len(rows) != 1 || len(runs) != 1 {
+		return open, ended, fmt.Errorf("%d open and %d ended rows: %w", len(rows), len(runs), err)
+	}
+	return *rows[0], runs[0], nil
 }

@@ -10,6 +10,25 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// New runs.
+const (
+	sqlNumbers = `SELECT s.schedule_id, s.sid, s.planned_until FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+
+	// ?1 is a list of key, run_at and sid.
+	sqlAlreadyEnded = `SELECT e.idempotency_key FROM json_each(?1) j CROSS JOIN ended_runs e INDEXED BY ended_runs_slot
+ ON e.run_at = j.value ->> 1 AND e.sid = j.value ->> 2 WHERE e.idempotency_key = unhex(j.value ->> 0)`
+
+	sqlRaisePlannedUntil = `UPDATE schedules SET planned_until = ?2 WHERE sid = ?1 AND (planned_until IS NULL OR planned_until < ?2)`
+)
+
+// A JSON array would have SQLite spend in its JSON functions what it saves.
+var (
+	sqlInsertOpen = `INSERT INTO open_runs (` + columnsAdded.names() + `) VALUES ` + columnsAdded.row() + `
+ ON CONFLICT (idempotency_key) DO NOTHING`
+
+	sqlInsertManyOpen = ofMany(sqlInsertOpen, columnsAdded.row())
+)
+
 // insertRuns inserts PLANNED rows and notes them for the leader. A key that is open or
 // in history is left as it is.
 func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
@@ -99,12 +118,12 @@ func insertNew(ctx context.Context, t tx, runs []schedule.Run, of map[string]num
 			left = append(left, &runs[i])
 		}
 	}
-	args := make([]any, 0, openColumnCount*manyRows)
+	args := make([]any, 0, len(columnsAdded)*manyRows)
 	for len(left) > 0 {
 		statement, n := portion(sqlInsertOpen, sqlInsertManyOpen, len(left))
 		args = args[:0]
 		for _, r := range left[:n] {
-			args = openArgs(args, r, of[r.ScheduleID].sid, now)
+			args = columnsAdded.args(args, plannedRow(r, of[r.ScheduleID].sid, now))
 		}
 		rows, err := t.exec(ctx, statement, args...)
 		if err != nil {
@@ -140,14 +159,13 @@ func endedAmong(ctx context.Context, t tx, runs []schedule.Run, of map[string]nu
 	return ended, nil
 }
 
-// openArgs adds the arguments of sqlInsertOpen.
-func openArgs(args []any, r *schedule.Run, sid int32, now time.Time) []any {
-	planned := *r
-	planned.Status = schedule.StatusPlanned
-	return append(args,
-		keyArg(r.Key), int64(sid), int64(ledger.Nth(r)), r.Revision, schedule.Bucket(r.OverlapKey),
-		int64(ledger.RowStateOf(&planned)), int64(planned.Status.Code()), count(r.Trigger.Code()), count(r.OverlapPolicy.Code()), r.OverlapKey,
-		r.RunAt.UnixMicro(), r.FireAt.UnixMicro(), dueAt(&planned), int64(r.Priority), int64(r.MaxQueued), int64(max(r.Attempt, 1)),
-		micros(r.WaitingSince), keyArg(r.RetryOf), rawArg(r.Input), word(r.TraceID),
-		either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro())
+// plannedRow is a new run as its row has it.
+func plannedRow(r *schedule.Run, sid int32, now time.Time) *openRow {
+	row := openRow{Run: *r, SID: sid, Nth: ledger.Nth(r)}
+	row.Status, row.Attempt = schedule.StatusPlanned, max(r.Attempt, 1)
+	row.CreatedAt, row.UpdatedAt = either(r.CreatedAt, now), either(r.UpdatedAt, now)
+	return &row
 }
+
+// rowState is ledger.RowStateOf as the column has it.
+func rowState(r *schedule.Run) int64 { return int64(ledger.RowStateOf(r)) }

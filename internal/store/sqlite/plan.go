@@ -10,6 +10,65 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
+// Plan.
+const (
+	// By schedules_plan_at, in its order: what is not due costs nothing.
+	sqlPlanDue = `SELECT ` + planColumns + ` FROM schedules s
+ WHERE s.plan_at <= ?1 AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
+   AND s.shard BETWEEN ?4 AND ?5
+ ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
+
+	// sqlLeastSeen is the least seen_until of the shards from ?1 to ?2; 0: one of them
+	// has seen nothing.
+	sqlLeastSeen = `SELECT CASE WHEN count(seen_until) > ?2 - ?1 THEN min(seen_until) ELSE 0 END FROM leaders WHERE shard BETWEEN ?1 AND ?2`
+
+	// missed slots are those that no leader has looked at in time: both fire_at and
+	// run_at are later than the grace (?1 = now - grace), and fire_at is after
+	// seen_until of the slot's shard. A planned slot is due at fire_at. ?2 =
+	// sqlLeastSeen, where the walk through the index begins. The shard follows from
+	// the bucket (see Term.Buckets): ?4 is the number of shards and ?3 is 0. With a
+	// single shard ?3 is its number and ?4 is 0.
+	missed = `o.state = 1 AND o.due_at < ?1 AND o.due_at > ?2 AND o.trigger = 1 AND o.run_at < ?1
+   AND o.due_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + o.bucket * ?4 / 1024), 0)`
+
+	// Schedules that are not due to be planned, but have missed slots. One that is in
+	// quarantine waits for its own turn. The bucket is the schedule's: its rows may be
+	// of another, from before an edit. ?5 = the horizon, ?6 = now.
+	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
+  SELECT o.sid, min(o.run_at) AS oldest FROM open_runs o INDEXED BY open_runs_due
+   WHERE ` + missed + ` GROUP BY o.sid) late
+ CROSS JOIN schedules s ON s.sid = late.sid
+ WHERE (s.plan_at IS NULL OR s.plan_at > ?5) AND s.plan_failures = 0
+   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?6)
+   AND s.shard BETWEEN ?7 AND ?8
+ ORDER BY late.oldest, s.schedule_id LIMIT ?9`
+
+	// The slots since the beginning of an open backlog that have a row. ?1 = schedule_id.
+	sqlPlanned = `SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule
+  WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND (?3 IS NULL OR o.run_at < ?3) AND o.trigger IN (1, 2)
+ UNION SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule
+  WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND (?3 IS NULL OR e.run_at < ?3) AND e.trigger IN (1, 2)
+ ORDER BY 1`
+	// sidOfFirst is the number of the schedule ?1.
+	sidOfFirst = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
+
+	// The write lock makes the compare-and-set on revision and cursor: what the
+	// candidate was read as still stands.
+	sqlPlanSchedule = `UPDATE schedules SET next_run_at = ?, plan_at = ?, backlog_from = ?, backlog_until = ?,
+ backlog_revision = ?, backlog_at = ?, plan_failures = 0,
+ planned_until = COALESCE(max(planned_until, ?7), planned_until, ?7) WHERE schedule_id = ?8`
+	sqlPlanFailed   = `UPDATE schedules SET plan_at = ?, plan_failures = ? WHERE schedule_id = ?`
+	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
+
+	sqlLateFire = `UPDATE open_runs SET state = 1, fire_at = COALESCE(?2, fire_at), due_at = COALESCE(?2, fire_at), waiting_since = NULL,
+ trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
+)
+
+// By open_runs_due: the few rows of all schedules that are late.
+var sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
+ WHERE ` + missed + ` AND s.schedule_id IN (SELECT value FROM json_each(?5))
+ ORDER BY o.run_at, o.idempotency_key`
+
 // Plan gives schedules that are due for planning to decide and writes its decisions: rows
 // and cursors are durable together.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {

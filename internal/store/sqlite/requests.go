@@ -9,88 +9,82 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Finish settles the runs of keys with definite answers.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (finished []schedule.Finished, err error) {
-	wake := false
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		finished = make([]schedule.Finished, len(done))
-		wake, err = finish(ctx, t, done, finished, now)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("finish calls: %w", err)
-	}
-	if wake {
-		s.wakes.call()
-	}
-	return finished, nil
+// Records of keys that the ledger does not have: graph runs, and starts from workers on
+// another database.
+const (
+	sqlRequests = `SELECT ` + requestColumns + ` FROM json_each(?) j
+ CROSS JOIN execution_requests q ON q.idempotency_key = unhex(j.value)`
+	sqlWriteRequest = `INSERT INTO execution_requests (idempotency_key, request_hash, state, calls, lease_until, holder,
+ status, reason, run_id, trace_id, error_code, error_message, created_at, updated_at)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13)
+ ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excluded.calls, lease_until = excluded.lease_until,
+ holder = excluded.holder, status = excluded.status, reason = excluded.reason, run_id = excluded.run_id, trace_id = excluded.trace_id,
+ error_code = excluded.error_code, error_message = excluded.error_message, updated_at = excluded.updated_at`
+	sqlReleaseRequest = `UPDATE execution_requests SET lease_until = NULL, calls = ?3, updated_at = ?4 WHERE idempotency_key = ?1 AND lease_until = ?2`
+	sqlExtendRequest  = `UPDATE execution_requests SET lease_until = ?3 WHERE idempotency_key = ?1 AND lease_until = ?2`
+	sqlMoveRequest    = `UPDATE execution_requests SET holder = ?3 WHERE idempotency_key = ?1 AND holder = ?2 AND lease_until IS NOT NULL`
+)
+
+// requestColumns and requestRow belong together.
+const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.calls, q.holder, q.lease_until, q.status, q.reason,
+ q.run_id, q.trace_id, q.error_code, q.error_message`
+
+type requestRow struct {
+	key, hash                                          key
+	state, status, reason, runID, trace, code, message text
+	calls, holder                                      number
+	leaseUntil                                         instant
 }
 
-func finish(ctx context.Context, t tx, done []schedule.FinishRequest, finished []schedule.Finished, now time.Time) (wake bool, err error) {
-	keys := make([]schedule.Key, len(done))
-	for i := range done {
-		keys[i] = done[i].Key
+func (r *requestRow) columns() []any {
+	return []any{
+		&r.key, &r.hash, &r.state, &r.calls, &r.holder, &r.leaseUntil, &r.status, &r.reason,
+		&r.runID, &r.trace, &r.code, &r.message,
 	}
-	open, err := openRowsOf(ctx, t, keys)
-	if err != nil {
-		return false, err
+}
+
+func (r *requestRow) request() schedule.ExecutionRequest {
+	return schedule.ExecutionRequest{
+		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == stateDone, Calls: int32(r.calls),
+		Lease: schedule.KeyLease{Holder: int32(r.holder), Until: r.leaseUntil.Time},
+		Outcome: schedule.Outcome{
+			Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason), RunID: string(r.runID),
+			TraceID: string(r.trace), ErrorCode: string(r.code), ErrorMessage: string(r.message),
+		},
 	}
-	var all settled
-	var rest []int // in done
-	for i := range done {
-		f, r := &done[i], open[done[i].Key]
-		switch {
-		case r == nil:
-			rest = append(rest, i)
-		case !ledger.MayAnswer(&r.Run, &f.Outcome):
-			finished[i] = schedule.Finished{Outcome: ledger.OutcomeOf(&r.Run)}
-		default:
-			e := ledger.SettlementOf(&r.Run, f, now)
-			finished[i] = schedule.Finished{Outcome: f.Outcome, Settled: all.settle(r, &e, now)}
-			wake = wake || f.WakeLeader && r.Status.Terminal()
+}
+
+// The states of a record of a key.
+const (
+	stateInProgress = "IN_PROGRESS"
+	stateDone       = "DONE"
+)
+
+// readRequests collects records of keys that the ledger does not have.
+func readRequests(ctx context.Context, q querier, keys []schedule.Key) (map[schedule.Key]schedule.ExecutionRequest, error) {
+	var row requestRow
+	columns := row.columns()
+	requests := make(map[schedule.Key]schedule.ExecutionRequest)
+	err := q.query(ctx, sqlRequests, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
 		}
-	}
-	if err := all.write(ctx, t, now); err != nil {
-		return false, err
-	}
-	return wake, finishRest(ctx, t, done, rest, finished, now)
-}
-
-// finishRest answers for keys whose run has ended, or that the ledger does not have.
-func finishRest(ctx context.Context, t tx, done []schedule.FinishRequest, rest []int, finished []schedule.Finished, now time.Time) error {
-	if len(rest) == 0 {
+		requests[schedule.Key(row.key)] = row.request()
 		return nil
+	}, keyList(keys))
+	return requests, err
+}
+
+// writeRequest writes the record of a key that the ledger does not have.
+func writeRequest(ctx context.Context, t tx, r *schedule.ExecutionRequest, now time.Time) error {
+	state, o := stateInProgress, &r.Outcome
+	if r.Done {
+		state = stateDone
 	}
-	keys := make([]schedule.Key, len(rest))
-	for i, at := range rest {
-		keys[i] = done[at].Key
-	}
-	runs, err := readRuns(ctx, t, sqlEndedRuns, keyList(keys))
+	_, err := t.exec(ctx, sqlWriteRequest, keyArg(r.Key), r.RequestHash[:], state, int64(r.Calls), micros(r.Lease.Until), count(r.Lease.Holder),
+		word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID), word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro())
 	if err != nil {
-		return fmt.Errorf("read ended runs: %w", err)
-	}
-	ended := make(map[schedule.Key]*schedule.Run, len(runs))
-	for i := range runs {
-		ended[runs[i].Key] = &runs[i]
-	}
-	for _, at := range rest {
-		f := &done[at]
-		if r := ended[f.Key]; r != nil {
-			finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
-			event, late := ledger.LateAnswer(r, &f.Outcome, now)
-			if !late {
-				continue
-			}
-			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{event}, now); err != nil {
-				return err
-			}
-			continue
-		}
-		outcome, err := finishRequest(ctx, t, f, now)
-		if err != nil {
-			return fmt.Errorf("key %s: %w", f.Key, err)
-		}
-		finished[at] = schedule.Finished{Outcome: outcome}
+		return fmt.Errorf("write the record of key %s: %w", r.Key, err)
 	}
 	return nil
 }
@@ -105,136 +99,4 @@ func finishRequest(ctx context.Context, t tx, f *schedule.FinishRequest, now tim
 	}
 	after := ledger.FinishKey(known, f)
 	return after.Outcome, writeRequest(ctx, t, &after, now)
-}
-
-// Release ends the lease of a call with an unknown outcome if it is still the granted
-// one.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		n, err := t.exec(ctx, sqlRelease, keyArg(key), micros(lease), int64(calls))
-		if err == nil && n == 0 {
-			_, err = t.exec(ctx, sqlReleaseRequest, keyArg(key), micros(lease), int64(calls), now.UnixMicro())
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("release key %s: %w", key, err)
-	}
-	return nil
-}
-
-// Extend renews the leases of open calls that are still held.
-func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		held = make([]time.Time, len(open))
-		type call struct {
-			key  schedule.Key
-			held int64
-		}
-		extended := make(map[call]time.Time, len(open))
-		for i, x := range open {
-			c := call{x.Key, x.Held.UnixMicro()}
-			if until, again := extended[c]; again {
-				held[i] = until
-				continue
-			}
-			until := now.Add(x.Lease).UTC().Truncate(time.Microsecond)
-			n, err := execEither(ctx, t, sqlExtend, sqlExtendRequest, keyArg(x.Key), micros(x.Held), until.UnixMicro())
-			if err != nil {
-				return fmt.Errorf("key %s: %w", x.Key, err)
-			}
-			ended := false
-			if n == 0 {
-				if err := t.query(ctx, sqlHasEnded, func(scan scan) error { return scan(&ended) }, keyArg(x.Key)); err != nil {
-					return fmt.Errorf("key %s: %w", x.Key, err)
-				}
-			}
-			if n == 1 || ended {
-				held[i], extended[c] = until, until
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("extend leases: %w", err)
-	}
-	return held, nil
-}
-
-// MoveKeys gives keys that the number From still holds to the number To, and returns
-// those.
-func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []schedule.Key, err error) {
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		moved = nil
-		for _, k := range m.Keys {
-			n, err := execEither(ctx, t, sqlMoveKey, sqlMoveRequest, keyArg(k), m.From, m.To)
-			if err != nil {
-				return err
-			}
-			if n == 1 {
-				moved = append(moved, k)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("move keys to instance %d: %w", m.To, err)
-	}
-	return moved, nil
-}
-
-// execEither changes the key of an open run, or else its record.
-func execEither(ctx context.Context, t tx, ofRun, ofRecord string, args ...any) (n int64, err error) {
-	if n, err = t.exec(ctx, ofRun, args...); err == nil && n == 0 {
-		n, err = t.exec(ctx, ofRecord, args...)
-	}
-	return n, err
-}
-
-// CloseKey cancels a key without a call.
-func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, after schedule.ExecutionRequest, err error) {
-	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		known, outside, err := keyAsItIs(ctx, t, key)
-		if err != nil {
-			return err
-		}
-		if after, closed = ledger.CloseKey(known, reason, now); !closed {
-			return nil
-		}
-		if outside {
-			return writeRequest(ctx, t, &after, now)
-		}
-		_, err = settle(ctx, t, []schedule.Settlement{endOfKey(&after, now)}, now)
-		return err
-	})
-	if err != nil {
-		return false, schedule.ExecutionRequest{}, fmt.Errorf("close key %s: %w", key, err)
-	}
-	if closed {
-		s.wakes.call()
-	}
-	return closed, after, nil
-}
-
-// keyAsItIs reads one key. outside: the ledger does not have it.
-func keyAsItIs(ctx context.Context, t tx, key schedule.Key) (known schedule.ExecutionRequest, outside bool, err error) {
-	open, err := openRowsOf(ctx, t, []schedule.Key{key})
-	if err != nil {
-		return known, false, err
-	}
-	if r := open[key]; r != nil {
-		return ledger.KeyOf(&r.Run, r.Lease), false, nil
-	}
-	ended, err := readRuns(ctx, t, sqlEndedRuns, keyList([]schedule.Key{key}))
-	if err != nil {
-		return known, false, fmt.Errorf("read ended run: %w", err)
-	}
-	if len(ended) > 0 {
-		return ledger.KeyOf(&ended[0], schedule.KeyLease{}), false, nil
-	}
-	records, err := readRequests(ctx, t, []schedule.Key{key})
-	if there, recorded := records[key]; recorded {
-		return there, true, err
-	}
-	return schedule.ExecutionRequest{Key: key}, true, err
 }

@@ -8,6 +8,44 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// A large step back of the clock (Rewind). ?1 is the instant that it is now.
+const (
+	sqlRewindDrop = `DELETE FROM open_runs WHERE state IN (1, 2) AND trigger IN (1, 2) AND run_at > ?1`
+
+	// What lies later than now by the old clock is shifted by ?2, the size of the
+	// step. A row that was written since (until ?3) goes by the new clock already: so a
+	// Rewind that is repeated shifts nothing twice.
+	sqlRewindInFlight = `UPDATE open_runs SET claimed_at = claimed_at - ?2 * (claimed_at > ?1),
+ send_after = send_after - ?2 * (send_after > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
+ cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1), due_at = min(due_at, ?1),
+ fire_at = fire_at - ?2 * (fire_at > ?1 AND status = 2), updated_at = ?1
+ WHERE state = 3 AND NOT updated_at BETWEEN ?1 AND ?3`
+	// A slot that is left was due by now, and is at most put off by its jitter.
+	sqlRewindPlanned = `UPDATE open_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 1),
+ due_at = CASE WHEN state = 1 THEN fire_at - ?2 * (fire_at > ?1 AND trigger <> 1) ELSE due_at END,
+ waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
+ WHERE state IN (1, 2) AND (fire_at > ?1 AND trigger <> 1 OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
+	// No lease by the new clock lasts until ?1.
+	sqlRewindLeases        = `UPDATE open_runs SET lease_until = lease_until - ?2 WHERE state = 3 AND lease_until > ?1`
+	sqlRewindRequestLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2 WHERE lease_until > ?1`
+	// A repetition makes a portion due sooner, which is harmless.
+	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`
+
+	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
+SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
+
+	// The cursor need not be a slot: the planner begins at the first one from there.
+	sqlRewind = `UPDATE schedules SET next_run_at = ?2, plan_at = ?1` + rewound
+
+	// What lies ahead was not looked at by the new clock.
+	sqlRewindSeen = `UPDATE leaders SET seen_until = ?1 WHERE seen_until > ?1`
+
+	rewound = `
+WHERE deleted_at IS NULL AND NOT (paused = 1 AND (paused_until IS NULL OR paused_until > ?1))
+  AND (cron_expr IS NOT NULL OR interval_ms IS NOT NULL OR once_at IS NOT NULL)
+  AND (next_run_at IS NULL OR next_run_at > ?1)`
+)
+
 // rewindDelay is how long after a step its Rewind may come: rows written until
 // then go by the new clock already.
 const rewindDelay = 10 * time.Second

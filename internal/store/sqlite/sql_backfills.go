@@ -44,9 +44,6 @@ const (
 
 	unsettledKeys        = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
 	sqlBackfillDrop      = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
-	sqlPlannedOfBackfill = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
- CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpen + `
- WHERE u.backfill_id = ?1 AND NOT u.settled AND o.state IN (1, 2)`
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
  WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
 
@@ -65,10 +62,6 @@ const (
  WHERE b.unfinished AND b.shard BETWEEN ? AND ? ORDER BY b.looked_at, b.backfill_id LIMIT ?`
 	sqlFeedSlots = `SELECT e.run_at, e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled
  WHERE e.backfill_id = ? AND NOT e.settled ORDER BY e.run_at`
-	sqlFeedRuns = `SELECT ` + openRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
-  CROSS JOIN open_runs o ON o.idempotency_key = b.idempotency_key` + ofOpen + ` WHERE b.backfill_id = ?1 AND NOT b.settled
- UNION ALL SELECT ` + endedRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
-  CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = b.idempotency_key` + ofEnded + ` WHERE b.backfill_id = ?1 AND NOT b.settled`
 	// Whether anything of an overlap key is in flight, waits or falls due by ?2.
 	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND exclusive_flight)
  OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight)
@@ -87,4 +80,14 @@ const (
 	sqlPruneBackfills = `DELETE FROM backfills WHERE rowid IN (SELECT b.rowid FROM backfills b INDEXED BY backfills_ended
  WHERE b.ended_at < ? AND NOT b.unfinished AND NOT EXISTS (SELECT 1 FROM backfill_runs e WHERE e.backfill_id = b.backfill_id)
  ORDER BY b.ended_at LIMIT ?)`
+)
+
+var (
+	sqlPlannedOfBackfill = `SELECT ` + openRowColumns + ` FROM backfill_runs u INDEXED BY backfill_runs_unsettled
+ CROSS JOIN open_runs o ON o.idempotency_key = u.idempotency_key` + ofOpen + `
+ WHERE u.backfill_id = ?1 AND NOT u.settled AND o.state IN (1, 2)`
+	sqlFeedRuns = `SELECT ` + openRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
+  CROSS JOIN open_runs o ON o.idempotency_key = b.idempotency_key` + ofOpen + ` WHERE b.backfill_id = ?1 AND NOT b.settled
+ UNION ALL SELECT ` + endedRunColumns + ` FROM backfill_runs b INDEXED BY backfill_runs_unsettled
+  CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = b.idempotency_key` + ofEnded + ` WHERE b.backfill_id = ?1 AND NOT b.settled`
 )

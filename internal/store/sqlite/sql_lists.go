@@ -90,14 +90,14 @@ const (
 	foundNewest = ` ORDER BY at DESC, key DESC LIMIT ?`
 	foundOldest = ` ORDER BY at, key LIMIT ?`
 
-	// The columns of the runs that were found.
-	runsOfPage = ` SELECT ` + openRunColumns + ` FROM page CROSS JOIN open_runs o ON o.rowid = page.id` + ofOpen + ` WHERE NOT page.ended
- UNION ALL SELECT ` + endedRunColumns + ` FROM page CROSS JOIN ended_runs e ON e.rowid = page.id` + ofEnded + ` WHERE page.ended`
-
 	pageNewest  = ` ORDER BY o.run_at DESC, o.idempotency_key DESC`
 	pageOldest  = ` ORDER BY o.run_at, o.idempotency_key`
 	pageUpdated = ` ORDER BY o.updated_at, o.idempotency_key`
 )
+
+// The columns of the runs that were found.
+var runsOfPage = ` SELECT ` + openRunColumns + ` FROM page CROSS JOIN open_runs o ON o.rowid = page.id` + ofOpen + ` WHERE NOT page.ended
+ UNION ALL SELECT ` + endedRunColumns + ` FROM page CROSS JOIN ended_runs e ON e.rowid = page.id` + ofEnded + ` WHERE page.ended`
 
 // CountFleet.
 const (

@@ -3,9 +3,6 @@ package sqlite
 // Runs.
 const (
 	sqlLaunchAttempts = `SELECT attempt_log FROM schedule_runs WHERE idempotency_key = ?`
-	sqlGetOpenRun     = `SELECT ` + openRunColumns + ` FROM open_runs o` + ofOpen + ` WHERE o.idempotency_key = ?`
-	sqlGetEndedRun    = `SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_key` + ofEnded + ` WHERE e.idempotency_key = ?`
-	sqlEndedRuns      = `SELECT ` + endedRunColumns + ` FROM json_each(?) j CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = unhex(j.value)` + ofEnded
 	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1,
  due_at = CASE state WHEN 3 THEN min(due_at, ?1) ELSE due_at END
  WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state IN (1, 2, 3)`
@@ -16,4 +13,10 @@ const (
 	// sqlNoteEarlyReport is the same of a run that is not in flight yet.
 	sqlNoteEarlyReport = `UPDATE open_runs SET late_reports = COALESCE(late_reports, 0) | ?1
  WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0 AND state IN (1, 2)`
+)
+
+var (
+	sqlGetOpenRun  = `SELECT ` + openRunColumns + ` FROM open_runs o` + ofOpen + ` WHERE o.idempotency_key = ?`
+	sqlGetEndedRun = `SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_key` + ofEnded + ` WHERE e.idempotency_key = ?`
+	sqlEndedRuns   = `SELECT ` + endedRunColumns + ` FROM json_each(?) j CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = unhex(j.value)` + ofEnded
 )

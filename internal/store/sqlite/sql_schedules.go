@@ -59,9 +59,6 @@ const (
 
 	sqlDropPlanned = `DELETE FROM open_runs INDEXED BY open_runs_schedule
  WHERE sid = ` + sidOfFirst + ` AND run_at > ?2 AND state IN (1, 2) AND trigger IN (1, 2) RETURNING idempotency_key, bucket`
-	// ?2: also runs by hand, retries and backfills.
-	sqlPlannedOf = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + `
- WHERE o.sid = ` + sidOfFirst + ` AND o.state IN (1, 2) AND (?2 OR o.trigger IN (1, 2))`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -69,6 +66,10 @@ const (
 	sqlListRevisions = `SELECT schedule_id, revision, definition, changed_by, created_at FROM schedule_revisions
  WHERE schedule_id = ? AND revision < ? ORDER BY revision DESC LIMIT ?`
 )
+
+// ?2: also runs by hand, retries and backfills.
+var sqlPlannedOf = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + `
+ WHERE o.sid = ` + sidOfFirst + ` AND o.state IN (1, 2) AND (?2 OR o.trigger IN (1, 2))`
 
 // ListSchedules puts its filters between these two.
 const (

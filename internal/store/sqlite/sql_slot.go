@@ -12,12 +12,6 @@ const (
  UNION` + slotRevisions + ` AND revision IN (SELECT CAST(value AS INTEGER) FROM json_each(?3)))
  ORDER BY 2 DESC`
 
-	sqlSlotRuns = `SELECT * FROM (
-  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3
-  UNION ALL
-  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3
- ) found ORDER BY found.idempotency_key = ?4 DESC, found.idempotency_key LIMIT ?5`
-
 	slotEvents = ` SELECT * FROM (SELECT ` + eventColumns + ` FROM schedule_events WHERE schedule_id = ?1 AND kind IN (SELECT value FROM json_each(`
 
 	sqlSlotEvents = slotEvents + `?3)) AND time < ?2 ORDER BY event_id DESC LIMIT ?7)
@@ -27,6 +21,21 @@ const (
  UNION ALL` + slotEvents + `?5)) ORDER BY event_id DESC LIMIT ?7)
  UNION ALL` + slotEvents + `?6)) AND from_at <= ?2 AND to_at >= ?2 ORDER BY event_id DESC LIMIT ?8)
  ORDER BY 1`
+	wasInFlight = `x.sid = kin.sid AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
+	newestOne   = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
+
+	// sqlLag counts what is due by ?1.
+	sqlLag = `SELECT late.due, late.oldest, behind.unplanned, behind.oldest FROM
+ (SELECT count(*) AS due, min(due_at) AS oldest FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at <= ?1) late,
+ (SELECT count(*) AS unplanned, min(plan_at) AS oldest FROM schedules WHERE plan_at IS NOT NULL AND plan_at <= ?1) behind`
+)
+
+var (
+	sqlSlotRuns = `SELECT * FROM (
+  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3
+  UNION ALL
+  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3
+ ) found ORDER BY found.idempotency_key = ?4 DESC, found.idempotency_key LIMIT ?5`
 
 	// Exclusive runs in flight have an index of their own.
 	sqlBlockingNow = `SELECT ` + openRunColumns + ` FROM (
@@ -50,13 +59,6 @@ const (
  UNION ALL
  SELECT ` + endedRunColumns + ` FROM found CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = found.key` + ofEnded + `
  ORDER BY o.claimed_at DESC, o.idempotency_key LIMIT ?3`
-	wasInFlight = `x.sid = kin.sid AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
-	newestOne   = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
-
-	// sqlLag counts what is due by ?1.
-	sqlLag = `SELECT late.due, late.oldest, behind.unplanned, behind.oldest FROM
- (SELECT count(*) AS due, min(due_at) AS oldest FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at <= ?1) late,
- (SELECT count(*) AS unplanned, min(plan_at) AS oldest FROM schedules WHERE plan_at IS NOT NULL AND plan_at <= ?1) behind`
 
 	// The schedules that have the key now, and one more.
 	sqlBlockingKin = `WITH kin(sid) AS MATERIALIZED (SELECT s.sid FROM schedules s INDEXED BY schedules_overlap_key WHERE s.user_id || '/' || s.overlap_key = ?1

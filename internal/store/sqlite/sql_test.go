@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/parser"
@@ -18,8 +19,8 @@ import (
 	"github.com/carillon/carillon/internal/store/sqlite"
 )
 
-// statements are the package's string constants by name, read from its source:
-// none can be forgotten, and none is exported for a test.
+// statements are the package's SQL by name, read from its source: none can be forgotten,
+// and none is exported for a test. What is built of the table of columns is exported.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -40,8 +41,18 @@ func statements(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parsed = append(parsed, file)
+		parsed = append(parsed, asConstants(file))
 	}
+	var built strings.Builder
+	built.WriteString("package sqlite\n")
+	for name, text := range sqlite.Built {
+		fmt.Fprintf(&built, "const %s = %q\n", name, text)
+	}
+	file, err := parser.ParseFile(files, "built.go", built.String(), parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed = append(parsed, file)
 	// Imports stay unresolved; constants do not need them.
 	defs := types.Info{Defs: make(map[*ast.Ident]types.Object)}
 	conf := types.Config{Error: func(error) {}}
@@ -54,6 +65,23 @@ func statements(t *testing.T) map[string]string {
 		}
 	}
 	return out
+}
+
+// asConstants turns the variables of a file into constants, without those that are built
+// when the program starts.
+func asConstants(file *ast.File) *ast.File {
+	for _, d := range file.Decls {
+		group, ok := d.(*ast.GenDecl)
+		if !ok || group.Tok != token.VAR {
+			continue
+		}
+		group.Tok = token.CONST
+		group.Specs = slices.DeleteFunc(group.Specs, func(s ast.Spec) bool {
+			_, built := sqlite.Built[s.(*ast.ValueSpec).Names[0].Name]
+			return built
+		})
+	}
+	return file
 }
 
 var (

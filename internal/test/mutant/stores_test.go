@@ -53,7 +53,7 @@ var storeMutants = []struct {
 		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,
 	}}},
 	{"a run ends without a row in history", []suite{contract(postgres, "settle")}, []mutant.Edit{{
-		postgres + "/end.go", "	for _, r := range rows {\n		r.copyEnded(c, now)\n	}\n", "",
+		postgres + "/end.go", "	for _, r := range rows {\n		columnsOfHistory.copied(c, r)\n	}\n", "",
 	}}},
 	{"a run ends without a row in history, on SQLite", []suite{contract(sqlite, "settle")}, []mutant.Edit{{
 		sqlite + "/end.go", "_, err := t.exec(ctx, statement, args...)\n		switch {", "_, err := statement, ctx.Err()\n		switch {",
@@ -74,7 +74,7 @@ var storeMutants = []struct {
 		postgres + "/sql_plan.go", "planned_until = greatest(s.planned_until, u.planned_until)", "planned_until = coalesce(s.planned_until, now() - interval '100 years')",
 	}}},
 	{"a plan does not raise planned_until, on SQLite", []suite{contract(sqlite, "plan")}, []mutant.Edit{{
-		sqlite + "/sql_plan.go", "COALESCE(max(planned_until, ?7), planned_until, ?7)", "COALESCE(planned_until, min(?7, 0))",
+		sqlite + "/plan.go", "COALESCE(max(planned_until, ?7), planned_until, ?7)", "COALESCE(planned_until, min(?7, 0))",
 	}}},
 	{"a run under a slot's own key does not raise planned_until", []suite{contract(postgres, "plan")}, []mutant.Edit{{
 		postgres + "/insert.go", "if len(own) > 0 {", "if len(own) < 0 {",
@@ -83,16 +83,16 @@ var storeMutants = []struct {
 		sqlite + "/insert.go", "if n := schedules[id]; n.plannedUntil.Before(until) {", "if n := schedules[id]; n.plannedUntil.After(until) {",
 	}}},
 	{"due_at is after fire_at", []suite{contract(postgres, "load")}, []mutant.Edit{{
-		postgres + "/sql_insert.go", "coalesce(u.due_at, 'infinity')", "coalesce(u.due_at + interval '1 second', 'infinity')",
+		postgres + "/columns.go", "return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity)", "return timeOr(ledger.DueAt(&r.Run).Add(time.Second), pgtype.Infinity)",
 	}}},
 	{"due_at is after fire_at, on SQLite", []suite{contract(sqlite, "load")}, []mutant.Edit{{
-		sqlite + "/insert.go", "dueAt(&planned)", "min(dueAt(&planned), never-1_000_000)+1_000_000",
+		sqlite + "/columns.go", "return dueAt(&r.Run)", "return min(dueAt(&r.Run), never-1_000_000) + 1_000_000",
 	}}},
 	{"a run that is accepted keeps its due_at", []suite{contract(postgres, "sweep")}, []mutant.Edit{{
-		postgres + "/openrow.go", "due_at = least(o.due_at, u.due_at), send_after", "due_at = coalesce(o.due_at, u.due_at), send_after",
+		postgres + "/openrow.go", "due_at = least(o.due_at, u.due_at),", "due_at = coalesce(o.due_at, u.due_at),",
 	}}},
 	{"a run that is accepted keeps its due_at, on SQLite", []suite{contract(sqlite, "sweep")}, []mutant.Edit{{
-		sqlite + "/sql_end.go", "due_at = min(due_at, ?3), deliveries", "due_at = coalesce(due_at, ?3), deliveries",
+		sqlite + "/end.go", "due_at = min(due_at, ?3),", "due_at = coalesce(due_at, ?3),",
 	}}},
 	{"the holder of a key is ignored", []suite{contract(postgres, "presence"), contract(sqlite, "presence")}, []mutant.Edit{{
 		"internal/ledger/begin.go", "case f.held(known.Lease, now):", "case false:",

@@ -24,6 +24,7 @@ var claims = []check{
 	{"a pause that has run out holds nothing back", claimAfterPause},
 	{"a run whose definition is gone ends and holds up no other", claimWithoutDefinition},
 	{"only PLANNED rows are claimed", claimOnlyPlanned},
+	{"a run is claimed only as it was judged: of that revision, and not before its fire_at", claimAsJudged},
 	{"with nothing due nothing happens", claimNothing},
 	{"the cancels of runs in flight are known to the leader, and read oldest first", cancelsDue},
 }

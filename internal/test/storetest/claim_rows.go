@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -101,6 +102,32 @@ func claimOnlyPlanned(r *rig) {
 	r.hold(len(result.Launches) == 0 && len(result.Skipped) == 0 && !result.More, "nothing is left to claim, got %+v", result)
 	for _, run := range rows {
 		equal(r, string(run.Status)+" rows", r.ledger(run.Key), run)
+	}
+}
+
+// claimAsJudged has a leader that believes what is no longer so, as after a change that it
+// has missed. The runs stay as they are, and the leader learns that it must look again.
+func claimAsJudged(r *rig) {
+	r.lead()
+	s, jittered, other := r.create("edited"), r.create("jittered"), r.create("other")
+	s = r.revise(s)
+	sound := r.slot(other, r.now)
+	runs := r.add(
+		r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.Revision-- }),
+		r.slot(jittered, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(2 * time.Second) }),
+		sound,
+	)[:2]
+	m := r.load()
+	revised, moved := ledger.RunOf(&runs[0]), ledger.RunOf(&runs[1])
+	revised.Revision, moved.FireAt = s.Revision, r.at(time.Second)
+	m.state.Apply(ledger.Changes{Runs: []ledger.Run{revised, moved}})
+
+	result := m.pass(func(req *claimRequest) { req.ClaimAhead = time.Second })
+	equal(r, "launched", launched(result), []schedule.Key{sound.Key})
+	missing := slices.SortedFunc(slices.Values(result.Missing), compareKeys)
+	equal(r, "missing", missing, slices.SortedFunc(slices.Values(keysOf(runs)), compareKeys))
+	for i := range runs {
+		equal(r, "a run that is not as it was judged", r.ledger(runs[i].Key), runs[i])
 	}
 }
 
