@@ -165,8 +165,13 @@ func granted(req *schedule.BeginRequest, known schedule.ExecutionRequest, now ti
 	}
 	result.Request.RequestHash = req.RequestHash
 	result.Request.Calls++
-	result.Request.Lease = schedule.KeyLease{Holder: req.Holder, Until: stored(now.Add(req.Lease))}
+	result.Request.Lease = CallLease(req, now)
 	return result
+}
+
+// CallLease returns the lease of a call that begins now.
+func CallLease(req *schedule.BeginRequest, now time.Time) schedule.KeyLease {
+	return schedule.KeyLease{Holder: req.Holder, Until: stored(now.Add(req.Lease))}
 }
 
 // check checks run, cancel, deletion, pause and grant, in this order. nil: the call

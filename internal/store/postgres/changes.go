@@ -22,6 +22,21 @@ const (
 	changeCancel   = 4
 )
 
+// note adds a change that names runs.
+func note(ctx context.Context, tx pgx.Tx, kind int16, rows []*openRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	first, last := rows[0].Bucket, rows[0].Bucket
+	for _, r := range rows {
+		first, last = min(first, r.Bucket), max(last, r.Bucket)
+	}
+	if _, err := tx.Exec(ctx, sqlNote, kind, first, last, column(rows, rowKey)); err != nil {
+		return fmt.Errorf("note changed runs: %w", err)
+	}
+	return nil
+}
+
 // claimReader is the ledger.Reader of one claim transaction.
 type claimReader struct {
 	ctx         context.Context // ledger.Reader's methods take none
@@ -134,7 +149,7 @@ func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes
 	for i := range changes.Runs {
 		ids[changes.Runs[i].ScheduleID] = true
 	}
-	states, err := scheduleStates(r.ctx, r.tx, sqlScheduleStates, slices.Collect(maps.Keys(ids)))
+	states, err := scheduleStates(r.ctx, r.tx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return err
 	}
@@ -158,20 +173,35 @@ func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes
 	}, sqlPlannedOfSchedules, slices.Collect(maps.Keys(at)), first, last)
 }
 
-// scheduleStates runs sqlScheduleStates or sqlStoppedSchedules.
-func scheduleStates(ctx context.Context, tx pgx.Tx, statement string, ids []string) ([]ledger.ScheduleNow, error) {
+// scheduleState is the state of a schedule.
+type scheduleState struct {
+	deleted, paused bool
+	note, by        pgtype.Text
+	until           pgtype.Timestamptz
+}
+
+func (w *scheduleState) targets() []any {
+	return []any{&w.deleted, &w.paused, &w.note, &w.by, &w.until}
+}
+
+// now is the state of the schedule. A pause whose end cannot be read has none.
+func (w *scheduleState) now(id string) ledger.ScheduleNow {
+	var d decoding
+	return ledger.ScheduleNow{ScheduleID: id, Deleted: w.deleted, Pause: schedule.Pause{
+		Paused: w.paused, Note: w.note.String, By: w.by.String, Until: d.time("paused_until", w.until),
+	}}
+}
+
+func scheduleStates(ctx context.Context, tx pgx.Tx, ids []string) ([]ledger.ScheduleNow, error) {
 	var (
-		s        ledger.ScheduleNow
-		note, by pgtype.Text
-		until    pgtype.Timestamptz
-		states   []ledger.ScheduleNow
+		id     string
+		of     scheduleState
+		states []ledger.ScheduleNow
 	)
-	err := each(ctx, tx, []any{&s.ScheduleID, &s.Deleted, &s.Pause.Paused, &note, &by, &until}, func() error {
-		var d decoding // a pause whose end cannot be read has none
-		s.Pause.Note, s.Pause.By, s.Pause.Until = note.String, by.String, d.time("paused_until", until)
-		states = append(states, s)
+	err := each(ctx, tx, append([]any{&id}, of.targets()...), func() error {
+		states = append(states, of.now(id))
 		return nil
-	}, statement, ids)
+	}, sqlScheduleStates, ids)
 	return states, err
 }
 

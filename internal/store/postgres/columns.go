@@ -19,7 +19,7 @@ type use uint8
 const (
 	ofRun   use = 1 << iota // each reader of runs
 	ofRow                   // readers of runs that a rule may change
-	added                   // INSERT INTO open_runs
+	added                   // INSERT and COPY into open_runs
 	moves                   // UPDATE of a run in flight: a rule may change it
 	history                 // COPY into ended_runs
 )
@@ -50,8 +50,8 @@ var runColumns = columns{
 	int4("revision", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Revision }),
 	instant("run_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.RunAt }),
 	instant("fire_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.FireAt }),
-	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }),
-	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }),
+	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }, (*copied).noneOrTime),
+	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }, (*copied).int2),
 	code("status", ofRun|ofRow|added|history, func(r *openRow) *schedule.Status { return &r.Status }, schedule.StatusOf),
 	text("reason", ofRun|history, func(r *openRow) *schedule.Reason { return &r.Reason }).onlyEnded(),
 	code("trigger", ofRun|ofRow|added|history, func(r *openRow) *schedule.Trigger { return &r.Trigger }, schedule.TriggerOf),
@@ -97,7 +97,7 @@ var (
 	columnsOfHistory = runColumns.of(history)
 
 	// What Begin reads: each column of a row costs.
-	columnsOfBegin = runColumns.named("idempotency_key", "revision", "run_at", "status", "trigger", "input", "deliveries",
+	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 
@@ -106,7 +106,7 @@ var (
 	openColumns  = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
 	endedColumns = ` s.schedule_id, ` + endedFieldsOf("e")
 	rowColumns   = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
-	beginColumns = ` s.schedule_id, ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
+	beginColumns = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
 	// openFields and endedFields are both tables in one shape, which lists merge.
 	openFields  = `r.sid, ` + openFieldsOf("r")

@@ -163,9 +163,10 @@ func optional(name string, in use, of func(*openRow) **int32) runColumn {
 }
 
 // computed follows from the rest of the row. It is never scanned.
-func computed[V any](name string, in use, sqlType string, of func(*openRow) V) runColumn {
+func computed[V any](name string, in use, sqlType string, of func(*openRow) V, copy func(*copied, V)) runColumn {
 	c := newColumn(name, in, sqlType)
 	c.array = func(rows []*openRow) any { return column(rows, func(r **openRow) V { return of(*r) }) }
+	c.copy = func(to *copied, r *openRow) { copy(to, of(r)) }
 	return c
 }
 

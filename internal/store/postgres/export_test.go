@@ -17,7 +17,7 @@ import (
 var Built = map[string]string{
 	"openColumns": openColumns, "endedColumns": endedColumns, "rowColumns": rowColumns, "beginColumns": beginColumns,
 	"openFields": openFields, "endedFields": endedFields, "listColumns": listColumns,
-	"insertOpen": insertOpen, "copyEnded": copyEnded, "sqlWriteOpen": sqlWriteOpen, "sqlClaim": sqlClaim, "sqlClaimCancel": sqlClaimCancel,
+	"sqlInsertRuns": sqlInsertRuns, "copyRuns": copyRuns, "copyEnded": copyEnded, "sqlWriteOpen": sqlWriteOpen, "sqlClaim": sqlClaim, "sqlClaimCancel": sqlClaimCancel,
 }
 
 // Gathered is how many changes wait for the transaction after the present one.

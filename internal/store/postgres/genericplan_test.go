@@ -24,8 +24,8 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	texts := statements(t)
 	byKey := []string{
 		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlFailed", "sqlSlotEnded",
-		"sqlInsertRuns", "sqlInsertNewRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
-		"sqlReclaim", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlLockBegun", "sqlBegin", "sqlExtend", "sqlMoveKeys",
+		"sqlInsertRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
+		"sqlReclaim", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns",
 	}
 	byTime := []string{"sqlLockDue", "sqlOpenPlanned", "sqlOpenOthers", "sqlPlanLateRuns", "sqlPlanLateOwners"}

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,14 +35,18 @@ func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until ti
 	}
 	open.SeenUntil = utc(seenUntil)
 	var (
-		row shardRow
-		ids = make(map[string]bool)
+		row     shardRow
+		of      scheduleState
+		stopped = make(map[string]bool)
 	)
 	read := func(statement string, args ...any) error {
-		return each(ctx, tx, row.targets(), func() error {
+		return each(ctx, tx, append(row.targets(), of.targets()...), func() error {
 			run := row.run()
-			ids[run.ScheduleID] = true
 			open.Runs = append(open.Runs, run)
+			if (of.deleted || of.paused) && !stopped[run.ScheduleID] {
+				stopped[run.ScheduleID] = true
+				open.Stopped = append(open.Stopped, of.now(run.ScheduleID))
+			}
 			return nil
 		}, statement, args...)
 	}
@@ -58,12 +60,6 @@ func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until ti
 	}
 	if err := read(sqlOpenPlanned, after, until, first, last); err != nil {
 		return open, fmt.Errorf("read planned runs: %w", err)
-	}
-	if len(ids) == 0 {
-		return open, nil
-	}
-	if open.Stopped, err = scheduleStates(ctx, tx, sqlStoppedSchedules, slices.Collect(maps.Keys(ids))); err != nil {
-		return open, fmt.Errorf("read stopped schedules: %w", err)
 	}
 	return open, nil
 }

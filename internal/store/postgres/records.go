@@ -22,6 +22,29 @@ const (
 	stateDone       = "DONE"
 )
 
+const (
+	requestColumns = `
+e.idempotency_key, e.request_hash, e.state, e.calls, e.lease_until, e.holder,
+e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message`
+
+	sqlMakeRecords = `
+INSERT INTO execution_requests (idempotency_key, request_hash, state, created_at, updated_at)
+SELECT key, hash, 'IN_PROGRESS', $1, $1 FROM unnest($2::bytea[], $3::bytea[]) AS u(key, hash)
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+	sqlLockRecords = `
+SELECT` + requestColumns + `
+FROM execution_requests e WHERE e.idempotency_key = ANY($1::bytea[]) ORDER BY e.idempotency_key FOR UPDATE`
+
+	sqlWriteRecords = `
+UPDATE execution_requests e SET state = u.state, calls = u.calls, lease_until = u.lease_until, holder = u.holder,
+	status = u.status, reason = u.reason, run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message,
+	updated_at = $1
+FROM unnest($2::bytea[], $3::text[], $4::integer[], $5::timestamptz[], $6::integer[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
+	AS u(key, state, calls, lease_until, holder, status, reason, run_id, trace_id, error_code, error_message)
+WHERE e.idempotency_key = u.key`
+)
+
 // lockRecords makes the records that are missing, and locks all, in the order of keys.
 func lockRecords(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, now time.Time) (map[schedule.Key]schedule.ExecutionRequest, error) {
 	sorted := slices.SortedFunc(slices.Values(reqs), func(a, b schedule.BeginRequest) int { return slices.Compare(a.Key[:], b.Key[:]) })

@@ -1,5 +1,9 @@
 package postgres
 
+// sqlNote notes runs of an array.
+const sqlNote = `
+INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES ($1, $2, $3, $4)`
+
 // Each statement that changes a schedule or an open run also adds a row to changes. A
 // statement that changes runs collects them in a list named changed (idempotency_key,
 // bucket) and continues with one of these. They write no row if nothing changed. The
@@ -11,12 +15,6 @@ INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), 
 	noteChanged   = noteRuns + `2 FROM changed HAVING count(*) > 0`
 	noteEnded     = noteRuns + `3 FROM changed HAVING count(*) > 0`
 	noteCancelled = noteRuns + `4 FROM changed HAVING count(*) > 0`
-
-	// noteInserted names runs that fire soon only: the leader loads later ones with its
-	// window. The window is ten seconds, and a plan takes at most ten seconds.
-	noteInserted = noteRuns + `2 FROM changed
-WHERE trigger NOT IN (1, 2) OR state = 2 OR fire_at <= $1::timestamptz + interval '30 seconds'
-HAVING count(*) > 0`
 )
 
 // position is a read position: the server's generation and a snapshot. After a crash of
@@ -38,9 +36,13 @@ UNION ALL
 SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket <= $3 AND c.last_bucket >= $2 AND `
 )
 
-const shardColumns = `
-o.idempotency_key, ` + scheduleOfOpen + `, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+const (
+	shardColumns = `
+o.idempotency_key, ` + scheduleOfOpen + shardRest
+
+	shardRest = `, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
 o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL, o.bucket`
+)
 
 const sqlChangedRuns = `
 SELECT` + shardColumns + fromOpen + `
@@ -51,9 +53,6 @@ const sqlScheduleStates = `
 SELECT u.schedule_id, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
 	coalesce(s.paused, false), s.pause_note, s.paused_by, s.paused_until
 FROM unnest($1::text[]) AS u(schedule_id) LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
-
-const sqlStoppedSchedules = sqlScheduleStates + `
-WHERE s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused`
 
 const sqlPlannedOfSchedules = `
 SELECT` + shardColumns + fromOpen + `
@@ -68,13 +67,17 @@ const (
 	sqlOpenPosition = `
 SELECT ` + position + `, (SELECT l.seen_until FROM leaders l WHERE l.shard = $1)`
 
-	sqlOpenPlanned = `
-SELECT` + shardColumns + fromOpen + `
+	// openOfShard reads each run with its schedule: one look for both.
+	openOfShard = `
+SELECT o.idempotency_key, s.schedule_id` + shardRest + `,
+	s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until` + fromOpen + `
+LEFT JOIN schedules s ON s.sid = ANY(ARRAY[o.sid])`
+
+	sqlOpenPlanned = openOfShard + `
 WHERE o.state = 1 AND o.due_at > $1 AND o.due_at <= $2
 	AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END`
 
-	sqlOpenOthers = `
-SELECT` + shardColumns + fromOpen + `
+	sqlOpenOthers = openOfShard + `
 WHERE o.state IN (2, 3) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
 )
 
