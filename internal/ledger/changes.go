@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"time"
+
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -23,6 +25,16 @@ type ScheduleNow struct {
 	// Planned are the schedule's planned runs, as they are now. Others that the state
 	// knows are gone.
 	Planned []Run
+}
+
+// plannedAhead: the leader loads slots that fire later with its window of ten seconds. A
+// plan takes at most ten seconds.
+const plannedAhead = 30 * time.Second
+
+// NamedInChanges reports whether a change names a run when it is inserted. Slots that fire
+// later are loaded with the leader's window.
+func NamedInChanges(r *schedule.Run, now time.Time) bool {
+	return !r.Trigger.FromSpec() || !r.WaitingSince.IsZero() || !r.FireAt.After(now.Add(plannedAhead))
 }
 
 // Apply enters changes. What has ended goes first: a slot of a backfill can be

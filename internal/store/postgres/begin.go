@@ -104,7 +104,9 @@ RETURNING` + beginColumns
 	sqlLockBegun = `
 SELECT` + beginColumns + fromOpen + `
 WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
+)
 
+const (
 	// sqlWriteCalls writes keys of locked runs.
 	sqlWriteCalls = `
 UPDATE open_runs o SET holder = u.holder, lease_until = u.lease_until, deliveries = u.deliveries,
@@ -132,7 +134,7 @@ func (b *beginning) take(ctx context.Context, reqs []schedule.BeginRequest) erro
 	if len(single) == 0 {
 		return nil
 	}
-	err := b.eachRun(ctx, func(f *ledger.BeginFacts) {
+	err := b.eachOpen(ctx, func(f *ledger.BeginFacts) {
 		f.Run.Deliveries--
 		f.Lease = schedule.KeyLease{}
 		b.taken[f.Run.Key] = ledger.KeyOf(f.Run, f.Lease)
@@ -147,7 +149,7 @@ func (b *beginning) take(ctx context.Context, reqs []schedule.BeginRequest) erro
 
 // lockRuns locks the open runs of the other keys.
 func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) error {
-	if err := b.eachRun(ctx, func(*ledger.BeginFacts) {}, sqlLockBegun, column(reqs, beginKey)); err != nil {
+	if err := b.eachOpen(ctx, func(*ledger.BeginFacts) {}, sqlLockBegun, column(reqs, beginKey)); err != nil {
 		return fmt.Errorf("lock runs: %w", err)
 	}
 	return nil
@@ -155,8 +157,8 @@ func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) 
 
 func beginKey(q *schedule.BeginRequest) []byte { return q.Key[:] }
 
-// eachRun runs a statement that returns beginColumns and collects the facts.
-func (b *beginning) eachRun(ctx context.Context, visit func(*ledger.BeginFacts), statement string, args ...any) error {
+// eachOpen runs a statement that returns beginColumns and collects the facts.
+func (b *beginning) eachOpen(ctx context.Context, visit func(*ledger.BeginFacts), statement string, args ...any) error {
 	var row openRow
 	return eachRun(ctx, b.tx, &row, columnsOfBegin.targets(&row), func() error {
 		run := row.Run // what cannot be read permits nothing

@@ -22,6 +22,21 @@ const (
 	changeCancel   = 4
 )
 
+// note adds a change that names runs.
+func note(ctx context.Context, tx pgx.Tx, kind int16, rows []*openRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	first, last := rows[0].Bucket, rows[0].Bucket
+	for _, r := range rows {
+		first, last = min(first, r.Bucket), max(last, r.Bucket)
+	}
+	if _, err := tx.Exec(ctx, sqlNote, kind, first, last, column(rows, rowKey)); err != nil {
+		return fmt.Errorf("note changed runs: %w", err)
+	}
+	return nil
+}
+
 // claimReader is the ledger.Reader of one claim transaction.
 type claimReader struct {
 	ctx         context.Context // ledger.Reader's methods take none

@@ -19,7 +19,7 @@ type use uint8
 const (
 	ofRun   use = 1 << iota // each reader of runs
 	ofRow                   // readers of runs that a rule may change
-	added                   // INSERT INTO open_runs
+	added                   // INSERT and COPY into open_runs
 	moves                   // UPDATE of a run in flight: a rule may change it
 	history                 // COPY into ended_runs
 )
@@ -50,8 +50,8 @@ var runColumns = columns{
 	int4("revision", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Revision }),
 	instant("run_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.RunAt }),
 	instant("fire_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.FireAt }),
-	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }),
-	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }),
+	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }, (*copied).noneOrTime),
+	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }, (*copied).int2),
 	code("status", ofRun|ofRow|added|history, func(r *openRow) *schedule.Status { return &r.Status }, schedule.StatusOf),
 	text("reason", ofRun|history, func(r *openRow) *schedule.Reason { return &r.Reason }).onlyEnded(),
 	code("trigger", ofRun|ofRow|added|history, func(r *openRow) *schedule.Trigger { return &r.Trigger }, schedule.TriggerOf),

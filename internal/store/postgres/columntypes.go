@@ -23,6 +23,14 @@ func (r *openRow) refuse(column string, kept any, shown any, why string) {
 	r.decoding.refuse(column, shown, why)
 }
 
+// kept is the bad value of a column; nil: there is none.
+func (r *openRow) kept(column string) any {
+	if r.bad == nil { // nearly always
+		return nil
+	}
+	return r.bad[column]
+}
+
 func newColumn(name string, in use, sqlType string) runColumn {
 	return runColumn{name: name, in: in, sqlType: sqlType, open: name, ended: name}
 }
@@ -55,7 +63,7 @@ func instant(name string, in use, of func(*openRow) *time.Time) runColumn {
 	}
 	c.copy = func(to *copied, r *openRow) {
 		t := noneOrTime(*of(r))
-		if kept, isBad := r.bad[name].(pgtype.Timestamptz); isBad && !t.Valid {
+		if kept, isBad := r.kept(name).(pgtype.Timestamptz); isBad && !t.Valid {
 			t = kept
 		}
 		to.noneOrTime(t)
@@ -70,7 +78,7 @@ func key(name string, in use, of func(*openRow) *schedule.Key) runColumn {
 		return column(rows, func(r **openRow) []byte { return noneOrKey(*of(*r)) })
 	}
 	c.copy = func(to *copied, r *openRow) {
-		if kept, isBad := r.bad[name].([]byte); isBad {
+		if kept, isBad := r.kept(name).([]byte); isBad {
 			to.bytea(kept)
 			return
 		}
@@ -91,7 +99,7 @@ func code[W interface {
 	}
 	c.copy = func(to *copied, r *openRow) {
 		n := (*of(r)).Code()
-		if kept, isBad := r.bad[name].(int16); isBad && n == 0 {
+		if kept, isBad := r.kept(name).(int16); isBad && n == 0 {
 			n = kept
 		}
 		to.int2(n)
@@ -107,7 +115,7 @@ func int4[N int32 | uint32 | int64](name string, in use, of func(*openRow) *N) r
 		return column(rows, func(r **openRow) int64 { return int64(*of(*r)) })
 	}
 	c.copy = func(to *copied, r *openRow) {
-		if kept, isBad := r.bad[name].(int32); isBad {
+		if kept, isBad := r.kept(name).(int32); isBad {
 			to.int4(kept)
 			return
 		}
@@ -155,9 +163,10 @@ func optional(name string, in use, of func(*openRow) **int32) runColumn {
 }
 
 // computed follows from the rest of the row. It is never scanned.
-func computed[V any](name string, in use, sqlType string, of func(*openRow) V) runColumn {
+func computed[V any](name string, in use, sqlType string, of func(*openRow) V, copy func(*copied, V)) runColumn {
 	c := newColumn(name, in, sqlType)
 	c.array = func(rows []*openRow) any { return column(rows, func(r **openRow) V { return of(*r) }) }
+	c.copy = func(to *copied, r *openRow) { copy(to, of(r)) }
 	return c
 }
 

@@ -205,17 +205,10 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 // endRuns writes runs to history, as they are after the rule that ended them, and notes
 // them for the leader. All ends go through it or endAll.
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
-	if err := endAll(ctx, tx, rows, now); err != nil || len(rows) == 0 {
+	if err := endAll(ctx, tx, rows, now); err != nil {
 		return err
 	}
-	first, last := rows[0].Bucket, rows[0].Bucket
-	for _, r := range rows {
-		first, last = min(first, r.Bucket), max(last, r.Bucket)
-	}
-	if _, err := tx.Exec(ctx, sqlNoteEnded, first, last, column(rows, rowKey)); err != nil {
-		return fmt.Errorf("note ended runs: %w", err)
-	}
-	return nil
+	return note(ctx, tx, changeEnd, rows)
 }
 
 // endAll is endRuns for the verdicts of a claim, whose leader knows them.
@@ -251,13 +244,8 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	return followUp(ctx, tx, rows)
 }
 
-const (
-	sqlRemoveRuns = `
+const sqlRemoveRuns = `
 DELETE FROM open_runs WHERE idempotency_key = ANY($1::bytea[])`
-
-	sqlNoteEnded = `
-INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES (3, $1, $2, $3)`
-)
 
 var copyEnded = `
 COPY ended_runs (` + columnsOfHistory.list(func(c *runColumn) string { return c.ended }) + `) FROM STDIN (FORMAT binary)`

@@ -2,19 +2,22 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // Built is the SQL that is made of the table of columns when the program starts.
 var Built = map[string]string{
 	"openColumns": openColumns, "endedColumns": endedColumns, "rowColumns": rowColumns, "beginColumns": beginColumns,
 	"openFields": openFields, "endedFields": endedFields, "listColumns": listColumns,
-	"insertOpen": insertOpen, "copyEnded": copyEnded, "sqlWriteOpen": sqlWriteOpen, "sqlClaim": sqlClaim, "sqlClaimCancel": sqlClaimCancel,
+	"sqlInsertRuns": sqlInsertRuns, "copyRuns": copyRuns, "copyEnded": copyEnded, "sqlWriteOpen": sqlWriteOpen, "sqlClaim": sqlClaim, "sqlClaimCancel": sqlClaimCancel,
 }
 
 // Gathered is how many changes wait for the transaction after the present one.
@@ -56,4 +59,59 @@ func ChangesAfter(ctx context.Context, conn *pgx.Conn, term schedule.Term, from 
 		return nil
 	}, sqlChanges, from, first, last)
 	return next, err
+}
+
+// OpenRow is a row of a run, for tests of its columns.
+type OpenRow = openRow
+
+// RunColumns is the table of columns.
+func RunColumns() (found []storetest.RunColumn) {
+	for _, c := range runColumns {
+		column := storetest.RunColumn{Name: c.name, Read: c.in&ofRun != 0}
+		if c.in&^history != 0 {
+			column.Open = c.open
+		}
+		if c.in&history != 0 {
+			column.Ended = c.ended
+		}
+		found = append(found, column)
+	}
+	return found
+}
+
+// ThroughTheTables writes a row to both tables and reads it back of each.
+func (s *Store) ThroughTheTables(ctx context.Context, r *OpenRow) (open OpenRow, ended schedule.Run, err error) {
+	stored := slices.DeleteFunc(slices.Clone(columnsOfRow), func(c runColumn) bool { return c.open == "" })
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `CREATE TEMP TABLE given (LIKE open_runs INCLUDING DEFAULTS) ON COMMIT DROP`)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `ALTER TABLE given ALTER due_at SET DEFAULT now(), ALTER state SET DEFAULT 3`); err != nil {
+			return err
+		}
+		c := newCopied(1, 512)
+		stored.copied(c, r)
+		if _, err := c.into(ctx, tx, `COPY given (`+stored.names()+`) FROM STDIN (FORMAT binary)`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO open_runs SELECT * FROM given`); err != nil {
+			return err
+		}
+		rows, err := lockKeys(ctx, tx, []schedule.Key{r.Key})
+		if err != nil || len(rows) != 1 {
+			return fmt.Errorf("%d open rows: %w", len(rows), err)
+		}
+		open = *rows[0]
+		if err := insertEnded(ctx, tx, []*openRow{r}); err != nil {
+			return err
+		}
+		runs, err := collectRuns(ctx, tx, sqlEndedRuns, keyBytes([]schedule.Key{r.Key}))
+		if err != nil || len(runs) != 1 {
+			return fmt.Errorf("%d ended rows: %w", len(runs), err)
+		}
+		ended = runs[0]
+		return nil
+	})
+	return open, ended, err
 }

@@ -24,7 +24,7 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	texts := statements(t)
 	byKey := []string{
 		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlNewestSuccesses", "sqlSlotEnded",
-		"sqlInsertRuns", "sqlInsertNewRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
+		"sqlInsertRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
 		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns",
 	}

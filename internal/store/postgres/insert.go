@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,23 +13,17 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// sqlInsertRuns skips open keys. sqlInsertNewRuns fails on one, and so saves a lookup for
-// each key.
-const (
-	inserted = `
-RETURNING idempotency_key, bucket, trigger, state, fire_at
-), noted AS (` + noteInserted + `)
-SELECT FROM changed`
-)
-
 var (
-	sqlInsertRuns    = insertOpen + ` ON CONFLICT (idempotency_key) DO NOTHING` + inserted
-	sqlInsertNewRuns = insertOpen + inserted
+	// copyRuns fails on a key that is open, and so saves a look for each key.
+	copyRuns = `
+COPY open_runs (` + columnsAdded.names() + `) FROM STDIN (FORMAT binary)`
 
-	insertOpen = `
-WITH changed AS (
+	// sqlInsertRuns skips open keys.
+	sqlInsertRuns = `
 INSERT INTO open_runs (` + columnsAdded.names() + `)
-SELECT * FROM ` + columnsAdded.unnest(1)
+SELECT * FROM ` + columnsAdded.unnest(0) + `
+ON CONFLICT (idempotency_key) DO NOTHING
+RETURNING idempotency_key`
 )
 
 // sqlDropInserted removes runs that were inserted although history has them.
@@ -74,11 +69,36 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 		return 0, err
 	}
 	sidOf := func(r *run) int32 { return sids[r.ScheduleID] }
-	if inserted, err = affect(ctx, tx, sqlInsertRuns, insertArgs(runs, sidOf, now)...); err != nil {
-		return 0, fmt.Errorf("insert runs: %w", err)
+	if inserted, err = insertRows(ctx, tx, openRowsOf(runs, sidOf, now), now); err != nil {
+		return 0, err
 	}
 	gone, err := dropEnded(ctx, tx, runs)
 	return inserted - gone, err
+}
+
+// insertRows inserts planned runs whose keys are not open, and notes them for the leader.
+func insertRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) (inserted int, err error) {
+	keys, err := keysOf(ctx, tx, sqlInsertRuns, columnsAdded.arrays(nil, rows)...)
+	if err != nil {
+		return 0, fmt.Errorf("insert runs: %w", err)
+	}
+	return len(keys), noteInserted(ctx, tx, slices.DeleteFunc(rows, func(r *openRow) bool { return !keys[r.Key] }), now)
+}
+
+// insertNewRows is insertRows where nearly all runs are new. Else it fails with errAgain.
+func insertNewRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) (inserted int, err error) {
+	c := newCopied(len(rows), 384)
+	for _, r := range rows {
+		columnsAdded.copied(c, r)
+	}
+	if inserted, err = c.into(ctx, tx, copyRuns); err != nil {
+		return 0, fmt.Errorf("insert new runs: %w", alreadyThere(err, runsKey))
+	}
+	return inserted, noteInserted(ctx, tx, rows, now)
+}
+
+func noteInserted(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+	return note(ctx, tx, changeRun, slices.DeleteFunc(rows, func(r *openRow) bool { return !ledger.NamedInChanges(&r.Run, now) }))
 }
 
 // sidsOf returns the sids of the schedules of runs.
@@ -111,8 +131,8 @@ func dropEnded(ctx context.Context, tx pgx.Tx, runs []schedule.Run) (gone int, e
 	return gone, nil
 }
 
-// insertArgs are planned runs for sqlInsertRuns. sidOf is the sid of a run's schedule.
-func insertArgs(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.Time) []any {
+// openRowsOf are planned runs as rows. sidOf is the sid of a run's schedule.
+func openRowsOf(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.Time) []*openRow {
 	all, rows := make([]openRow, len(runs)), make([]*openRow, len(runs))
 	for i := range runs {
 		r := &all[i]
@@ -120,5 +140,5 @@ func insertArgs(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.T
 		r.Status, r.CreatedAt, r.UpdatedAt = schedule.StatusPlanned, cmp.Or(r.CreatedAt, now), now
 		rows[i] = r
 	}
-	return columnsAdded.arrays([]any{now}, rows)
+	return rows
 }

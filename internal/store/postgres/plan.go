@@ -19,7 +19,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	var (
 		result     schedule.PlanResult
 		candidates []schedule.PlanCandidate
-		insert     = sqlInsertNewRuns // nearly all rows are new
+		insert     = insertNewRows
 	)
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		result = schedule.PlanResult{}
@@ -37,9 +37,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return err
 		}
 		w := planWrite{tx: tx, now: req.Now, insert: insert, places: places, result: &result}
-		err = alreadyThere(w.writePlan(ctx, decisions), runsKey)
-		insert = sqlInsertRuns
-		return err
+		insert = insertRows // if it is repeated
+		return w.writePlan(ctx, decisions)
 	})
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
@@ -211,7 +210,7 @@ func ofCandidates(decisions []schedule.PlanDecision, candidates []schedule.PlanC
 type planWrite struct {
 	tx     pgx.Tx
 	now    time.Time
-	insert string
+	insert func(context.Context, pgx.Tx, []*openRow, time.Time) (int, error)
 	places map[string]runPlace // of the candidates
 	result *schedule.PlanResult
 }
@@ -269,9 +268,9 @@ func (w *planWrite) insertRows(ctx context.Context) error {
 	// Rows of one instant are stored together: a claim of a thousand reads few pages, and
 	// so does their settlement.
 	schedule.SortRuns(rows, schedule.ByFireAt)
-	inserted, err := affect(ctx, w.tx, w.insert, insertArgs(rows, func(r *schedule.Run) int32 { return w.places[r.ScheduleID].sid }, w.now)...)
+	inserted, err := w.insert(ctx, w.tx, openRowsOf(rows, func(r *schedule.Run) int32 { return w.places[r.ScheduleID].sid }, w.now), w.now)
 	if err != nil {
-		return fmt.Errorf("insert runs: %w", err)
+		return err
 	}
 	var lookUp []schedule.Run
 	for i := range rows {

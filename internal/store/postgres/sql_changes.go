@@ -1,5 +1,9 @@
 package postgres
 
+// sqlNote notes runs of an array.
+const sqlNote = `
+INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES ($1, $2, $3, $4)`
+
 // Each statement that changes a schedule or an open run also adds a row to changes. A
 // statement that changes runs collects them in a list named changed (idempotency_key,
 // bucket) and continues with one of these. They write no row if nothing changed. The
@@ -11,12 +15,6 @@ INSERT INTO changes (first_bucket, last_bucket, keys, kind) SELECT min(bucket), 
 	noteChanged   = noteRuns + `2 FROM changed HAVING count(*) > 0`
 	noteEnded     = noteRuns + `3 FROM changed HAVING count(*) > 0`
 	noteCancelled = noteRuns + `4 FROM changed HAVING count(*) > 0`
-
-	// noteInserted names runs that fire soon only: the leader loads later ones with its
-	// window. The window is ten seconds, and a plan takes at most ten seconds.
-	noteInserted = noteRuns + `2 FROM changed
-WHERE trigger NOT IN (1, 2) OR state = 2 OR fire_at <= $1::timestamptz + interval '30 seconds'
-HAVING count(*) > 0`
 )
 
 // position is a read position: the server's generation and a snapshot. After a crash of

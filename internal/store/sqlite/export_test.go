@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // Built is the SQL that is made of the table of columns when the program starts.
@@ -53,22 +54,21 @@ func ListInputs(f schedule.RunFilter) (ended, open string) {
 // OpenRow is a row of a run, for tests of its columns.
 type OpenRow = openRow
 
-// RunColumns are the columns of a run that readers of all runs read, without those that
-// a join adds, and those of each table.
-func RunColumns() (read, open, ended []string) {
+// RunColumns is the table of columns, without what a join adds.
+func RunColumns() (found []storetest.RunColumn) {
 	for _, c := range runColumns {
-		stored := c.open == "" || c.ended == ""
-		if c.in&ofRun != 0 && stored {
-			read = append(read, c.name)
-		}
+		column := storetest.RunColumn{Name: c.name, Read: c.in&ofRun != 0}
 		if c.open == "" && c.in&^history != 0 {
-			open = append(open, c.name)
+			column.Open = c.name
 		}
 		if c.in&history != 0 {
-			ended = append(ended, c.name)
+			column.Ended = c.name
+		}
+		if column.Open != "" || column.Ended != "" {
+			found = append(found, column)
 		}
 	}
-	return read, open, ended
+	return found
 }
 
 // ThroughTheTables writes a row to both tables and reads it back of each.

@@ -59,7 +59,7 @@ var storeMutants = []struct {
 		sqlite + "/end.go", "_, err := t.exec(ctx, statement, args...)\n		switch {", "_, err := statement, ctx.Err()\n		switch {",
 	}}},
 	{"a run ends without a change", []suite{contract(postgres, "change_log")}, []mutant.Edit{{
-		postgres + "/end.go", "if err := endAll(ctx, tx, rows, now); err != nil || len(rows) == 0 {", "if err := endAll(ctx, tx, rows, now); err != nil || len(rows) >= 0 {",
+		postgres + "/end.go", "return note(ctx, tx, changeEnd, rows)", "return note(ctx, tx, changeEnd, nil)",
 	}}},
 	{"a run ends without a change, on SQLite", []suite{contract(sqlite, "change_log")}, []mutant.Edit{{
 		sqlite + "/end.go", "t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))", "_ = r",
