@@ -21,13 +21,12 @@ type openRow struct {
 	SID, Nth    int32
 	AttemptLog  string
 	LateReports int64
-	LastRunAt   time.Time // of its schedule, as written
 
 	moved bool // a rule has changed Run
 }
 
 // openRowColumns are those of readOpenRows, behind ofOpen.
-const openRowColumns = openRunColumns + `, o.sid, o.nth, o.attempt_log, o.late_reports, s.last_run_at, o.first_sent_at, ` + leaseColumns
+const openRowColumns = openRunColumns + `, o.sid, o.nth, o.attempt_log, o.late_reports, o.first_sent_at, ` + leaseColumns
 
 // readOpenRows collects the runs of a statement that selects openRowColumns.
 func readOpenRows(ctx context.Context, t tx, statement string, args ...any) (rows []*openRow, err error) {
@@ -35,15 +34,15 @@ func readOpenRows(ctx context.Context, t tx, statement string, args ...any) (row
 	var lease leaseRow
 	var sid, nth, late number
 	var attempts text
-	var lastRun, firstSent instant
-	columns := append(append(run.columns(), &sid, &nth, &attempts, &late, &lastRun, &firstSent), lease.columns()...)
+	var firstSent instant
+	columns := append(append(run.columns(), &sid, &nth, &attempts, &late, &firstSent), lease.columns()...)
 	err = t.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
 		rows = append(rows, &openRow{
 			Run: run.run(), Lease: lease.lease(), FirstSentAt: firstSent.Time, SID: int32(sid), Nth: int32(nth),
-			AttemptLog: string(attempts), LateReports: int64(late), LastRunAt: lastRun.Time,
+			AttemptLog: string(attempts), LateReports: int64(late),
 		})
 		return nil
 	}, args...)

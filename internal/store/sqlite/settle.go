@@ -64,7 +64,7 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 }
 
 // settled are rows that settlements have moved.
-type settled struct{ changed, launched []*openRow }
+type settled struct{ changed []*openRow }
 
 func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
 	first := !r.moved
@@ -74,17 +74,11 @@ func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (mov
 	if first {
 		s.changed = append(s.changed, r)
 	}
-	if ledger.IsLaunch(e) {
-		s.launched = append(s.launched, r)
-	}
 	return true
 }
 
 func (s *settled) write(ctx context.Context, t tx, now time.Time) error {
-	if err := writeMoved(ctx, t, s.changed, now); err != nil {
-		return err
-	}
-	return noteLastRuns(ctx, t, s.launched)
+	return writeMoved(ctx, t, s.changed, now)
 }
 
 // writeMoved writes runs as a rule has left them: ended, or still open.
@@ -119,28 +113,6 @@ func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, stat
 		}
 	}
 	return endRuns(ctx, t, ended, now)
-}
-
-// noteLastRuns moves last_run_at of the runs' schedules forward. It is written only
-// where it would fall behind by lastRunSlack: of a schedule with a slot each second
-// this write would cost as much as a third of the settlement. Who reads it looks for
-// later runs too, see lastRun.
-func noteLastRuns(ctx context.Context, t tx, launched []*openRow) error {
-	newest := make(map[int32]*openRow)
-	for _, r := range launched {
-		if r.RunAt.Before(r.LastRunAt.Add(lastRunSlack)) {
-			continue
-		}
-		if n := newest[r.SID]; n == nil || n.RunAt.Before(r.RunAt) {
-			newest[r.SID] = r
-		}
-	}
-	for sid, r := range newest {
-		if _, err := t.exec(ctx, sqlLastRunAt, int64(sid), r.RunAt.UnixMicro()); err != nil {
-			return fmt.Errorf("note the last run of %s: %w", r.ScheduleID, err)
-		}
-	}
-	return nil
 }
 
 // Sweep ends the runs that are past a bound; see worker.FireStore. A run that may not
