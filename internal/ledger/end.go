@@ -190,15 +190,9 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	}
 }
 
-// IsLaunch reports whether the executor was called and has answered. Such a run
-// counts for last_run_at of its schedule.
-func IsLaunch(s *schedule.Settlement) bool {
-	switch s.To {
-	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
-		return !s.LaunchedAt.IsZero()
-	}
-	return false
-}
+// WasLaunched reports whether the executor was called for a run and has answered, however
+// the run goes on. last_run_at of a schedule is the run_at of the newest such run.
+func WasLaunched(r *schedule.Run) bool { return !r.LaunchedAt.IsZero() }
 
 // unrecorded is the reason of a run that ends without one. The migration to ended_runs
 // gives it to older rows too: only a success may have no reason there.

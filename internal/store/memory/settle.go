@@ -100,7 +100,7 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 	}
 	s := t.schedules[r.ScheduleID]
-	if ledger.IsLaunch(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
+	if s != nil && ledger.WasLaunched(&after) && s.LastRunAt.Before(r.RunAt) {
 		row := *s
 		row.LastRunAt = r.RunAt
 		t.put(&row)

@@ -5,9 +5,9 @@ const (
 	// planColumns have last_run_at as it was last written: a plan does not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
-	// lastRun is the newest slot that was launched. A schedule keeps it for runs that
-	// were pruned, and for the time before its last edit. To write it with each
-	// launch costs half a settlement and waits for the planner.
+	// lastRun is the run_at of the newest run that was launched; see ledger.WasLaunched. A
+	// schedule keeps it for runs that were pruned, and for the time before its last edit.
+	// To write it with each launch costs half a settlement and waits for the planner.
 	lastRun = `greatest(s.last_run_at,
 	(SELECT l.run_at FROM open_runs l WHERE l.sid = s.sid AND ` + launchedSince + `),
 	(SELECT l.run_at FROM ended_runs l WHERE l.sid = s.sid AND ` + launchedSince + `))`

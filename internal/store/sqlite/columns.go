@@ -91,7 +91,6 @@ var runColumns = columns{
 	{name: "first_sent_at", in: ofRow | history, value: func(r *openRow) any { return moment{&r.FirstSentAt} }},
 	{name: "holder", in: ofRow, value: func(r *openRow) any { return integer[int32]{&r.Lease.Holder} }},
 	{name: "lease_until", in: ofRow, value: func(r *openRow) any { return moment{&r.Lease.Until} }},
-	{name: "last_run_at", in: ofRow, value: func(r *openRow) any { return moment{&r.LastRunAt} }, open: "s.last_run_at"},
 }
 
 var (
@@ -206,7 +205,6 @@ type openRow struct {
 	SID, Nth    int32
 	AttemptLog  string
 	LateReports int64
-	LastRunAt   time.Time // of its schedule, as written
 
 	moved bool // a rule has changed Run
 }

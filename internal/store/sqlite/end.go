@@ -26,14 +26,6 @@ var (
 const (
 	sqlDeleteOpen = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
 	sqlEndedTwice = `SELECT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_slot WHERE e.run_at = ?2 AND e.sid = ?3 AND e.idempotency_key = ?1)`
-
-	sqlLastRunAt = `UPDATE schedules SET last_run_at = ?2 WHERE sid = ?1 AND (last_run_at IS NULL OR last_run_at < ?2)`
-)
-
-// lastRunSlack is how far last_run_at may fall behind.
-const (
-	lastRunSlack       = 30 * time.Second
-	lastRunSlackMicros = `30000000`
 )
 
 // Finish settles the runs of keys with definite answers.
@@ -177,7 +169,7 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 }
 
 // settled are rows that settlements have moved.
-type settled struct{ changed, launched []*openRow }
+type settled struct{ changed []*openRow }
 
 func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
 	first := !r.moved
@@ -187,17 +179,11 @@ func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (mov
 	if first {
 		s.changed = append(s.changed, r)
 	}
-	if ledger.IsLaunch(e) {
-		s.launched = append(s.launched, r)
-	}
 	return true
 }
 
 func (s *settled) write(ctx context.Context, t tx, now time.Time) error {
-	if err := writeMoved(ctx, t, s.changed, now); err != nil {
-		return err
-	}
-	return noteLastRuns(ctx, t, s.launched)
+	return writeMoved(ctx, t, s.changed, now)
 }
 
 // writeMoved writes runs as a rule has left them: ended, or still open.
@@ -232,28 +218,6 @@ func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, stat
 		}
 	}
 	return endRuns(ctx, t, ended, now)
-}
-
-// noteLastRuns moves last_run_at of the runs' schedules forward. It is written only
-// where it would fall behind by lastRunSlack: of a schedule with a slot each second
-// this write would cost as much as a third of the settlement. Who reads it looks for
-// later runs too, see lastRun.
-func noteLastRuns(ctx context.Context, t tx, launched []*openRow) error {
-	newest := make(map[int32]*openRow)
-	for _, r := range launched {
-		if r.RunAt.Before(r.LastRunAt.Add(lastRunSlack)) {
-			continue
-		}
-		if n := newest[r.SID]; n == nil || n.RunAt.Before(r.RunAt) {
-			newest[r.SID] = r
-		}
-	}
-	for sid, r := range newest {
-		if _, err := t.exec(ctx, sqlLastRunAt, int64(sid), r.RunAt.UnixMicro()); err != nil {
-			return fmt.Errorf("note the last run of %s: %w", r.ScheduleID, err)
-		}
-	}
-	return nil
 }
 
 // settle applies a settlement if the status allows it.

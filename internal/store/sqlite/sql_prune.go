@@ -4,12 +4,14 @@ package sqlite
 // deleted once nothing needs it: a request after its run and its call have ended, a
 // tombstone after its last run.
 const (
-	// sqlPruneLastRuns runs before sqlPruneRuns: a schedule with a deleted newest
-	// launched run is deleted keeps its time.
+	// sqlPruneLastRuns runs before sqlPruneRuns: if the newest launched run of a schedule
+	// is deleted, the schedule keeps its run_at.
 	sqlPruneLastRuns = `UPDATE schedules SET last_run_at = newest.run_at
  FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r WHERE r.rowid IN (` + prunable + `)
   AND r.launched_at IS NOT NULL GROUP BY r.sid) newest
- WHERE schedules.sid = newest.sid AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
+ WHERE schedules.sid = newest.sid AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)
+  AND NOT EXISTS (SELECT 1 FROM open_runs n INDEXED BY open_runs_schedule WHERE n.sid = newest.sid AND n.run_at > newest.run_at AND n.launched_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM ended_runs n INDEXED BY ended_runs_schedule WHERE n.sid = newest.sid AND n.run_at > newest.run_at AND n.launched_at IS NOT NULL)`
 	sqlPruneRuns   = `DELETE FROM ended_runs WHERE rowid IN (` + prunable + `)`
 	prunable       = `SELECT rowid FROM ended_runs INDEXED BY ended_runs_recorded WHERE recorded_at < ?1 ORDER BY recorded_at, sid, rowid LIMIT ?2`
 	sqlPruneEvents = `DELETE FROM schedule_events WHERE event_id IN (SELECT event_id FROM schedule_events

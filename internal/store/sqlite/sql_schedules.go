@@ -6,14 +6,13 @@ const (
 	// planColumns have last_run_at as it was last written: a plan does not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
-	// lastRun is the newest slot that was launched: what the schedule says, or one
-	// that was launched since and is less than lastRunSlack later.
+	// lastRun is the run_at of the newest run that was launched; see ledger.WasLaunched. A
+	// schedule keeps it for runs that were pruned, and for the time before its last edit.
+	// To write it with each launch would cost a third of the settlement.
 	lastRun = `(SELECT max(l.at) FROM (SELECT s.last_run_at AS at
-  UNION ALL SELECT * FROM (SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid AND ` + sinceLastRun + `
-   AND o.launched_at IS NOT NULL ORDER BY o.run_at DESC LIMIT 1)
-  UNION ALL SELECT * FROM (SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid AND ` + sinceLastRun + `
-   AND e.launched_at IS NOT NULL ORDER BY e.run_at DESC LIMIT 1)) l)`
-	sinceLastRun = `run_at > s.last_run_at AND run_at < s.last_run_at + ` + lastRunSlackMicros
+  UNION ALL SELECT * FROM (SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid AND ` + launchedSince + `)
+  UNION ALL SELECT * FROM (SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid AND ` + launchedSince + `)) l)`
+	launchedSince = `run_at > COALESCE(s.last_run_at, -9223372036854775808) AND launched_at IS NOT NULL ORDER BY run_at DESC LIMIT 1`
 
 	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
  timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,

@@ -324,9 +324,13 @@ func settleLastRunAt(r *rig) {
 	r.hold(last().Equal(r.at(-30*time.Second)), "it never goes back, got %s", last())
 	launchedAs(slot(20), schedule.StatusFailed)
 	r.hold(last().Equal(r.at(-20*time.Second)), "it goes on, got %s", last())
+	launchedAs(slot(10), schedule.StatusCancelled)
+	r.hold(last().Equal(r.at(-10*time.Second)), "a run that was answered and cancelled was launched, got %s", last())
+	r.bring(slot(5), schedule.StatusFailed)
+	r.hold(last().Equal(r.at(-10*time.Second)), "one that was never called was not, got %s", last())
 	equal(r, "other schedules", r.row(other), other)
 	want := s
-	want.LastRunAt = r.at(-20 * time.Second)
+	want.LastRunAt = r.at(-10 * time.Second)
 	equal(r, "schedules", r.row(s), want)
 }
 
