@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -84,7 +86,7 @@ func numbersOfCandidates(ctx context.Context, t tx, candidates []schedule.PlanCa
 // only, all with their late rows and the definition of an older backlog.
 func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
 	first, last := req.Term.Buckets()
-	late, err := lateWindow(ctx, t, &req)
+	unseen, err := unseenSlots(ctx, t, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +94,9 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	if err != nil {
 		return nil, fmt.Errorf("read schedules that are due: %w", err)
 	}
-	if len(rows) < req.Limit {
-		more, err := readSchedules(ctx, t, sqlPlanLate, append(late, req.Horizon.UnixMicro(), req.Now.UnixMicro(), first, last, req.Limit-len(rows))...)
+	due := len(rows)
+	if due < req.Limit && len(unseen) > 0 {
+		more, err := readSchedules(ctx, t, sqlPlanLate, unseenArg(unseen), req.Horizon.UnixMicro(), req.Now.UnixMicro(), first, last, req.Limit-due)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules with late runs: %w", err)
 		}
@@ -110,13 +113,21 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	runs, err := readRuns(ctx, t, sqlPlanLateRuns, append(late, list(ids))...)
-	if err != nil {
-		return nil, fmt.Errorf("read late runs: %w", err)
+	if len(unseen) > 0 {
+		runs, err := readRuns(ctx, t, sqlPlanLateRuns, unseenArg(unseen), list(ids))
+		if err != nil {
+			return nil, fmt.Errorf("read late runs: %w", err)
+		}
+		for i := range runs {
+			if c := at[runs[i].ScheduleID]; unseen.Missed(&runs[i]) {
+				c.Late = append(c.Late, runs[i])
+			}
+		}
 	}
-	for i := range runs {
-		c := at[runs[i].ScheduleID]
-		c.Late = append(c.Late, runs[i])
+	for i := len(candidates) - 1; i >= due; i-- {
+		if len(candidates[i].Late) == 0 { // what was not seen is not missed yet
+			candidates = slices.Delete(candidates, i, i+1)
+		}
 	}
 	for i := range candidates {
 		if err := attachPlanned(ctx, t, &candidates[i].Schedule); err != nil {
@@ -126,17 +137,29 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	return candidates, s.attachBacklogs(ctx, t, candidates)
 }
 
-// lateWindow are the arguments of missed.
-func lateWindow(ctx context.Context, t tx, req *schedule.PlanRequest) ([]any, error) {
-	first, last, shards := req.Term.Shard, req.Term.Shard, 0
-	if req.Term.Shards > 1 {
-		first, last, shards = 0, req.Term.Shards-1, req.Term.Shards
-	}
-	var seen int64
-	if err := t.query(ctx, sqlLeastSeen, func(scan scan) error { return scan(&seen) }, first, last); err != nil {
+// unseenSlots returns where missed slots lie.
+func unseenSlots(ctx context.Context, t tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
+	seen := make(map[int]time.Time)
+	var shard number
+	var until instant
+	err := t.query(ctx, sqlAllSeen, func(scan scan) error {
+		err := scan(&shard, &until)
+		seen[int(shard)] = until.Time
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read what was seen in time: %w", err)
 	}
-	return []any{req.Now.Add(-req.Grace).UnixMicro(), seen, first, shards}, nil
+	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), nil
+}
+
+// unseenArg is the argument of unseen.
+func unseenArg(unseen ledger.UnseenSlots) string {
+	rows := make([][4]int64, len(unseen))
+	for i, u := range unseen {
+		rows[i] = [4]int64{max(0, u.After.UnixMicro()), u.Before.UnixMicro(), int64(u.FirstBucket), int64(u.LastBucket)}
+	}
+	return jsonArg(rows)
 }
 
 // attachBacklogs adds the definitions of backlogs of an older revision.

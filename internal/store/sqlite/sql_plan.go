@@ -8,34 +8,24 @@ const (
    AND s.shard BETWEEN ?4 AND ?5
  ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
 
-	// sqlLeastSeen is the least seen_until of the shards from ?1 to ?2; 0: one of them
-	// has seen nothing.
-	sqlLeastSeen = `SELECT CASE WHEN count(seen_until) > ?2 - ?1 THEN min(seen_until) ELSE 0 END FROM leaders WHERE shard BETWEEN ?1 AND ?2`
+	sqlAllSeen = `SELECT shard, seen_until FROM leaders WHERE seen_until IS NOT NULL`
 
-	// missed slots are those that no leader has looked at in time: both fire_at and
-	// run_at are later than the grace (?1 = now - grace), and fire_at is after
-	// seen_until of the slot's shard. A planned slot is due at fire_at. ?2 =
-	// sqlLeastSeen, where the walk through the index begins. The shard follows from
-	// the bucket (see Term.Buckets): ?4 is the number of shards and ?3 is 0. With a
-	// single shard ?3 is its number and ?4 is 0.
-	missed = `o.state = 1 AND o.due_at < ?1 AND o.due_at > ?2 AND o.trigger = 1 AND o.run_at < ?1
-   AND o.due_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + o.bucket * ?4 / 1024), 0)`
+	// unseen are the slots of ledger.UnseenSlots, ?1. A planned slot is due at fire_at.
+	unseen = `json_each(?1) u CROSS JOIN open_runs o INDEXED BY open_runs_due
+   ON o.state = 1 AND o.due_at > u.value ->> 0 AND o.due_at < u.value ->> 1 AND o.bucket BETWEEN u.value ->> 2 AND u.value ->> 3 AND o.trigger = 1`
 
-	// Schedules that are not due to be planned, but have missed slots. One that is in
-	// quarantine waits for its own turn. The bucket is the schedule's: its rows may be
-	// of another, from before an edit. ?5 = the horizon, ?6 = now.
-	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
-  SELECT o.sid, min(o.run_at) AS oldest FROM open_runs o INDEXED BY open_runs_due
-   WHERE ` + missed + ` GROUP BY o.sid) late
+	// Schedules that are not due to be planned, but have slots that no leader has seen.
+	// One that is in quarantine waits for its own turn. The bucket is the schedule's: its
+	// rows may be of another, from before an edit. ?2 = the horizon, ?3 = now.
+	sqlPlanLate = `SELECT ` + planColumns + ` FROM (SELECT o.sid, min(o.run_at) AS oldest FROM ` + unseen + ` GROUP BY o.sid) late
  CROSS JOIN schedules s ON s.sid = late.sid
- WHERE (s.plan_at IS NULL OR s.plan_at > ?5) AND s.plan_failures = 0
-   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?6)
-   AND s.shard BETWEEN ?7 AND ?8
- ORDER BY late.oldest, s.schedule_id LIMIT ?9`
+ WHERE (s.plan_at IS NULL OR s.plan_at > ?2) AND s.plan_failures = 0
+   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?3)
+   AND s.shard BETWEEN ?4 AND ?5
+ ORDER BY late.oldest, s.schedule_id LIMIT ?6`
 
-	// By open_runs_due: the few rows of all schedules that are late.
-	sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
- WHERE ` + missed + ` AND s.schedule_id IN (SELECT value FROM json_each(?5))
+	sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM ` + unseen + ofOpen + `
+ WHERE s.schedule_id IN (SELECT value FROM json_each(?2))
  ORDER BY o.run_at, o.idempotency_key`
 
 	// The slots since the beginning of an open backlog that have a row. ?1 = schedule_id.
