@@ -83,11 +83,10 @@ func (r *run) definition() schedule.RevisionID {
 	return schedule.RevisionID{ScheduleID: r.schedule.id, Revision: r.revision}
 }
 
-// late reports whether the run is missed: a planned slot that no leader has seen, with
-// both instants before cut. A slot with run_at ahead is never missed, even if jitter put
-// its fire_at before.
+// late reports whether the run is missed: as UnseenSlots.Missed, but that the state knows
+// which runs a leader has seen.
 func (r *run) late(cut int64) bool {
-	return !r.seen && r.trigger == schedule.TriggerSchedule && r.fireAt < cut && r.runAt < cut
+	return !r.seen && r.trigger == schedule.TriggerSchedule && pastGrace(r.runAt, r.fireAt, cut)
 }
 
 // replaces reports whether the run cancels what is in flight.

@@ -3,6 +3,7 @@ package memory
 import (
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -34,7 +35,8 @@ func (s *Store) NextTick(grace, retryFor, cancelWait time.Duration) (next time.T
 		}
 	}
 	for _, r := range s.live.planned.rows {
-		if s.missable(r, schedule.Term{Shards: s.shards}) {
+		shard := s.bucket(r.OverlapKey) * max(s.shards, 1) / schedule.Buckets
+		if ledger.Missable(r, s.seenUntil(shard)) {
 			sooner(r.FireAt.Add(grace))
 			break // the others fire later
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -41,10 +42,10 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 // candidates are the schedules that are due to be planned, then those that
 // only have late rows.
 func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
-	cut := at(req.Now).Add(-req.Grace)
 	late := make(map[string][]schedule.Run)
-	for _, r := range t.live.due(cut) {
-		if t.missed(r, req.Term, cut) { // perhaps of another bucket than its schedule, from before an edit
+	unseen := ledger.UnseenBy(req.Term, req.Now, req.Grace, t.allSeen())
+	for _, r := range t.live.due(req.Now) {
+		if unseen.Missed(r) { // perhaps of another bucket than its schedule, from before an edit
 			late[r.ScheduleID] = append(late[r.ScheduleID], *r)
 		}
 	}
@@ -94,21 +95,13 @@ func (s *Store) attachPlanned(of *schedule.Schedule) {
 	slices.SortFunc(of.Planned, time.Time.Compare)
 }
 
-// missed reports whether the planner must judge a row: no leader of its shard has seen it
-// in time.
-func (s *Store) missed(r *schedule.Run, term schedule.Term, cut time.Time) bool {
-	return s.missable(r, term) && r.FireAt.Before(cut) && r.RunAt.Before(cut)
-}
-
-// missable reports whether a row will be missed if no leader sees it. It may be of
-// another shard than the term, if its schedule was edited since.
-func (s *Store) missable(r *schedule.Run, term schedule.Term) bool {
-	shard := term.Shard
-	if term.Shards > 1 {
-		shard = s.bucket(r.OverlapKey) * term.Shards / schedule.Buckets
+// allSeen returns seen_until of each shard that was ever led.
+func (s *Store) allSeen() map[int]time.Time {
+	seen := make(map[int]time.Time, len(s.leaders))
+	for shard, row := range s.leaders {
+		seen[shard] = row.seenUntil
 	}
-	return r.Status == schedule.StatusPlanned && r.Trigger == schedule.TriggerSchedule && r.WaitingSince.IsZero() &&
-		r.FireAt.After(s.seenUntil(shard))
+	return seen
 }
 
 // attachBacklog adds the definition of a backlog of an older revision.

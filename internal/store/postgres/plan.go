@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -59,7 +61,7 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 
 		first, last = req.Term.Buckets()
 	)
-	late, err := lateSince(ctx, tx, &req)
+	unseen, err := unseenSlots(ctx, tx, &req)
 	if err != nil {
 		return nil, fmt.Errorf("read seen_until: %w", err)
 	}
@@ -80,72 +82,90 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 	if err := lock(sqlPlanDue, req.Horizon, req.Now, req.Limit, first, last); err != nil {
 		return nil, fmt.Errorf("lock due schedules: %w", err)
 	}
-	if rest := req.Limit - len(candidates); rest > 0 {
-		if ids == nil {
-			ids = []string{}
-		}
-		if err := lock(sqlPlanLateOwners, append(late, req.Now, ids, rest, first, last)...); err != nil {
+	due := len(candidates)
+	for i := 0; i < len(unseen) && len(candidates) < req.Limit; i++ {
+		others := append([]string{}, ids...) // not NULL
+		if err := lock(sqlPlanLateOwners, append(unseenArgs(&unseen[i]), req.Now, others, req.Limit-len(candidates), first, last)...); err != nil {
 			return nil, fmt.Errorf("lock schedules with late runs: %w", err)
 		}
 	}
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	if err := s.attachLate(ctx, tx, candidates, ids, late); err != nil {
+	if err := s.attachLate(ctx, tx, candidates, ids, unseen); err != nil {
 		return nil, err
 	}
+	missed := candidates[:due]
+	for _, c := range candidates[due:] {
+		if len(c.Late) > 0 || c.Unreadable != nil { // else what was not seen is not missed yet
+			missed = append(missed, c)
+		}
+	}
+	return s.attachRest(ctx, tx, missed)
+}
+
+func (s *Store) attachRest(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate) ([]schedule.PlanCandidate, error) {
 	if err := s.attachBacklogs(ctx, tx, candidates); err != nil {
 		return nil, err
 	}
 	found := make(map[string]*schedule.Schedule, len(candidates))
 	for i := range candidates {
-		found[ids[i]] = &candidates[i].Schedule
+		found[candidates[i].Schedule.ScheduleID] = &candidates[i].Schedule
 	}
 	return candidates, attachPlanned(ctx, tx, found)
 }
 
-// lateSince are the first arguments of statements with the condition late.
-func lateSince(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) ([]any, error) {
+// unseenSlots returns where missed slots lie.
+func unseenSlots(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
 	var (
 		shard int
-		seen  pgtype.Timestamptz
-		until = make(pgtype.FlatArray[pgtype.Timestamptz], max(req.Term.Shards, 1))
-		first int // of until
+		until time.Time
+		seen  = make(map[int]time.Time)
 	)
-	if len(until) == 1 {
-		first = req.Term.Shard // with one shard any number is that of all buckets
-	}
-	for i := range until {
-		until[i] = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
-	}
-	err := each(ctx, tx, []any{&shard, &seen}, func() error {
-		until[shard-first] = seen
+	err := each(ctx, tx, []any{&shard, &until}, func() error {
+		seen[shard] = until
 		return nil
-	}, sqlSeenUntil, first, first+len(until)-1)
-	return []any{req.Now.Add(-req.Grace), until}, err
+	}, sqlSeenUntil)
+	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), err
 }
 
-// attachLate adds their late rows to the candidates. An unreadable row makes only its
+// unseenArgs are the arguments of unseen.
+func unseenArgs(u *ledger.Unseen) []any {
+	after := noneOrTime(u.After)
+	if u.After.IsZero() {
+		after = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	return []any{after, u.Before, u.FirstBucket, u.LastBucket}
+}
+
+// attachLate adds their missed slots to the candidates. An unreadable row makes only its
 // schedule unreadable.
-func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, late []any) error {
+func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, unseen ledger.UnseenSlots) error {
 	byID := make(map[string]*schedule.PlanCandidate, len(candidates))
 	for i := range candidates {
 		byID[candidates[i].Schedule.ScheduleID] = &candidates[i]
 	}
 	var row openRow
-	err := eachRun(ctx, tx, &row, runTargets(&row), func() error {
-		c := byID[row.ScheduleID]
-		if err := row.unreadable(); err != nil && c.Unreadable == nil {
-			c.Unreadable = err
+	for i := range unseen {
+		err := eachRun(ctx, tx, &row, runTargets(&row), func() error {
+			c := byID[row.ScheduleID]
+			if err := row.unreadable(); err != nil && c.Unreadable == nil {
+				c.Unreadable = err
+			}
+			if unseen.Missed(&row.Run) {
+				c.Late = append(c.Late, row.Run)
+			}
+			return nil
+		}, sqlPlanLateRuns, append(unseenArgs(&unseen[i]), ids)...)
+		if err != nil {
+			return fmt.Errorf("read late runs: %w", err)
 		}
-		c.Late = append(c.Late, row.Run)
-		return nil
-	}, sqlPlanLateRuns, append(late, ids)...)
-	if err != nil {
-		return fmt.Errorf("read late runs: %w", err)
 	}
 	refs := make(map[revision.ID]struct{})
 	for i := range candidates {
+		slices.SortFunc(candidates[i].Late, func(a, b schedule.Run) int {
+			return cmp.Or(a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+		})
 		for j := range candidates[i].Late {
 			refs[revision.Of(&candidates[i].Late[j])] = struct{}{}
 		}

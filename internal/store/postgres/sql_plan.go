@@ -16,35 +16,31 @@ WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 ORDER BY s.plan_at LIMIT $3
 FOR NO KEY UPDATE SKIP LOCKED`
 
-// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not return. Late
-// rows are at the beginning of open_runs_due. A schedule in quarantine waits for its
-// plan_at. The bucket is the schedule's: its rows may be of another, from before an edit.
+// sqlPlanLateOwners finds schedules with slots that no leader has seen and that sqlPlanDue
+// did not return. A schedule in quarantine waits for its plan_at. The bucket is the
+// schedule's: its rows may be of another, from before an edit.
 const sqlPlanLateOwners = `
 SELECT` + planColumns + `, s.sid, s.planned_until
 FROM schedules s
-WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT ` + scheduleOfOpen + ` FROM open_runs o WHERE ` + late + `))
-	AND s.schedule_id <> ALL($4::text[])
-	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $3)
-	AND (s.plan_failures = 0 OR s.plan_at <= $3)
-	AND CASE WHEN s.shard < $6 THEN false ELSE s.shard <= $7 END
-ORDER BY s.schedule_id LIMIT $5
+WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT ` + scheduleOfOpen + ` FROM open_runs o WHERE ` + unseen + `))
+	AND s.schedule_id <> ALL($6::text[])
+	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $5)
+	AND (s.plan_failures = 0 OR s.plan_at <= $5)
+	AND CASE WHEN s.shard < $8 THEN false ELSE s.shard <= $9 END
+ORDER BY s.schedule_id LIMIT $7
 FOR NO KEY UPDATE SKIP LOCKED`
 
-// late is a slot that is later than the grace and that the leader of its shard has
-// not seen in time. $1 = now - grace, $2 = seen_until of each shard. The row may be of
-// another shard than its schedule, from before an edit. Its shard follows from its
-// bucket: see schedule.Term.Buckets. The least of all is for the index.
-const late = `o.state = 1 AND o.due_at < $1 AND o.run_at < $1 AND o.trigger = 1
-	AND o.due_at > (SELECT min(seen_until) FROM unnest($2::timestamptz[]) AS u(seen_until))
-	AND o.due_at > ($2::timestamptz[])[1 + o.bucket * cardinality($2::timestamptz[]) / 1024]`
+// unseen are the slots of one ledger.Unseen, $1 to $4. A planned slot is due at fire_at.
+const unseen = `o.state = 1 AND o.due_at > $1 AND o.due_at < $2 AND o.trigger = 1
+	AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END`
 
 // sqlSeenUntil: a shard without a row was never led.
 const sqlSeenUntil = `
-SELECT l.shard, coalesce(l.seen_until, '-infinity') FROM leaders l WHERE l.shard BETWEEN $1 AND $2`
+SELECT l.shard, l.seen_until FROM leaders l WHERE l.seen_until IS NOT NULL`
 
 var sqlPlanLateRuns = `
 SELECT` + openColumns + fromOpen + `
-WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($3::text[]))) AND ` + late + `
+WHERE o.sid = ANY(ARRAY(SELECT s.sid FROM schedules s WHERE s.schedule_id = ANY($5::text[]))) AND ` + unseen + `
 ORDER BY o.run_at, o.idempotency_key`
 
 // sqlPlanned are the slots since the beginning of an open backlog that have a row.

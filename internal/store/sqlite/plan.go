@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -18,30 +20,21 @@ const (
    AND s.shard BETWEEN ?4 AND ?5
  ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
 
-	// sqlLeastSeen is the least seen_until of the shards from ?1 to ?2; 0: one of them
-	// has seen nothing.
-	sqlLeastSeen = `SELECT CASE WHEN count(seen_until) > ?2 - ?1 THEN min(seen_until) ELSE 0 END FROM leaders WHERE shard BETWEEN ?1 AND ?2`
+	sqlAllSeen = `SELECT shard, seen_until FROM leaders WHERE seen_until IS NOT NULL`
 
-	// missed slots are those that no leader has looked at in time: both fire_at and
-	// run_at are later than the grace (?1 = now - grace), and fire_at is after
-	// seen_until of the slot's shard. A planned slot is due at fire_at. ?2 =
-	// sqlLeastSeen, where the walk through the index begins. The shard follows from
-	// the bucket (see Term.Buckets): ?4 is the number of shards and ?3 is 0. With a
-	// single shard ?3 is its number and ?4 is 0.
-	missed = `o.state = 1 AND o.due_at < ?1 AND o.due_at > ?2 AND o.trigger = 1 AND o.run_at < ?1
-   AND o.due_at > COALESCE((SELECT l.seen_until FROM leaders l WHERE l.shard = ?3 + o.bucket * ?4 / 1024), 0)`
+	// unseen are the slots of ledger.UnseenSlots, ?1. A planned slot is due at fire_at.
+	unseen = `json_each(?1) u CROSS JOIN open_runs o INDEXED BY open_runs_due
+   ON o.state = 1 AND o.due_at > u.value ->> 0 AND o.due_at < u.value ->> 1 AND o.bucket BETWEEN u.value ->> 2 AND u.value ->> 3 AND o.trigger = 1`
 
-	// Schedules that are not due to be planned, but have missed slots. One that is in
-	// quarantine waits for its own turn. The bucket is the schedule's: its rows may be
-	// of another, from before an edit. ?5 = the horizon, ?6 = now.
-	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
-  SELECT o.sid, min(o.run_at) AS oldest FROM open_runs o INDEXED BY open_runs_due
-   WHERE ` + missed + ` GROUP BY o.sid) late
+	// Schedules that are not due to be planned, but have slots that no leader has seen.
+	// One that is in quarantine waits for its own turn. The bucket is the schedule's: its
+	// rows may be of another, from before an edit. ?2 = the horizon, ?3 = now.
+	sqlPlanLate = `SELECT ` + planColumns + ` FROM (SELECT o.sid, min(o.run_at) AS oldest FROM ` + unseen + ` GROUP BY o.sid) late
  CROSS JOIN schedules s ON s.sid = late.sid
- WHERE (s.plan_at IS NULL OR s.plan_at > ?5) AND s.plan_failures = 0
-   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?6)
-   AND s.shard BETWEEN ?7 AND ?8
- ORDER BY late.oldest, s.schedule_id LIMIT ?9`
+ WHERE (s.plan_at IS NULL OR s.plan_at > ?2) AND s.plan_failures = 0
+   AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?3)
+   AND s.shard BETWEEN ?4 AND ?5
+ ORDER BY late.oldest, s.schedule_id LIMIT ?6`
 
 	// The slots since the beginning of an open backlog that have a row. ?1 = schedule_id.
 	sqlPlanned = `SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule
@@ -64,9 +57,8 @@ const (
  trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
 )
 
-// By open_runs_due: the few rows of all schedules that are late.
-var sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
- WHERE ` + missed + ` AND s.schedule_id IN (SELECT value FROM json_each(?5))
+var sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM ` + unseen + ofOpen + `
+ WHERE s.schedule_id IN (SELECT value FROM json_each(?2))
  ORDER BY o.run_at, o.idempotency_key`
 
 // Plan gives schedules that are due for planning to decide and writes its decisions: rows
@@ -143,7 +135,7 @@ func numbersOfCandidates(ctx context.Context, t tx, candidates []schedule.PlanCa
 // only, all with their late rows and the definition of an older backlog.
 func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
 	first, last := req.Term.Buckets()
-	late, err := lateWindow(ctx, t, &req)
+	unseen, err := unseenSlots(ctx, t, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +143,9 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	if err != nil {
 		return nil, fmt.Errorf("read schedules that are due: %w", err)
 	}
-	if len(rows) < req.Limit {
-		more, err := readSchedules(ctx, t, sqlPlanLate, append(late, req.Horizon.UnixMicro(), req.Now.UnixMicro(), first, last, req.Limit-len(rows))...)
+	due := len(rows)
+	if due < req.Limit && len(unseen) > 0 {
+		more, err := readSchedules(ctx, t, sqlPlanLate, unseenArg(unseen), req.Horizon.UnixMicro(), req.Now.UnixMicro(), first, last, req.Limit-due)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules with late runs: %w", err)
 		}
@@ -169,13 +162,21 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	runs, err := readRuns(ctx, t, sqlPlanLateRuns, append(late, list(ids))...)
-	if err != nil {
-		return nil, fmt.Errorf("read late runs: %w", err)
+	if len(unseen) > 0 {
+		runs, err := readRuns(ctx, t, sqlPlanLateRuns, unseenArg(unseen), list(ids))
+		if err != nil {
+			return nil, fmt.Errorf("read late runs: %w", err)
+		}
+		for i := range runs {
+			if c := at[runs[i].ScheduleID]; unseen.Missed(&runs[i]) {
+				c.Late = append(c.Late, runs[i])
+			}
+		}
 	}
-	for i := range runs {
-		c := at[runs[i].ScheduleID]
-		c.Late = append(c.Late, runs[i])
+	for i := len(candidates) - 1; i >= due; i-- {
+		if len(candidates[i].Late) == 0 { // what was not seen is not missed yet
+			candidates = slices.Delete(candidates, i, i+1)
+		}
 	}
 	for i := range candidates {
 		if err := attachPlanned(ctx, t, &candidates[i].Schedule); err != nil {
@@ -185,17 +186,29 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	return candidates, s.attachBacklogs(ctx, t, candidates)
 }
 
-// lateWindow are the arguments of missed.
-func lateWindow(ctx context.Context, t tx, req *schedule.PlanRequest) ([]any, error) {
-	first, last, shards := req.Term.Shard, req.Term.Shard, 0
-	if req.Term.Shards > 1 {
-		first, last, shards = 0, req.Term.Shards-1, req.Term.Shards
-	}
-	var seen int64
-	if err := t.query(ctx, sqlLeastSeen, func(scan scan) error { return scan(&seen) }, first, last); err != nil {
+// unseenSlots returns where missed slots lie.
+func unseenSlots(ctx context.Context, t tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
+	seen := make(map[int]time.Time)
+	var shard number
+	var until instant
+	err := t.query(ctx, sqlAllSeen, func(scan scan) error {
+		err := scan(&shard, &until)
+		seen[int(shard)] = until.Time
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read what was seen in time: %w", err)
 	}
-	return []any{req.Now.Add(-req.Grace).UnixMicro(), seen, first, shards}, nil
+	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), nil
+}
+
+// unseenArg is the argument of unseen.
+func unseenArg(unseen ledger.UnseenSlots) string {
+	rows := make([][4]int64, len(unseen))
+	for i, u := range unseen {
+		rows[i] = [4]int64{max(0, u.After.UnixMicro()), u.Before.UnixMicro(), int64(u.FirstBucket), int64(u.LastBucket)}
+	}
+	return jsonArg(rows)
 }
 
 // attachBacklogs adds the definitions of backlogs of an older revision.
