@@ -165,12 +165,8 @@ func (c *claiming) launch(r *schedule.Run) (launched bool) {
 		}
 		return false
 	}
-	now, definition := c.req.Now, c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-		r.ClaimedUntil = now.Add(c.req.Lease)
-		r.TimeoutAt = schedule.LaunchUntil(&definition, r.FireAt, now, c.req.RetryFor)
-	})
+	definition := c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
+	c.change(r, func(r *schedule.Run) { *r = c.req.Launched(*r, &definition) })
 	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
 	return true
 }

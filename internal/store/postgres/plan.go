@@ -343,54 +343,42 @@ func lastSlot(runs []schedule.Run) (last time.Time) {
 	return last
 }
 
-// writeJudgements settles late rows and returns those that ended.
+// writeJudgements writes the verdicts on missed slots and returns those that ended.
 func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.LateVerdict) ([]schedule.Skip, error) {
+	if len(judged) == 0 {
+		return nil, nil
+	}
+	open, err := lockKeys(ctx, tx, column(judged, func(v *schedule.LateVerdict) schedule.Key { return v.Key }))
+	if err != nil {
+		return nil, err
+	}
 	var (
-		firing []schedule.LateVerdict
-		ending []schedule.Settlement
+		skips         []schedule.Skip
+		ended, firing []*openRow
 	)
-	for _, j := range judged {
-		if j.Fire {
-			firing = append(firing, j)
-		} else {
-			ending = append(ending, schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now})
+	for i := range judged {
+		r := open[judged[i].Key]
+		if r == nil {
+			continue
+		}
+		after, skip, ok := ledger.JudgeLate(r.Run, &judged[i], now)
+		switch {
+		case !ok:
+		case skip != nil:
+			r.Run = after
+			ended, skips = append(ended, r), append(skips, *skip)
+		default:
+			r.Run = after
+			firing = append(firing, r)
 		}
 	}
 	if len(firing) > 0 {
-		type judgement = schedule.LateVerdict
-		_, err := tx.Exec(ctx, sqlPlanFire, now,
-			column(firing, func(j *judgement) []byte { return j.Key[:] }),
-			column(firing, func(j *judgement) time.Time { return j.FireAt }),
-			column(firing, func(j *judgement) pgtype.Int2 { return noneOrCode(j.Trigger.Code()) }))
+		_, err := tx.Exec(ctx, sqlPlanFire, now, column(firing, rowKey),
+			column(firing, func(r **openRow) time.Time { return (*r).FireAt }),
+			column(firing, func(r **openRow) pgtype.Int2 { return noneOrCode((*r).Trigger.Code()) }))
 		if err != nil {
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}
 	}
-	return endPlannedKeys(ctx, tx, now, ending)
-}
-
-// endPlannedKeys ends planned runs. It returns the settlements that ended one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
-	if len(ending) == 0 {
-		return nil, nil
-	}
-	keys := make([]schedule.Key, len(ending))
-	for i := range ending {
-		keys[i] = ending[i].Key
-	}
-	open, err := lockKeys(ctx, tx, keys)
-	if err != nil {
-		return nil, err
-	}
-	var skips []schedule.Skip
-	var rows []*openRow
-	for i := range ending {
-		r := open[ending[i].Key]
-		if r == nil || r.Status != schedule.StatusPlanned || !r.settle(&ending[i], now) {
-			continue
-		}
-		rows = append(rows, r)
-		skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
-	}
-	return skips, endRuns(ctx, tx, rows, now)
+	return skips, endRuns(ctx, tx, ended, now)
 }

@@ -17,7 +17,7 @@ RETURNING o.idempotency_key, u.schedule_id,` + openColumnsAfterSchedule
 // may have put the run of another revision under its key.
 const sqlClaim = `
 UPDATE open_runs o SET state = 3, status = 2, exclusive_flight = o.policy <> 1, epoch = $1,
-	claimed_at = coalesce(o.claimed_at, $2), send_after = $3, timeout_at = u.timeout_at, due_at = $3,
+	claimed_at = $2, send_after = $3, timeout_at = u.timeout_at, due_at = $3,
 	waiting_since = NULL, updated_at = $2
 FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[]) AS u(key, timeout_at, revision, schedule_id)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.revision = u.revision AND o.status = 1 AND o.fire_at <= $8

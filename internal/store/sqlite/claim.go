@@ -279,10 +279,6 @@ func (c *claiming) leaveOut(refused map[schedule.Key]bool) {
 
 // launched returns a run as its claim leaves it.
 func (c *claiming) launched(r schedule.Run, d *schedule.Definition) schedule.Launch {
-	now := c.req.Now
-	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
 	r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
-	r.ClaimedUntil = now.Add(c.req.Lease)
-	r.TimeoutAt = schedule.LaunchUntil(d, r.FireAt, now, c.req.RetryFor)
-	return schedule.Launch{Run: r, Definition: d}
+	return schedule.Launch{Run: c.req.Launched(r, d), Definition: d}
 }

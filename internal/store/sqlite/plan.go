@@ -240,21 +240,22 @@ func (p *planning) judgeLate(ctx context.Context) error {
 	}
 	var ended []*openRow
 	for i := range p.late {
-		j := &p.late[i]
-		r := rows[j.Key]
-		if r == nil || r.Status != schedule.StatusPlanned {
+		r := rows[p.late[i].Key]
+		if r == nil {
 			continue
 		}
-		if !j.Fire {
-			e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
-			if r.settle(&e, p.now) {
-				ended = append(ended, r)
-				p.out.Skipped = append(p.out.Skipped, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
-			}
+		after, skip, ok := ledger.JudgeLate(r.Run, &p.late[i], p.now)
+		if !ok {
+			continue
+		}
+		r.Run = after
+		if skip != nil {
+			ended = append(ended, r)
+			p.out.Skipped = append(p.out.Skipped, *skip)
 			continue
 		}
 		p.t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
-		if _, err := p.t.exec(ctx, sqlLateFire, keyArg(r.Key), micros(j.FireAt), count(j.Trigger.Code()), p.now.UnixMicro()); err != nil {
+		if _, err := p.t.exec(ctx, sqlLateFire, keyArg(r.Key), r.FireAt.UnixMicro(), dueAt(&r.Run), int64(r.Trigger.Code()), p.now.UnixMicro()); err != nil {
 			return fmt.Errorf("launch late run %s: %w", r.Key, err)
 		}
 	}

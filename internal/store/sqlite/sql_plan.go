@@ -45,8 +45,7 @@ const (
 	sqlPlanFailed   = `UPDATE schedules SET plan_at = ?, plan_failures = ? WHERE schedule_id = ?`
 	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
 
-	sqlLateFire = `UPDATE open_runs SET state = 1, fire_at = COALESCE(?2, fire_at), due_at = COALESCE(?2, fire_at), waiting_since = NULL,
- trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
+	sqlLateFire = `UPDATE open_runs SET fire_at = ?2, due_at = ?3, trigger = ?4, updated_at = ?5 WHERE idempotency_key = ?1 AND state = 1`
 )
 
 // A large step back of the clock (Rewind). ?1 is the instant that it is now.
