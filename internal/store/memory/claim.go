@@ -143,15 +143,10 @@ func (c *claiming) missing(v *ledger.Verdicts) (missing []schedule.Key) {
 
 // end ends a PLANNED row.
 func (c *claiming) end(e *ledger.End) {
-	r, now := c.runs[e.Key], c.req.Now
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
-		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
-	})
-	c.out.Skipped = append(c.out.Skipped, schedule.Skip{
-		Settlement: schedule.Settlement{Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: now},
-		ScheduleID: r.ScheduleID, RunAt: r.RunAt,
-	})
+	r := c.runs[e.Key]
+	s := schedule.Settlement{Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now}
+	c.settle(&s, c.req.Now)
+	c.out.Skipped = append(c.out.Skipped, schedule.Skip{Settlement: s, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 }
 
 // launch makes a PLANNED row LAUNCHING, unless another exclusive run of its group

@@ -219,8 +219,7 @@ func (c *claiming) cancel(ctx context.Context, cancels []ledger.Cancel) error {
 			return fmt.Errorf("request the cancel of run %s: %w", v.Key, err)
 		}
 		if n == 1 {
-			r := *c.inFlight[v.Key]
-			r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
+			r, _ := ledger.AskCancel(*c.inFlight[v.Key], v.Reason, c.req.Now)
 			c.out.Cancels = append(c.out.Cancels, r)
 		}
 	}

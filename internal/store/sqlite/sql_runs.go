@@ -6,9 +6,8 @@ const (
 	sqlGetOpenRun     = `SELECT ` + openRunColumns + ` FROM open_runs o` + ofOpen + ` WHERE o.idempotency_key = ?`
 	sqlGetEndedRun    = `SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_key` + ofEnded + ` WHERE e.idempotency_key = ?`
 	sqlEndedRuns      = `SELECT ` + endedRunColumns + ` FROM json_each(?) j CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = unhex(j.value)` + ofEnded
-	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1,
- due_at = CASE state WHEN 3 THEN min(due_at, ?1) ELSE due_at END
- WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state IN (1, 2, 3)`
+	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, due_at = min(due_at, ?1), updated_at = ?1
+ WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state = 3`
 
 	// recorded_at stays: the run has not changed for those who watch.
 	sqlNoteLateReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET late_reports = COALESCE(late_reports, 0) | ?1
