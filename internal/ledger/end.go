@@ -134,6 +134,16 @@ func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end 
 	return nil, "", r.Status == schedule.StatusCancelled
 }
 
+// AskCancel returns a run whose cancel is requested. asked = false: it is not in flight, or
+// its cancel was requested before; the first request stays.
+func AskCancel(r schedule.Run, reason schedule.Reason, now time.Time) (after schedule.Run, asked bool) {
+	if !r.Status.InFlight() || !r.CancelRequestedAt.IsZero() {
+		return r, false
+	}
+	r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = stored(now), reason, stored(now)
+	return r, true
+}
+
 // MaySettle reports whether a settlement may move a run from one status to another:
 // forward, STARTED to STARTED (a heartbeat), or LAUNCHING to LAUNCHING (the claim is
 // renewed; only a claim makes a planned run LAUNCHING).

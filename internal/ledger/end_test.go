@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -419,5 +420,30 @@ func TestTheAttemptLogKeepsTheNewestAttempts(t *testing.T) {
 	}
 	if got := codes(); got != "n" {
 		t.Errorf("after a log that cannot be read: got %q, want n", got)
+	}
+}
+
+func TestACancelIsRequestedOnceAndOnlyOfWhatIsInFlight(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  schedule.Run
+		want bool
+	}{
+		{"planned", schedule.Run{Status: schedule.StatusPlanned}, false},
+		{"launching", schedule.Run{Status: schedule.StatusLaunching}, true},
+		{"accepted", schedule.Run{Status: schedule.StatusEnqueued}, true},
+		{"started", schedule.Run{Status: schedule.StatusStarted}, true},
+		{"requested before", schedule.Run{Status: schedule.StatusStarted, CancelRequestedAt: noon.Add(-time.Minute), CancelReason: schedule.ReasonReplaced}, false},
+		{"ended", schedule.Run{Status: schedule.StatusSuccess}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := c.run
+			if c.want {
+				want.CancelRequestedAt, want.CancelReason, want.UpdatedAt = noon, schedule.ReasonCancelled, noon
+			}
+			if got, asked := ledger.AskCancel(c.run, schedule.ReasonCancelled, noon.Add(time.Nanosecond)); asked != c.want || !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, %v, want %+v", got, asked, want)
+			}
+		})
 	}
 }

@@ -13,8 +13,20 @@ type ScheduleState string
 const (
 	StateActive    ScheduleState = "active"    // neither paused nor exhausted
 	StatePaused    ScheduleState = "paused"    // paused now
-	StateExhausted ScheduleState = "exhausted" // no slot is left
+	StateExhausted ScheduleState = "exhausted" // not paused, and no slot is left
 )
+
+// StateAt returns the state that lists show at now. The lists of the stores have the same
+// conditions.
+func (s *Schedule) StateAt(now time.Time) ScheduleState {
+	switch {
+	case s.Pause.Active(now):
+		return StatePaused
+	case s.NextRunAt.IsZero() && !s.Backlog.Open():
+		return StateExhausted
+	}
+	return StateActive
+}
 
 // ScheduleFilter narrows a list of schedules. Zero fields do not filter.
 type ScheduleFilter struct {

@@ -213,14 +213,9 @@ func (t *tx) changeRunsOf(b *backfill, c *schedule.BackfillChange) {
 			t.noteRun(runEnded, r)
 			t.remove(r)
 		case r.Status == schedule.StatusPlanned && c.EndPlanned != "":
-			t.change(r, func(r *schedule.Run) {
-				r.Status, r.Reason, r.WaitingSince = schedule.StatusCancelled, c.EndPlanned, time.Time{}
-				r.CompletedAt, r.UpdatedAt = at(c.Now), at(c.Now)
-			})
-		case r.Status.InFlight() && c.AskCancel != "" && r.CancelRequestedAt.IsZero():
-			t.change(r, func(r *schedule.Run) {
-				r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = at(c.Now), c.AskCancel, at(c.Now)
-			})
+			t.settle(&schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: c.EndPlanned, CompletedAt: c.Now}, c.Now)
+		case c.AskCancel != "":
+			t.askCancel(r, c.AskCancel, c.Now)
 		}
 	}
 }

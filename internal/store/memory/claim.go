@@ -143,15 +143,10 @@ func (c *claiming) missing(claim *ledger.Claim, v *ledger.Verdicts) (missing []s
 
 // end ends a PLANNED row.
 func (c *claiming) end(e *ledger.End) {
-	r, now := c.runs[e.Key], c.req.Now
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
-		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
-	})
-	c.out.Skipped = append(c.out.Skipped, schedule.Skip{
-		Settlement: schedule.Settlement{Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: now},
-		ScheduleID: r.ScheduleID, RunAt: r.RunAt,
-	})
+	r := c.runs[e.Key]
+	s := schedule.Settlement{Key: e.Key, To: e.To, Reason: e.Reason, ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, CompletedAt: c.req.Now}
+	c.settle(&s, c.req.Now)
+	c.out.Skipped = append(c.out.Skipped, schedule.Skip{Settlement: s, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 }
 
 // launch makes a PLANNED row LAUNCHING, unless another exclusive run of its group
@@ -165,12 +160,8 @@ func (c *claiming) launch(r *schedule.Run) (launched bool) {
 		}
 		return false
 	}
-	now, definition := c.req.Now, c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
-	c.change(r, func(r *schedule.Run) {
-		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-		r.ClaimedUntil = now.Add(c.req.Lease)
-		r.TimeoutAt = schedule.LaunchUntil(&definition, r.FireAt, now, c.req.RetryFor)
-	})
+	definition := c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
+	c.change(r, func(r *schedule.Run) { *r = c.req.Launched(*r, &definition) })
 	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
 	return true
 }

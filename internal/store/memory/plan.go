@@ -146,30 +146,21 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 		}
 	}
 	out.Rows = append(out.Rows, d.Rows...)
-	for _, j := range d.LateVerdicts {
-		r := t.runs[j.Key]
-		if r == nil || r.ScheduleID != d.ScheduleID || r.Status != schedule.StatusPlanned {
+	for i := range d.LateVerdicts {
+		r := t.runs[d.LateVerdicts[i].Key]
+		if r == nil || r.ScheduleID != d.ScheduleID {
 			continue
 		}
-		t.change(r, func(r *schedule.Run) { judged(r, j, at(now)) })
-		if !j.Fire {
-			out.Skipped = append(out.Skipped, schedule.Skip{
-				Settlement: schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now},
-				ScheduleID: r.ScheduleID, RunAt: r.RunAt,
-			})
+		after, skip, ok := ledger.JudgeLate(*r, &d.LateVerdicts[i], now)
+		if !ok {
+			continue
+		}
+		t.change(r, func(r *schedule.Run) { *r = after })
+		if skip != nil {
+			out.Skipped = append(out.Skipped, *skip)
 		}
 	}
 	t.note(d.ScheduleID, d.Events, now)
-}
-
-func judged(r *schedule.Run, j schedule.LateVerdict, now time.Time) {
-	r.UpdatedAt = now
-	if j.Fire {
-		set(&r.FireAt, at(j.FireAt))
-		set(&r.Trigger, j.Trigger)
-		return
-	}
-	r.Status, r.Reason, r.CompletedAt = schedule.StatusSkipped, j.Reason, now
 }
 
 // Prune deletes rows that are older than before, up to limit rows of each kind.

@@ -93,14 +93,13 @@ func (t *tx) noteLateReport(key schedule.Key, reported schedule.Status) (first b
 	return true
 }
 
-// askCancel asks for the cancel of a run that has not ended, unless that was
-// done before.
+// askCancel requests the cancel of a run, unless that was done before.
 func (t *tx) askCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (asked bool) {
-	if r.Status.Terminal() || !r.CancelRequestedAt.IsZero() {
-		return false
+	after, asked := ledger.AskCancel(*r, reason, now)
+	if asked {
+		t.change(r, func(r *schedule.Run) { *r = after })
 	}
-	t.change(r, func(r *schedule.Run) { r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = at(now), reason, at(now) })
-	return true
+	return asked
 }
 
 // GetRun is one row of the ledger; schedule.ErrNotFound.

@@ -219,7 +219,6 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 
 func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bool {
 	label, labelled := s.Labels[f.LabelKey]
-	paused, exhausted := s.Pause.Active(now), s.NextRunAt.IsZero() && !s.Backlog.Open()
 	switch {
 	case f.UserID != "" && s.UserID != f.UserID,
 		f.WorkflowID != "" && s.WorkflowID != f.WorkflowID,
@@ -228,9 +227,7 @@ func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bo
 		f.Text != "" && !s.HasText(f.Text),
 		f.LabelKey != "" && !labelled,
 		f.LabelKey != "" && f.LabelValue != "" && label != f.LabelValue,
-		f.State == schedule.StatePaused && !paused,
-		f.State == schedule.StateExhausted && (paused || !exhausted),
-		f.State == schedule.StateActive && (paused || exhausted):
+		f.State != "" && f.State != s.StateAt(now):
 		return false
 	}
 	return true

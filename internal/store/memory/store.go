@@ -200,11 +200,3 @@ func either(t, otherwise time.Time) time.Time {
 	}
 	return at(t)
 }
-
-// set is what a write says, unless it says nothing.
-func set[T comparable](old *T, to T) {
-	var none T
-	if to != none {
-		*old = to
-	}
-}

@@ -341,56 +341,46 @@ func lastSlot(runs []schedule.Run) (last time.Time) {
 	return last
 }
 
-// writeJudgements settles late rows and returns those that ended.
+// writeJudgements writes the verdicts on missed slots and returns those that ended.
 func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.LateVerdict) ([]schedule.Skip, error) {
-	var (
-		firing []schedule.LateVerdict
-		ending []schedule.Settlement
-	)
-	for _, j := range judged {
-		if j.Fire {
-			firing = append(firing, j)
-		} else {
-			ending = append(ending, schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now})
-		}
-	}
-	if len(firing) > 0 {
-		type judgement = schedule.LateVerdict
-		_, err := tx.Exec(ctx, sqlPlanFire, now,
-			column(firing, func(j *judgement) []byte { return j.Key[:] }),
-			column(firing, func(j *judgement) time.Time { return j.FireAt }),
-			column(firing, func(j *judgement) pgtype.Int2 { return noneOrCode(j.Trigger.Code()) }))
-		if err != nil {
-			return nil, fmt.Errorf("let late runs fire: %w", err)
-		}
-	}
-	return endPlannedKeys(ctx, tx, now, ending)
-}
-
-// endPlannedKeys ends planned runs. It returns the settlements that ended one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
-	if len(ending) == 0 {
+	if len(judged) == 0 {
 		return nil, nil
 	}
-	keys := make([]schedule.Key, len(ending))
-	for i := range ending {
-		keys[i] = ending[i].Key
-	}
-	rows, err := lockKeys(ctx, tx, keys)
+	rows, err := lockKeys(ctx, tx, column(judged, func(v *schedule.LateVerdict) schedule.Key { return v.Key }))
 	if err != nil {
 		return nil, err
 	}
-	rows = slices.DeleteFunc(rows, func(r *openRow) bool { return r.Status != schedule.StatusPlanned })
 	if err := nameSchedules(ctx, tx, rows); err != nil {
 		return nil, err
 	}
 	open := rowsByKey(rows)
-	var skips []schedule.Skip
-	for i := range ending {
-		if r := open[ending[i].Key]; r != nil && r.settle(&ending[i], now) {
-			skips = append(skips, schedule.Skip{Settlement: ending[i], ScheduleID: r.ScheduleID, RunAt: r.RunAt})
+	var (
+		skips         []schedule.Skip
+		ended, firing []*openRow
+	)
+	for i := range judged {
+		r := open[judged[i].Key]
+		if r == nil {
+			continue
+		}
+		after, skip, ok := ledger.JudgeLate(r.Run, &judged[i], now)
+		switch {
+		case !ok:
+		case skip != nil:
+			r.Run = after
+			ended, skips = append(ended, r), append(skips, *skip)
+		default:
+			r.Run = after
+			firing = append(firing, r)
 		}
 	}
-	_, err = writeMoved(ctx, tx, rows, now)
-	return skips, err
+	if len(firing) > 0 {
+		_, err := tx.Exec(ctx, sqlPlanFire, now, column(firing, rowKey),
+			column(firing, func(r **openRow) time.Time { return (*r).FireAt }),
+			column(firing, func(r **openRow) pgtype.Int2 { return noneOrCode((*r).Trigger.Code()) }))
+		if err != nil {
+			return nil, fmt.Errorf("let late runs fire: %w", err)
+		}
+	}
+	return skips, endRuns(ctx, tx, ended, now)
 }

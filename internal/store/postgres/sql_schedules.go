@@ -180,7 +180,7 @@ const scheduleFilter = `
 		OR EXISTS (SELECT FROM jsonb_each_text(s.labels) l WHERE strpos(lower((l.key || '=' || l.value) COLLATE "C"), $7) > 0))
 	AND CASE $8
 		WHEN 'paused' THEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $9)
-		WHEN 'exhausted' THEN s.next_run_at IS NULL AND s.backlog_from IS NULL
+		WHEN 'exhausted' THEN s.next_run_at IS NULL AND s.backlog_from IS NULL AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $9))
 		WHEN 'active' THEN (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL) AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $9))
 		ELSE true
 	END`

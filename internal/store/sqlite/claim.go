@@ -234,8 +234,7 @@ func (c *claiming) cancel(ctx context.Context, cancels []ledger.Cancel) error {
 			return fmt.Errorf("request the cancel of run %s: %w", v.Key, err)
 		}
 		if n == 1 {
-			r := *c.inFlight[v.Key]
-			r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
+			r, _ := ledger.AskCancel(*c.inFlight[v.Key], v.Reason, c.req.Now)
 			c.out.Cancels = append(c.out.Cancels, r)
 		}
 	}
@@ -294,10 +293,6 @@ func (c *claiming) leaveOut(refused map[schedule.Key]bool) {
 
 // launched returns a run as its claim leaves it.
 func (c *claiming) launched(r schedule.Run, d *schedule.Definition) schedule.Launch {
-	now := c.req.Now
-	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
 	r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
-	r.ClaimedUntil = now.Add(c.req.Lease)
-	r.TimeoutAt = schedule.LaunchUntil(d, r.FireAt, now, c.req.RetryFor)
-	return schedule.Launch{Run: r, Definition: d}
+	return schedule.Launch{Run: c.req.Launched(r, d), Definition: d}
 }

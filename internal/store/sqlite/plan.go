@@ -53,8 +53,7 @@ const (
 	sqlPlanFailed   = `UPDATE schedules SET plan_at = ?, plan_failures = ? WHERE schedule_id = ?`
 	sqlPlanEndPause = `UPDATE schedules SET paused = 0, pause_note = NULL, paused_by = NULL, paused_until = NULL WHERE schedule_id = ? RETURNING shard`
 
-	sqlLateFire = `UPDATE open_runs SET state = 1, fire_at = COALESCE(?2, fire_at), due_at = COALESCE(?2, fire_at), waiting_since = NULL,
- trigger = COALESCE(?3, trigger), updated_at = ?4 WHERE idempotency_key = ?1 AND state IN (1, 2)`
+	sqlLateFire = `UPDATE open_runs SET fire_at = ?2, due_at = ?3, trigger = ?4, updated_at = ?5 WHERE idempotency_key = ?1 AND state = 1`
 )
 
 var sqlPlanLateRuns = `SELECT ` + openRunColumns + ` FROM ` + unseen + ofOpen + `
@@ -289,21 +288,22 @@ func (p *planning) judgeLate(ctx context.Context) error {
 	}
 	var ended []*openRow
 	for i := range p.late {
-		j := &p.late[i]
-		r := rows[j.Key]
-		if r == nil || r.Status != schedule.StatusPlanned {
+		r := rows[p.late[i].Key]
+		if r == nil {
 			continue
 		}
-		if !j.Fire {
-			e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
-			if r.settle(&e, p.now) {
-				ended = append(ended, r)
-				p.out.Skipped = append(p.out.Skipped, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
-			}
+		after, skip, ok := ledger.JudgeLate(r.Run, &p.late[i], p.now)
+		if !ok {
+			continue
+		}
+		r.Run = after
+		if skip != nil {
+			ended = append(ended, r)
+			p.out.Skipped = append(p.out.Skipped, *skip)
 			continue
 		}
 		p.t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
-		if _, err := p.t.exec(ctx, sqlLateFire, keyArg(r.Key), micros(j.FireAt), count(j.Trigger.Code()), p.now.UnixMicro()); err != nil {
+		if _, err := p.t.exec(ctx, sqlLateFire, keyArg(r.Key), r.FireAt.UnixMicro(), dueAt(&r.Run), int64(r.Trigger.Code()), p.now.UnixMicro()); err != nil {
 			return fmt.Errorf("launch late run %s: %w", r.Key, err)
 		}
 	}

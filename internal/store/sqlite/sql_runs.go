@@ -3,9 +3,8 @@ package sqlite
 // Runs.
 const (
 	sqlLaunchAttempts = `SELECT attempt_log FROM schedule_runs WHERE idempotency_key = ?`
-	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1,
- due_at = CASE state WHEN 3 THEN min(due_at, ?1) ELSE due_at END
- WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state IN (1, 2, 3)`
+	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, due_at = min(due_at, ?1), updated_at = ?1
+ WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state = 3`
 
 	// recorded_at stays: the run has not changed for those who watch.
 	sqlNoteLateReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET late_reports = COALESCE(late_reports, 0) | ?1

@@ -70,12 +70,13 @@ func listSchedulesFiltered(r *rig) {
 	r.create("paused-till-later", func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.at(time.Microsecond)} })
 	r.create("paused-till-now", label("empty", ""), func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.now} })
 	r.create("exhausted", planAt(time.Time{}), func(s *schedule.Schedule) { s.WorkflowID, s.ManagedBy = r.id("other"), "set-1" })
+	r.create("paused-and-exhausted", planAt(time.Time{}), func(s *schedule.Schedule) { s.Pause.Paused = true })
 	r.create("working-off", planAt(time.Time{}), func(s *schedule.Schedule) { // its slots have run out, its backlog has not
 		s.Backlog = schedule.Backlog{From: r.at(-time.Hour), Until: r.now, Revision: 1}
 	})
 	r.create("foreign", func(s *schedule.Schedule) { s.UserID = r.id("foreign") })
 
-	all := []string{"active", "exhausted", "paused", "paused-till-later", "paused-till-now", "working-off"}
+	all := []string{"active", "exhausted", "paused", "paused-and-exhausted", "paused-till-later", "paused-till-now", "working-off"}
 	for _, c := range []struct {
 		name   string
 		filter schedule.ScheduleFilter
@@ -85,8 +86,8 @@ func listSchedulesFiltered(r *rig) {
 		{"by another owner", schedule.ScheduleFilter{UserID: r.id("foreign")}, []string{"foreign"}},
 		{"by workflow", schedule.ScheduleFilter{WorkflowID: r.id("other")}, []string{"exhausted"}},
 		{"by manager", schedule.ScheduleFilter{ManagedBy: "set-1"}, []string{"exhausted"}},
-		{"by workflow and state", schedule.ScheduleFilter{WorkflowID: r.id("workflow"), State: schedule.StatePaused}, []string{"paused", "paused-till-later"}},
-		{"paused now", schedule.ScheduleFilter{State: schedule.StatePaused}, []string{"paused", "paused-till-later"}},
+		{"by workflow and state", schedule.ScheduleFilter{WorkflowID: r.id("workflow"), State: schedule.StatePaused}, []string{"paused", "paused-and-exhausted", "paused-till-later"}},
+		{"paused now", schedule.ScheduleFilter{State: schedule.StatePaused}, []string{"paused", "paused-and-exhausted", "paused-till-later"}},
 		{"active", schedule.ScheduleFilter{State: schedule.StateActive}, []string{"active", "paused-till-now", "working-off"}},
 		{"exhausted", schedule.ScheduleFilter{State: schedule.StateExhausted}, []string{"exhausted"}},
 		{"by label and value", schedule.ScheduleFilter{LabelKey: "team", LabelValue: "b"}, []string{"paused"}},

@@ -207,6 +207,14 @@ func runNothing(r *rig) {
 }
 
 func runAskCancel(r *rig) {
+	planned := r.slot(r.create("planned"), r.at(time.Hour))
+	r.add(planned)
+	got, moved := r.changeRun(planned.Key, func(schedule.RunInput) schedule.RunChange {
+		return schedule.RunChange{AskCancel: schedule.ReasonCancelled}
+	})
+	r.hold(!moved, "nobody is asked to cancel a run that is only planned")
+	equal(r, "planned runs", got, planned)
+
 	s := r.create("cancelled")
 	for i, status := range schedule.InFlight {
 		want := r.bring(r.manual(s, fmt.Sprint(i), r.now), status)
