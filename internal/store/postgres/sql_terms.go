@@ -76,6 +76,7 @@ ORDER BY t.started_at, t.epoch`
 const sqlPruneTerms = `
 DELETE FROM leader_terms WHERE (shard, epoch, started_at) IN (
 	SELECT shard, epoch, started_at FROM leader_terms WHERE started_at < $1 AND ended_at < $1 ORDER BY started_at LIMIT $2)`
+
 const sqlFirstSent = `
 SELECT coalesce((SELECT o.first_sent_at FROM open_runs o WHERE o.idempotency_key = $1),
 	(SELECT e.first_sent_at FROM ended_runs e WHERE e.idempotency_key = $1))`
