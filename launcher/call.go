@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -18,49 +17,50 @@ type called struct {
 	unsent  bool // the executor refused before a request was written
 }
 
-// callInTime calls the executor at fire_at, or later when a call becomes free.
-// over = false: the check is too old by then. An error: ctx has ended before the
-// call.
-func (s *start) callInTime(ctx context.Context) (over bool, err error) {
-	if err := s.timers.callAt(ctx, s.req.FireAt, s.callAtOnce); err != nil || !s.called.at.IsZero() {
-		return true, err
-	}
-	if err := s.timers.wait(ctx, s.req.FireAt); err != nil { // again if the clock was set back
-		return true, err
-	}
-	if err := s.acquireSlot(ctx); err != nil {
-		return true, err
-	}
-	return s.call(), nil
-}
-
-// callAtOnce runs in a burst and must not wait: waiting for a free call and
-// repeating a check are left to the goroutine of the start.
-func (s *start) callAtOnce() {
-	if !s.now().Before(s.req.FireAt) && s.tryAcquireSlot() {
-		s.call()
+// due calls the executor at fire_at, or later when a call becomes free.
+func (s *start) due() {
+	switch {
+	case s.now().Before(s.req.FireAt): // the clock was set back
+		s.at(s.req.FireAt, s.due)
+	case !s.acquireSlot(): // it goes on when a call is free
+	case !s.call():
+		s.releaseKey(s.before)
+		s.loaded = false // whether the owner may run it must be checked again too
+		s.checkAgain()
+	case s.called.err != nil:
+		s.callFailed(s.called.err)
+	default:
+		s.finish(s.called.outcome, s.called.at)
 	}
 }
 
-func (s *start) tryAcquireSlot() bool {
-	if !s.slotHeld {
-		s.slotOwner = s.req.UserID
-		s.slotHeld = s.limiter.tryAcquire(s.slotOwner)
+// acquireSlot takes one of the MaxCalls calls. The start keeps it while a check that has
+// become too old is repeated. false: none is free, and due is called again when one is.
+func (s *start) acquireSlot() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slotHeld {
+		return true
+	}
+	if s.gaveUp {
+		go s.safely(s.leave)
+		return false
+	}
+	s.slotOwner = s.req.UserID
+	s.waiter = s.limiter.acquire(s.slotOwner, s.admitted)
+	if s.slotHeld = s.waiter == nil; !s.slotHeld {
+		s.renewer.suspend(s.lease)
 	}
 	return s.slotHeld
 }
 
-// acquireSlot waits for one of the MaxCalls calls. The start keeps it while a
-// check that has become too old is repeated.
-func (s *start) acquireSlot(ctx context.Context) error {
-	if s.tryAcquireSlot() {
-		return nil
-	}
-	s.renewer.suspend(s.lease)
-	err := s.limiter.acquire(ctx, s.slotOwner)
+// admitted goes on after the start has waited for a free call.
+func (s *start) admitted() {
+	s.mu.Lock()
+	s.slotHeld = true
+	s.mu.Unlock()
 	s.renewer.resume(s.lease)
-	s.slotHeld = err == nil
-	return err
+	s.safely(s.due)
 }
 
 func (s *start) releaseSlot() {

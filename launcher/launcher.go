@@ -2,8 +2,11 @@ package launcher
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -72,8 +75,8 @@ type Launcher struct {
 	metrics   *Metrics
 	tracer    *tracing.Tracer
 	cfg       Config
-	begins    *batch.Batcher[schedule.BeginRequest, begun]
-	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Finished]
+	begins    *batch.Queue[*start]
+	finishes  *batch.Queue[*start]
 	renewer   *leaseRenewer
 	loads     *deadlines // for loading a DAG
 	deadlines *deadlines // for executor calls
@@ -85,6 +88,7 @@ type Launcher struct {
 type begun struct {
 	schedule.BeginResult
 	checkedAt time.Time
+	lease     *lease // of a granted key
 }
 
 // New returns a Launcher with these parts.
@@ -118,8 +122,8 @@ func New(o Options) *Launcher {
 	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
 	l.deadlines = &deadlines{after: o.Config.CallTimeout}
 	l.timers = &timers{now: o.Now, at: make(map[int64]*timer)}
-	l.begins = batch.New(maxBatch, l.beginAll)
-	l.finishes = batch.New(maxBatch, l.finishAll)
+	l.begins = batch.NewQueue(maxBatch, l.beginAll)
+	l.finishes = batch.NewQueue(maxBatch, l.finishAll)
 	l.renewer = &leaseRenewer{
 		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
 		spread: o.Spread,
@@ -130,34 +134,94 @@ func New(o Options) *Launcher {
 	return l
 }
 
-func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) ([]begun, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// beginAll begins keys in one transaction. Their starts continue in other goroutines, so
+// that one that waits, for a DAG or for the executor, holds back no other.
+func (l *Launcher) beginAll(starts []*start) {
+	var answers []begun
+	var err error
+	if panicked := l.guard(func() { answers, err = l.beginKeys(starts) }); panicked != nil {
+		err = panicked
+	}
+	go callEach(len(starts), func(i int) {
+		s := starts[i]
+		s.safely(func() {
+			if err != nil {
+				s.end(schedule.StartReply{}, fmt.Errorf("record key %s: %w", s.req.Key, err))
+				return
+			}
+			s.begun(&answers[i])
+		})
+	})
+}
+
+func (l *Launcher) beginKeys(starts []*start) ([]begun, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	holder, err := l.presence.Await(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := l.now()
-	for i := range reqs {
+	reqs := make([]schedule.BeginRequest, len(starts))
+	for i, s := range starts {
+		reqs[i] = s.beginRequest()
 		reqs[i].Lease, reqs[i].Holder = l.renewer.leaseAt(now, &reqs[i]), holder
 	}
 	results, err := l.store.Begin(ctx, reqs, now)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]begun, len(results))
+	answers := make([]begun, len(results))
 	for i := range results {
-		out[i] = begun{results[i], now}
+		answers[i] = begun{BeginResult: results[i], checkedAt: now}
 		l.metrics.takenOver(results[i].TakenOver)
 	}
-	return out, nil
+	l.renewer.add(answers)
+	return answers, nil
 }
 
-func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Finished, error) {
+// finishAll records outcomes in one transaction and answers their starts.
+func (l *Launcher) finishAll(starts []*start) {
 	l.timers.waitForCalls()
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	var done []schedule.Finished
+	var err error
+	if panicked := l.guard(func() { done, err = l.finishKeys(starts) }); panicked != nil {
+		err = panicked
+	}
+	l.renewer.forget(starts...)
+	for i, s := range starts {
+		if err != nil {
+			s.end(schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err))
+			continue
+		}
+		s.finished(&done[i])
+	}
+}
+
+func (l *Launcher) finishKeys(starts []*start) ([]schedule.Finished, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return l.store.Finish(ctx, done, l.now())
+	reqs := make([]schedule.FinishRequest, len(starts))
+	for i, s := range starts {
+		reqs[i] = s.done
+	}
+	l.renewer.end(starts)
+	return l.store.Finish(ctx, reqs, l.now())
+}
+
+// errPanicked is the error of starts that a bug has ended. They may be sent again.
+var errPanicked = errors.New("internal error; see the log of the launcher")
+
+// guard calls a function and returns errPanicked if it panics.
+func (l *Launcher) guard(call func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("start panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	call()
+	return nil
 }
 
 // MoveKeys is called when this process has lost the presence lock of the number from
