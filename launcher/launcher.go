@@ -91,6 +91,11 @@ type begun struct {
 	lease     *lease // of a granted key
 }
 
+// granted reports whether this process holds the key.
+func (b *begun) granted() bool {
+	return b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain
+}
+
 // New returns a Launcher with these parts.
 func New(o Options) *Launcher {
 	if o.Now == nil {

@@ -78,7 +78,7 @@ func (r *leaseRenewer) add(answers []begun) {
 	defer r.mu.Unlock()
 	for i := range answers {
 		a := &answers[i]
-		if a.Permission != schedule.Granted && a.Permission != schedule.GrantedAgain {
+		if !a.granted() {
 			continue
 		}
 		a.lease = &lease{key: a.Request.Key, until: []time.Time{a.Request.Lease.Until}, giveUpAt: giveUpAt}

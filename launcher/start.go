@@ -251,12 +251,12 @@ func (s *start) begun(b *begun) {
 	}
 	s.busy = time.Time{}
 	s.checks++
-	switch b.Permission {
-	case schedule.Granted, schedule.GrantedAgain:
+	switch {
+	case b.granted():
 		s.granted(b)
-	case schedule.Recorded, schedule.Refused:
+	case b.Permission == schedule.Recorded, b.Permission == schedule.Refused:
 		s.end(schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls, Settled: b.Settled}, nil)
-	case schedule.Conflict:
+	case b.Permission == schedule.Conflict:
 		s.refuse(schedule.CodeKeyConflict, schedule.ReasonKeyConflict, "the key is that of another request")
 	default:
 		if !s.now().Before(s.req.FireAt) {

@@ -51,7 +51,11 @@ var mutants = []struct {
 		"internal/store/memory/claim.go", `if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {`, `if false {`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
-		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
+		"launcher/launcher.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
+		`				b := &begun{checkedAt: s.now(), lease: &lease{key: s.req.Key, until: []time.Time{{}}}}
+				b.Permission, b.Request.Key, b.Request.Calls = schedule.Granted, s.req.Key, 1
+				s.begun(b)
+`,
 	}}},
 	{"a row that is only planned is sent", []edit{{
 		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
@@ -178,9 +182,7 @@ var mutants = []struct {
 		"internal/grant/denial.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
 	}}},
 	{"a key that is closed is sent all the same", []edit{{
-		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
-	}, {
-		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
+		"launcher/launcher.go", `b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain`, `b.Permission != schedule.Busy && b.Permission != schedule.Conflict && b.Permission != schedule.Withheld`,
 	}}},
 	{"the holder of a key is ignored", []edit{{
 		"internal/ledger/begin.go", `case f.held(known.Lease, now):`, `case false:`,

@@ -50,7 +50,7 @@ var bugs = []bug{
 		{"launcher/timers.go", "{ return at.Sub(t.now()) }", "{ return at.Sub(t.now()) - 200*time.Millisecond }"},
 	}},
 	{"an unknown outcome counts as a failure", "mutant-calm", 1, []change{
-		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
+		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		s.finish(schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n		return\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
 	}},
 	{"what has no answer is not sent again", "mutant-kills", 3, []change{
 		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.capacity)", "keys := []schedule.Key(nil)"},
