@@ -21,6 +21,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/launchertest"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -52,6 +53,10 @@ func (o *over) Start(_ context.Context, req schedule.StartRequest) (schedule.Sta
 	defer o.mu.Unlock()
 	o.started = append(o.started, req)
 	return o.reply, o.err
+}
+
+func (o *over) StartBatch(ctx context.Context, reqs []schedule.StartRequest, withdrawn <-chan int, answer func(int, schedule.StartReply, error)) {
+	launchertest.Each{Start: o.Start}.StartBatch(ctx, reqs, withdrawn, answer)
 }
 
 func (o *over) Cancel(_ context.Context, req schedule.CancelRequest) (bool, error) {
