@@ -2,6 +2,9 @@ package launcher
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -15,6 +18,59 @@ type called struct {
 	outcome schedule.Outcome
 	err     error
 	unsent  bool // the executor refused before a request was written
+}
+
+// load loads the DAG, once for each check, and has the call made at fire_at. sent: an
+// earlier call may have reached the executor. A missing DAG is final only from fire_at
+// on, because it may be deployed until then.
+func (s *start) load(sent bool) {
+	if s.loaded {
+		s.at(s.req.FireAt, s.due)
+		return
+	}
+	early := s.now().Before(s.req.FireAt)
+	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.UserID, s.req.WorkflowID, s.req.Version)
+	if err == nil {
+		s.loaded = true
+		s.prepare(dag)
+		s.at(s.req.FireAt, s.due)
+		return
+	}
+	verdict, definite := s.unloadable(err)
+	switch {
+	case definite && early:
+		s.at(s.req.FireAt, func() { s.load(sent) })
+	case definite && !sent && s.renewer.held(s.lease):
+		s.finish(verdict.Outcome, time.Time{})
+	default:
+		s.release(&schedule.LaunchError{
+			Code: schedule.CodeWorkflowUnavailable, Err: fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err),
+		})
+	}
+}
+
+// prepare builds the call before its instant.
+func (s *start) prepare(dag []byte) {
+	s.prepared = Call{StartRequest: s.req, DAG: dag}
+	// Not that of the sender.
+	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
+	if s.graph != nil {
+		s.prepared.ClientKey = s.graph.Key // the ledger has no row of it: no report_url
+	} else if s.cfg.PublicURL != "" {
+		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
+	}
+}
+
+// unloadable returns the outcome of a run whose DAG cannot be loaded. Not
+// definite: the workflow store is unavailable.
+func (s *start) unloadable(err error) (verdict schedule.StartReply, definite bool) {
+	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
+		return refusal(schedule.ReasonLaunchRefused, schedule.CodeWorkflowInvalid, schedule.Storable(invalid.Error(), schedule.MaxErrorMessage)), true
+	}
+	// The text must not reveal whether the workflow exists for another owner.
+	message := fmt.Sprintf("the workflow store holds no version %d of %q for owner %q", s.req.Version, s.req.WorkflowID, s.req.UserID)
+	return refusal(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
 }
 
 // due calls the executor at fire_at, or later when a call becomes free.

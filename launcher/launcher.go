@@ -84,18 +84,6 @@ type Launcher struct {
 	limiter   *limiter
 }
 
-// begun is an answer of Begin and the time of the request.
-type begun struct {
-	schedule.BeginResult
-	checkedAt time.Time
-	lease     *lease // of a granted key
-}
-
-// granted reports whether this process holds the key.
-func (b *begun) granted() bool {
-	return b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain
-}
-
 // New returns a Launcher with these parts.
 func New(o Options) *Launcher {
 	if o.Now == nil {
@@ -139,94 +127,18 @@ func New(o Options) *Launcher {
 	return l
 }
 
-// beginAll begins keys in one transaction. Their starts continue in other goroutines, so
-// that one that waits, for a DAG or for the executor, holds back no other.
-func (l *Launcher) beginAll(starts []*start) {
-	var answers []begun
-	var err error
-	if panicked := l.guard(func() { answers, err = l.beginKeys(starts) }); panicked != nil {
-		err = panicked
-	}
-	go callEach(len(starts), func(i int) {
-		s := starts[i]
-		s.safely(func() {
-			if err != nil {
-				s.end(schedule.StartReply{}, fmt.Errorf("record key %s: %w", s.req.Key, err))
-				return
-			}
-			s.begun(&answers[i])
-		})
-	})
-}
-
-func (l *Launcher) beginKeys(starts []*start) ([]begun, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	holder, err := l.presence.Await(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := l.now()
-	reqs := make([]schedule.BeginRequest, len(starts))
-	for i, s := range starts {
-		reqs[i] = s.beginRequest()
-		reqs[i].Lease, reqs[i].Holder = l.renewer.leaseAt(now, &reqs[i]), holder
-	}
-	results, err := l.store.Begin(ctx, reqs, now)
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]begun, len(results))
-	for i := range results {
-		answers[i] = begun{BeginResult: results[i], checkedAt: now}
-		l.metrics.takenOver(results[i].TakenOver)
-	}
-	l.renewer.add(answers)
-	return answers, nil
-}
-
-// finishAll records outcomes in one transaction and answers their starts.
-func (l *Launcher) finishAll(starts []*start) {
-	l.timers.waitForCalls()
-	var done []schedule.Finished
-	var err error
-	if panicked := l.guard(func() { done, err = l.finishKeys(starts) }); panicked != nil {
-		err = panicked
-	}
-	l.renewer.forget(starts...)
-	for i, s := range starts {
-		if err != nil {
-			s.end(schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err))
-			continue
-		}
-		s.finished(&done[i])
-	}
-}
-
-func (l *Launcher) finishKeys(starts []*start) ([]schedule.Finished, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	reqs := make([]schedule.FinishRequest, len(starts))
-	for i, s := range starts {
-		reqs[i] = s.done
-	}
-	l.renewer.end(starts)
-	return l.store.Finish(ctx, reqs, l.now())
-}
-
 // errPanicked is the error of starts that a bug has ended. They may be sent again.
 var errPanicked = errors.New("internal error; see the log of the launcher")
 
-// guard calls a function and returns errPanicked if it panics.
-func (l *Launcher) guard(call func()) (err error) {
+// guard returns the error of a call, errPanicked if it panics.
+func (l *Launcher) guard(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.log.Error("start panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = errPanicked
 		}
 	}()
-	call()
-	return nil
+	return call()
 }
 
 // MoveKeys is called when this process has lost the presence lock of the number from

@@ -51,7 +51,7 @@ var mutants = []struct {
 		"internal/store/memory/claim.go", `if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {`, `if false {`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
-		"launcher/launcher.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
+		"launcher/begin.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
 		`				b := &begun{checkedAt: s.now(), lease: &lease{key: s.req.Key, until: []time.Time{{}}}}
 				b.Permission, b.Request.Key, b.Request.Calls = schedule.Granted, s.req.Key, 1
 				s.begun(b)
@@ -182,7 +182,7 @@ var mutants = []struct {
 		"internal/grant/denial.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
 	}}},
 	{"a key that is closed is sent all the same", []edit{{
-		"launcher/launcher.go", `b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain`, `b.Permission != schedule.Busy && b.Permission != schedule.Conflict && b.Permission != schedule.Withheld`,
+		"launcher/begin.go", `b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain`, `b.Permission != schedule.Busy && b.Permission != schedule.Conflict && b.Permission != schedule.Withheld`,
 	}}},
 	{"the holder of a key is ignored", []edit{{
 		"internal/ledger/begin.go", `case f.held(known.Lease, now):`, `case false:`,
@@ -209,15 +209,15 @@ var mutants = []struct {
 		"internal/ledger/bound.go", `r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `r.Deliveries > 0`,
 	}}},
 	{"a missing workflow is final before the run is due", []edit{{
-		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,
+		"launcher/call.go", `case definite && early:`, `case definite && early && s.loaded:`,
 	}}},
 	{"a refused connection counts as a delivery", []edit{{
-		"launcher/start.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
+		"launcher/end.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
 	}}},
 	{"a key that is given back forgets its earlier calls", []edit{{
-		"launcher/start.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
+		"launcher/end.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
 	}, {
-		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
+		"launcher/end.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
 	}}},
 	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
 		"internal/ledger/end.go", `if s.Unsent {`, `if r.Deliveries = s.Deliveries; s.Unsent {`,
