@@ -66,7 +66,7 @@ var mutants = []struct {
 				Run:        schedule.Run{Key: run.Key, ScheduleID: run.ScheduleID, Revision: run.Revision, RunAt: run.RunAt, FireAt: run.FireAt, Trigger: run.Trigger},
 				Definition: &schedule.Definition{WorkflowID: "w", Version: 1, UserID: schedule.Owner(run.OverlapKey)},
 			}).StartRequest()
-			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
+			t.calling(req.FireAt, func() { t.Launcher.StartAll(t.calls, []schedule.StartRequest{req}, func(int, schedule.StartReply, error) {}) })
 		}
 	}
 	claim := &ledger.Claim{`,
