@@ -141,7 +141,7 @@ var mutants = []struct {
 		"internal/store/memory/changes.go", `return snapshot{l.last(), l.next, l.open}.position()`, `return snapshot{l.last(), l.next, nil}.position()`,
 	}}},
 	{"a run is sent again with another input", []edit{{
-		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Input = []byte(`{\"again\":true}`)\n\t}",
+		"worker/launch.go", `reqs[i] = l.StartRequest()`, "reqs[i] = l.StartRequest()\n\t\tif l.Again {\n\t\t\treqs[i].Input = []byte(`{\"again\":true}`)\n\t\t}",
 	}}},
 	{"changes that were deleted are not missed", []edit{{
 		"internal/store/memory/changes.go", `if n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
@@ -153,7 +153,7 @@ var mutants = []struct {
 		"worker/fire.go", `keys := state.SendAgain(now, r.n, r.capacity)`, `keys := []schedule.Key(nil)`,
 	}}},
 	{"a run is sent again under another key", []edit{{
-		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
+		"worker/launch.go", `reqs[i] = l.StartRequest()`, "reqs[i] = l.StartRequest()\n\t\tif l.Again {\n\t\t\treqs[i].Key[31] ^= 1\n\t\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
 		"internal/retry/retry.go", `s := schedule.Settlement{Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := schedule.Settlement{Key: req.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
