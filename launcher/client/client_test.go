@@ -81,7 +81,7 @@ func serve(t *testing.T, l api.Launcher) string {
 	return serveAs(t, func(s grpc.ServiceRegistrar) { api.Register(s, l, api.Options{Check: check}) })
 }
 
-func serveAs(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
+func serveAs(t testing.TB, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +101,7 @@ func serveAs(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc
 	return listener.Addr().String()
 }
 
-func connect(t *testing.T, addr string) *client.Client {
+func connect(t testing.TB, addr string) *client.Client {
 	t.Helper()
 	c, err := client.New(addr)
 	if err != nil {
