@@ -72,7 +72,7 @@ type answer struct {
 	err error
 }
 
-// end answers a call. Whoever has removed it from its list does so, once, without mu.
+// end answers a call, after it was removed from its list. mu is not held.
 func (c *call) end(a answer) {
 	c.answer(c.i, a)
 	if c.open.Add(-1) == 0 {
