@@ -3,8 +3,6 @@ package launcher_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,54 +91,6 @@ func TestACallThatHasBegunIsNotInterrupted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestAPanicOfACallReachesItsStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timers, at := launcher.NewTimers(time.Now), time.Now().Add(time.Second)
-		var starts sync.WaitGroup
-		for i := range 10 {
-			starts.Go(func() {
-				defer func() {
-					said, _ := recover().(string)
-					if got, want := strings.HasPrefix(said, "a bug\n"), i == 3; got != want {
-						t.Errorf("start %d: panicked with %q", i, said)
-					}
-				}()
-				_ = timers.CallAt(t.Context(), at, func() {
-					if i == 3 {
-						panic("a bug")
-					}
-				})
-			})
-		}
-		starts.Wait()
-	})
-}
-
-// While calls of an instant still need the processors, no start is notified that
-// its call is over.
-func TestStartsAreNotifiedOnceTheCallsOfTheirInstantHaveBegun(t *testing.T) {
-	const calls = 2000
-	timers, at := launcher.NewTimers(time.Now), time.Now().Add(2*time.Second) // all of them must wait by then
-	var begun, early atomic.Int64
-	var starts sync.WaitGroup
-	for range calls {
-		starts.Go(func() {
-			fired := false
-			if err := timers.CallAt(t.Context(), at, func() { fired = true; begun.Add(1) }); err != nil {
-				t.Error(err)
-			}
-			some := int64(4 * runtime.GOMAXPROCS(0)) // that others are about to call
-			if fired && begun.Load() < calls-some && time.Since(at) < launcher.MaxHold {
-				early.Add(1)
-			}
-		})
-	}
-	starts.Wait()
-	if early.Load() > 0 {
-		t.Errorf("%d starts were notified before the calls had begun", early.Load())
-	}
 }
 
 func TestOutcomesWaitForTheCallsOfTheirInstant(t *testing.T) {

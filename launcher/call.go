@@ -2,7 +2,9 @@ package launcher
 
 import (
 	"cmp"
-	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -18,49 +20,103 @@ type called struct {
 	unsent  bool // the executor refused before a request was written
 }
 
-// callInTime calls the executor at fire_at, or later when a call becomes free.
-// over = false: the check is too old by then. An error: ctx has ended before the
-// call.
-func (s *start) callInTime(ctx context.Context) (over bool, err error) {
-	if err := s.timers.callAt(ctx, s.req.FireAt, s.callAtOnce); err != nil || !s.called.at.IsZero() {
-		return true, err
+// load loads the DAG, once for each check, and has the call made at fire_at. sent: an
+// earlier call may have reached the executor. A missing DAG is final only from fire_at
+// on, because it may be deployed until then.
+func (s *start) load(sent bool) {
+	if s.loaded {
+		s.at(s.req.FireAt, s.due)
+		return
 	}
-	if err := s.timers.wait(ctx, s.req.FireAt); err != nil { // again if the clock was set back
-		return true, err
+	early := s.now().Before(s.req.FireAt)
+	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.UserID, s.req.WorkflowID, s.req.Version)
+	if err == nil {
+		s.loaded = true
+		s.prepare(dag)
+		s.at(s.req.FireAt, s.due)
+		return
 	}
-	if err := s.acquireSlot(ctx); err != nil {
-		return true, err
+	verdict, definite := s.unloadable(err)
+	switch {
+	case definite && early:
+		s.at(s.req.FireAt, func() { s.load(sent) })
+	case definite && !sent && s.renewer.held(s.lease):
+		s.finish(verdict.Outcome, time.Time{})
+	default:
+		s.release(&schedule.LaunchError{
+			Code: schedule.CodeWorkflowUnavailable, Err: fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err),
+		})
 	}
-	return s.call(), nil
 }
 
-// callAtOnce runs in a burst and must not wait: waiting for a free call and
-// repeating a check are left to the goroutine of the start.
-func (s *start) callAtOnce() {
-	if !s.now().Before(s.req.FireAt) && s.tryAcquireSlot() {
-		s.call()
+// prepare builds the call before its instant.
+func (s *start) prepare(dag []byte) {
+	s.prepared = Call{StartRequest: s.req, DAG: dag}
+	// Not that of the sender.
+	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
+	if s.graph != nil {
+		s.prepared.ClientKey = s.graph.Key // the ledger has no row of it: no report_url
+	} else if s.cfg.PublicURL != "" {
+		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
 }
 
-func (s *start) tryAcquireSlot() bool {
-	if !s.slotHeld {
-		s.slotOwner = s.req.UserID
-		s.slotHeld = s.limiter.tryAcquire(s.slotOwner)
+// unloadable returns the outcome of a run whose DAG cannot be loaded. Not
+// definite: the workflow store is unavailable.
+func (s *start) unloadable(err error) (verdict schedule.StartReply, definite bool) {
+	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
+		return refusal(schedule.ReasonLaunchRefused, schedule.CodeWorkflowInvalid, schedule.Storable(invalid.Error(), schedule.MaxErrorMessage)), true
+	}
+	// The text must not reveal whether the workflow exists for another owner.
+	message := fmt.Sprintf("the workflow store holds no version %d of %q for owner %q", s.req.Version, s.req.WorkflowID, s.req.UserID)
+	return refusal(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
+}
+
+// due calls the executor at fire_at, or later when a call becomes free.
+func (s *start) due() {
+	switch {
+	case s.now().Before(s.req.FireAt): // the clock was set back
+		s.at(s.req.FireAt, s.due)
+	case !s.acquireSlot(): // it goes on when a call is free
+	case !s.call():
+		s.releaseKey(s.before)
+		s.loaded = false // whether the owner may run it must be checked again too
+		s.checkAgain()
+	case s.called.err != nil:
+		s.callFailed(s.called.err)
+	default:
+		s.finish(s.called.outcome, s.called.at)
+	}
+}
+
+// acquireSlot takes one of the MaxCalls calls. The start keeps it while a check that has
+// become too old is repeated. false: none is free, and due is called again when one is.
+func (s *start) acquireSlot() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slotHeld {
+		return true
+	}
+	if s.gaveUp {
+		go s.safely(s.leave)
+		return false
+	}
+	s.slotOwner = s.req.UserID
+	s.waiter = s.limiter.acquire(s.slotOwner, s.admitted)
+	if s.slotHeld = s.waiter == nil; !s.slotHeld {
+		s.renewer.suspend(s.lease)
 	}
 	return s.slotHeld
 }
 
-// acquireSlot waits for one of the MaxCalls calls. The start keeps it while a
-// check that has become too old is repeated.
-func (s *start) acquireSlot(ctx context.Context) error {
-	if s.tryAcquireSlot() {
-		return nil
-	}
-	s.renewer.suspend(s.lease)
-	err := s.limiter.acquire(ctx, s.slotOwner)
+// admitted goes on after the start has waited for a free call.
+func (s *start) admitted() {
+	s.mu.Lock()
+	s.slotHeld = true
+	s.mu.Unlock()
 	s.renewer.resume(s.lease)
-	s.slotHeld = err == nil
-	return err
+	s.safely(s.due)
 }
 
 func (s *start) releaseSlot() {

@@ -13,8 +13,24 @@ type Limiter = limiter
 
 func NewLimiter(size int) *Limiter { return newLimiter(size, NewMetrics(nil, "test")) }
 
-func (l *limiter) Acquire(ctx context.Context, owner string) error { return l.acquire(ctx, owner) }
-func (l *limiter) Release(owner string)                            { l.release(owner) }
+// Acquire waits for a call.
+func (l *limiter) Acquire(ctx context.Context, owner string) error {
+	admitted := make(chan struct{})
+	w := l.acquire(owner, func() { close(admitted) })
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-admitted:
+	case <-ctx.Done():
+		if l.withdraw(w) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (l *limiter) Release(owner string) { l.release(owner) }
 
 const (
 	HoldAbove = holdAbove
@@ -28,10 +44,28 @@ func NewTimers(now func() time.Time) *Timers {
 	return &timers{now: now, at: make(map[int64]*timer)}
 }
 
-func (t *timers) Wait(ctx context.Context, at time.Time) error { return t.wait(ctx, at) }
-
+// CallAt makes a call at an instant and returns when it is over. It does nothing if ctx
+// ends before the instant, or if the instant has passed.
 func (t *timers) CallAt(ctx context.Context, at time.Time, call func()) error {
-	return t.callAt(ctx, at, call)
+	done := make(chan struct{})
+	a := t.arm(at, func() { defer close(done); call() })
+	if a == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if t.takeBack(a) {
+			return ctx.Err()
+		}
+		<-done
+	}
+	return nil
+}
+
+// Wait returns at an instant, or when ctx ends before it.
+func (t *timers) Wait(ctx context.Context, at time.Time) error {
+	return t.CallAt(ctx, at, func() {})
 }
 
 // Expect adds calls that are due and have not begun.

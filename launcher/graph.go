@@ -37,35 +37,28 @@ func GraphKey(key string) schedule.Key { return sha256.Sum256([]byte("graph:" + 
 // key with another workflow, version, grant or input is FAILED(key_conflict). If
 // the grant does not allow the run and nothing was sent, it is SKIPPED(grant_…),
 // final as for a slot: after the grant is renewed, a new run needs a new key.
-func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (schedule.StartReply, error) {
+func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (reply schedule.StartReply, err error) {
 	req := schedule.StartRequest{
 		Key: GraphKey(g.Key), WorkflowID: g.WorkflowID, UserID: g.UserID, Version: g.Version, Trigger: schedule.TriggerManual, Attempt: 1,
 		ExecutionGrantID: g.ExecutionGrantID, Input: g.Input, RunTimeout: schedule.DefaultRunTimeout,
 	}
 	// Hash before owner, newest version and time are filled in: they may differ in
 	// a repeat of the same request.
-	hash, err := requestHash(req)
-	if err != nil {
-		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
-	}
+	s := &start{Launcher: l, graph: &g, span: l.tracer.Start(&req)}
+	s.hash, s.invalid = requestHash(req)
 	req.ScheduledFor = l.now().UTC().Truncate(time.Second)
-	s := &start{Launcher: l, req: req, hash: hash, graph: &g, span: l.tracer.Start(&req)}
-	defer s.releaseSlot()
-	reply, err := s.run(ctx)
-	s.span.End(reply.Outcome, err)
+	s.req = req
+	l.startAll(ctx, []*start{s}, nil, func(_ int, r schedule.StartReply, e error) { reply, err = r, e })
 	return reply, err
 }
 
-// permitted checks the grant of a graph run and finds its version. over = true:
-// the grant does not allow the run, or the check failed. (Begin checks the grants
-// of runs in the ledger.)
-func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
-	if s.graph == nil {
-		return reply, false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// permitted checks the grant of a graph run and finds its version. ok = false: the grant
+// does not allow the run, or the check failed, and the start has ended. sent: an earlier
+// call may have reached the executor. (Begin checks the grants of runs in the ledger.)
+func (s *start) permitted(sent bool) (ok bool) {
+	ctx, cancel := context.WithTimeout(s.sender, storeTimeout)
 	defer cancel()
-	refused := schedule.ReasonNone
+	refused, err := schedule.ReasonNone, error(nil)
 	if s.permit != nil {
 		s.req.UserID, refused, err = s.permit(ctx, s.req.GrantUse(false).Ref(), s.req.WorkflowID)
 	}
@@ -74,23 +67,23 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 	}
 	switch {
 	case err == nil && refused == "":
-		return reply, false, nil
-	case err == nil && !b.Sent && s.renewer.held(s.lease):
-		reply, err = s.finish(ctx, schedule.Outcome{
+		return true
+	case err == nil && !sent && s.renewer.held(s.lease):
+		s.finish(schedule.Outcome{
 			Status: schedule.Ending(refused), Reason: refused, ErrorCode: string(refused),
 			ErrorMessage: fmt.Sprintf("execution_grant_id %q does not allow %q: %s", s.req.ExecutionGrantID, s.req.WorkflowID, refused),
 		}, time.Time{})
-		return reply, true, err
+		return false
 	case err == nil:
 		err = fmt.Errorf("%w: %s", ErrWithheld, refused)
 	default:
 		err = fmt.Errorf("check the grant of key %s: %w", s.req.Key, err)
-		if b.Sent {
+		if sent {
 			err = fmt.Errorf("%w: %w", ErrWithheld, err)
 		}
 	}
-	s.releaseKey(ctx, s.before)
-	return reply, true, err
+	s.release(err)
+	return false
 }
 
 // findVersion sets the newest version that the owner of the grant may run, if the

@@ -2,8 +2,11 @@ package launcher
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -75,19 +78,13 @@ type Launcher struct {
 	endedLate func()
 	tracer    *tracing.Tracer
 	cfg       Config
-	begins    *batch.Batcher[schedule.BeginRequest, begun]
-	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Finished]
+	begins    *batch.Queue[*start]
+	finishes  *batch.Queue[*start]
 	renewer   *leaseRenewer
 	loads     *deadlines // for loading a DAG
 	deadlines *deadlines // for executor calls
 	timers    *timers
 	limiter   *limiter
-}
-
-// begun is an answer of Begin and the time of the request.
-type begun struct {
-	schedule.BeginResult
-	checkedAt time.Time
 }
 
 // New returns a Launcher with these parts.
@@ -124,8 +121,8 @@ func New(o Options) *Launcher {
 	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
 	l.deadlines = &deadlines{after: o.Config.CallTimeout}
 	l.timers = &timers{now: o.Now, at: make(map[int64]*timer)}
-	l.begins = batch.New(maxBatch, l.beginAll)
-	l.finishes = batch.New(maxBatch, l.finishAll)
+	l.begins = batch.NewQueue(maxBatch, l.beginAll)
+	l.finishes = batch.NewQueue(maxBatch, l.finishAll)
 	l.renewer = &leaseRenewer{
 		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
 		spread: o.Spread,
@@ -136,40 +133,18 @@ func New(o Options) *Launcher {
 	return l
 }
 
-func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) ([]begun, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	holder, err := l.presence.Await(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := l.now()
-	for i := range reqs {
-		reqs[i].Lease, reqs[i].Holder = l.renewer.leaseAt(now, &reqs[i]), holder
-	}
-	results, err := l.store.Begin(ctx, reqs, now)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]begun, len(results))
-	for i := range results {
-		out[i] = begun{results[i], now}
-		l.metrics.takenOver(results[i].TakenOver)
-	}
-	return out, nil
-}
+// errPanicked is the error of starts that a bug has ended. They may be sent again.
+var errPanicked = errors.New("internal error; see the log of the launcher")
 
-func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Finished, error) {
-	l.timers.waitForCalls()
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	finished, err := l.store.Finish(ctx, done, l.now())
-	for i := range finished {
-		if said, counts := done[i].Outcome.Status, finished[i].Outcome.Status; said.Terminal() && counts.Terminal() && said != counts {
-			l.endedLate()
+// guard returns the error of a call, errPanicked if it panics.
+func (l *Launcher) guard(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("start panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errPanicked
 		}
-	}
-	return finished, err
+	}()
+	return call()
 }
 
 // MoveKeys is called when this process has lost the presence lock of the number from

@@ -71,16 +71,22 @@ type leaseRenewer struct {
 	extending chan struct{} // closed when the current extension is over; nil: there is none
 }
 
-// add begins to extend the lease of a granted key.
-func (r *leaseRenewer) add(b begun) *lease {
-	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.Lease.Until}, giveUpAt: time.Now().Add(r.maxOpen)}
-	l.holder.Store(b.Request.Lease.Holder)
+// add begins to extend the leases of the granted keys.
+func (r *leaseRenewer) add(answers []begun) {
+	giveUpAt := time.Now().Add(r.maxOpen)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open[l] = true; len(r.open) == 1 && r.extending == nil {
-		r.next(extendEvery)
+	for i := range answers {
+		a := &answers[i]
+		if !a.granted() {
+			continue
+		}
+		a.lease = &lease{key: a.Request.Key, until: []time.Time{a.Request.Lease.Until}, giveUpAt: giveUpAt}
+		a.lease.holder.Store(a.Request.Lease.Holder)
+		if r.open[a.lease] = true; len(r.open) == 1 && r.extending == nil {
+			r.next(extendEvery)
+		}
 	}
-	return l
 }
 
 // suspend stops the clock of giveUpAt while a start waits for a free call; resume
@@ -140,12 +146,35 @@ func (r *leaseRenewer) moved(keys []schedule.Key, from, to int32) {
 	}
 }
 
-// end marks a lease before its outcome is recorded. Recording it ends the lease too,
-// which is then not reported as lost.
-func (r *leaseRenewer) end(l *lease) {
+// end marks leases before the outcomes of their keys are recorded. Recording them ends
+// the leases too, which are then not reported as lost.
+func (r *leaseRenewer) end(starts []*start) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.ending = true
+	for _, s := range starts {
+		if s.lease != nil {
+			s.lease.ending = true
+		}
+	}
+}
+
+// forget stops extending the leases of starts.
+func (r *leaseRenewer) forget(starts ...*start) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range starts {
+		if s.lease != nil {
+			r.close(s.lease)
+			s.lease = nil
+		}
+	}
+}
+
+// close removes a lease. The caller holds mu.
+func (r *leaseRenewer) close(l *lease) {
+	if delete(r.open, l); len(r.open) == 0 && r.timer != nil {
+		r.timer.Stop()
+	}
 }
 
 // remove stops extending a lease and returns the candidates for its end.
@@ -159,9 +188,7 @@ func (r *leaseRenewer) remove(l *lease) []time.Time {
 		r.mu.Lock()
 	}
 	defer r.mu.Unlock()
-	if delete(r.open, l); len(r.open) == 0 && r.timer != nil {
-		r.timer.Stop()
-	}
+	r.close(l)
 	return l.until
 }
 

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"container/list"
-	"context"
 	"sync"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -21,69 +20,52 @@ type limiter struct {
 	owners  *list.List            // owners with waiters, each once, next one first
 }
 
+// waiter is a start that waits for a call.
 type waiter struct {
-	admitted chan struct{} // closed when it has a call
+	owner    string
+	admitted func()        // called in a goroutine of its own
+	element  *list.Element // nil: it was admitted
 }
 
 func newLimiter(size int, m *Metrics) *limiter {
 	return &limiter{metrics: m, free: size, open: make(map[string]int), waiting: make(map[string]*list.List), owners: list.New()}
 }
 
-// tryAcquire takes a call for an owner if one is free and the owner has no
-// waiters.
-func (l *limiter) tryAcquire(owner string) bool {
+// acquire takes a call for an owner if one is free and the owner has no waiters: nil.
+// Otherwise admitted is called when the owner has one.
+func (l *limiter) acquire(owner string, admitted func()) *waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tryAcquireLocked(owner)
-}
-
-func (l *limiter) tryAcquireLocked(owner string) bool {
-	if l.waiting[owner] != nil || !l.mayAdmit(owner) {
-		return false
-	}
-	l.admit(owner)
-	return true
-}
-
-// acquire takes a call for an owner. It waits for one until ctx ends.
-func (l *limiter) acquire(ctx context.Context, owner string) error {
-	l.mu.Lock()
-	if l.tryAcquireLocked(owner) {
-		l.mu.Unlock()
-		return nil
-	}
 	if l.waiting[owner] == nil {
+		if l.mayAdmit(owner) {
+			l.admit(owner)
+			return nil
+		}
 		l.waiting[owner] = list.New()
 		l.owners.PushBack(owner)
 	}
-	w := &waiter{admitted: make(chan struct{})}
-	element := l.waiting[owner].PushBack(w)
-	l.mu.Unlock()
+	w := &waiter{owner: owner, admitted: admitted}
+	w.element = l.waiting[owner].PushBack(w)
 	l.metrics.callsWaiting.Inc()
-	defer l.metrics.callsWaiting.Dec()
-
-	select {
-	case <-w.admitted:
-		return nil
-	case <-ctx.Done():
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-w.admitted: // admitted at the same moment: pass the call on
-		l.releaseLocked(owner)
-	default:
-		// admitWaiting removes an owner without waiters from owners.
-		l.waiting[owner].Remove(element)
-	}
-	return context.Cause(ctx)
+	return w
 }
 
-// release returns a call.
-func (l *limiter) release(owner string) {
+// withdraw removes a waiter. false: it was admitted.
+func (l *limiter) withdraw(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.releaseLocked(owner)
+	return l.leave(w) // admitWaiting removes an owner without waiters from owners
+}
+
+// leave removes a waiter from the queue of its owner.
+func (l *limiter) leave(w *waiter) bool {
+	if w.element == nil {
+		return false
+	}
+	l.waiting[w.owner].Remove(w.element)
+	w.element = nil
+	l.metrics.callsWaiting.Dec()
+	return true
 }
 
 // mayAdmit reports whether an owner may have one more call.
@@ -95,7 +77,10 @@ func (l *limiter) admit(owner string) {
 	l.metrics.callsOpen.Inc()
 }
 
-func (l *limiter) releaseLocked(owner string) {
+// release returns a call.
+func (l *limiter) release(owner string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.free++
 	l.metrics.callsOpen.Dec()
 	if l.open[owner]--; l.open[owner] <= 0 {
@@ -121,7 +106,9 @@ func (l *limiter) admitWaiting() {
 		default:
 			refused = 0
 			l.admit(owner)
-			close(queue.Remove(queue.Front()).(*waiter).admitted)
+			w := queue.Front().Value.(*waiter)
+			l.leave(w)
+			go w.admitted()
 		}
 		l.owners.MoveToBack(first)
 	}

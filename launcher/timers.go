@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,78 +17,73 @@ type timers struct {
 }
 
 type timer struct {
-	fired   chan struct{} // closed at the instant
-	calls   []*armed      // to be made then
-	waiting int
+	calls   []*armed // to be made at the instant
+	waiting int      // of them, those that were not taken back
 	timer   *time.Timer
 }
 
-// wait returns at an instant, or when ctx ends before it.
-func (t *timers) wait(ctx context.Context, at time.Time) error {
-	for left := t.until(at); left > 0; left = t.until(at) { // again if the clock was set back
-		one := t.join(at, left, nil)
-		select {
-		case <-one.fired:
-		case <-ctx.Done():
-			t.leave(at, one)
-			return ctx.Err()
-		}
-	}
-	return ctx.Err()
+// armed is a call that waits for its instant.
+type armed struct {
+	call  func()
+	at    time.Time
+	on    *timer
+	taken atomic.Bool // by the burst of its instant, or by takeBack
 }
 
-// callAt makes a call at an instant and returns when the call is over. It does
-// nothing if ctx ends before the instant, or if the instant has passed.
-func (t *timers) callAt(ctx context.Context, at time.Time, call func()) error {
+// arm makes a call at an instant, in another goroutine. The call may block. nil: the
+// instant has passed.
+func (t *timers) arm(at time.Time, call func()) *armed {
 	left := t.until(at)
 	if left <= 0 {
-		return ctx.Err()
+		return nil
 	}
-	a := &armed{call: call, done: make(chan struct{})}
-	one := t.join(at, left, a)
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		if a.take() {
-			t.leave(at, one)
-			return ctx.Err()
-		}
-		<-a.done // a call that has begun is not interrupted
-	}
-	if a.panicked != nil {
-		panic(a.panicked)
-	}
-	return nil
-}
-
-func (t *timers) until(at time.Time) time.Duration { return at.Sub(t.now()) }
-
-func (t *timers) join(at time.Time, left time.Duration, a *armed) *timer {
+	a := &armed{call: call, at: at}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one := t.at[at.UnixNano()]
 	if one == nil {
-		one = &timer{fired: make(chan struct{})}
+		one = &timer{}
 		one.timer = time.AfterFunc(min(left, maxTimer), func() { t.check(at, one) })
 		t.at[at.UnixNano()] = one
 	}
+	a.on = one
 	one.waiting++
-	if a != nil {
-		one.calls = append(one.calls, a)
-	}
-	return one
+	one.calls = append(one.calls, a)
+	return a
 }
+
+// takeBack prevents an armed call. false: it has begun.
+func (t *timers) takeBack(a *armed) bool {
+	if !a.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.on.waiting--; a.on.waiting == 0 && t.at[a.at.UnixNano()] == a.on {
+		a.on.timer.Stop()
+		delete(t.at, a.at.UnixNano())
+	}
+	return true
+}
+
+func (t *timers) until(at time.Time) time.Duration { return at.Sub(t.now()) }
 
 // maxTimer bounds one timer: a running timer does not notice that the clock was
 // set.
 const maxTimer = time.Second
 
-// check starts the burst of an instant if its time has come.
+// check makes the calls of an instant if its time has come.
 func (t *timers) check(at time.Time, one *timer) {
-	if t.due(at, one) {
-		close(one.fired) // without the lock: it wakes all waiters
-		(&burst{calls: one.calls, unstarted: &t.unstarted}).run()
+	if !t.due(at, one) {
+		return
 	}
+	t.unstarted.Add(int64(len(one.calls)))
+	callEach(len(one.calls), func(i int) {
+		t.unstarted.Add(-1)
+		if a := one.calls[i]; a.taken.CompareAndSwap(false, true) {
+			a.call()
+		}
+	})
 }
 
 func (t *timers) due(at time.Time, one *timer) bool {
@@ -97,7 +91,7 @@ func (t *timers) due(at time.Time, one *timer) bool {
 	defer t.mu.Unlock()
 	left := t.until(at)
 	switch {
-	case one.waiting == 0: // all have left
+	case one.waiting == 0: // all were taken back
 		return false
 	case left > 0:
 		one.timer.Reset(min(left, maxTimer))
@@ -105,15 +99,6 @@ func (t *timers) due(at time.Time, one *timer) bool {
 	}
 	delete(t.at, at.UnixNano())
 	return true
-}
-
-func (t *timers) leave(at time.Time, one *timer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if one.waiting--; one.waiting == 0 && t.at[at.UnixNano()] == one {
-		one.timer.Stop()
-		delete(t.at, at.UnixNano())
-	}
 }
 
 // waitForCalls returns when nearly all due calls have begun, after maxHold at the

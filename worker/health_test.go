@@ -36,11 +36,14 @@ type cutOff struct {
 	way *way
 }
 
-func (c cutOff) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	if c.way.cut.Load() {
-		return schedule.StartReply{}, errors.New("no launcher")
+func (c cutOff) StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(int, schedule.StartReply, error)) {
+	if !c.way.cut.Load() {
+		c.Launcher.StartAll(ctx, reqs, answer)
+		return
 	}
-	return c.Launcher.Start(ctx, req)
+	for i := range reqs {
+		answer(i, schedule.StartReply{}, errors.New("no launcher"))
+	}
 }
 
 // said is a log that a test may read while it is written.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,83 +12,116 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 )
 
-// launchAll hands claimed runs to the launcher, each in a goroutine that holds one of the
-// process's launches. An executor that hangs can use up its owner's share of launches, but
-// never stops a tick.
+// launchAll hands claimed runs to the launcher, together; each holds one of the process's
+// launches until it is answered. An executor that hangs can use up its owner's share of
+// launches, but never stops a tick.
 func (t *term) launchAll(launches []schedule.Launch) {
-	for i := range launches {
-		t.calling(launches[i].Run.FireAt, func() {
-			defer func() {
-				if t.launches.giveBack(owner(&launches[i])) {
-					t.Wake(0, schedule.Buckets-1) // a due run waits for a free launch
-				}
-			}()
-			t.launch(&launches[i])
-		})
+	together := max(1, len(launches))
+	if t.hold != nil {
+		together = 1 // a simulation makes each call at its instant
+	}
+	for some := range slices.Chunk(launches, together) {
+		t.calling(some[0].Run.FireAt, func() { t.launch(some) })
 	}
 }
 
-// launch sends one run and settles the answer.
-func (t *term) launch(l *schedule.Launch) {
-	t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "again", l.Again)
+// launch sends runs and settles the answers.
+func (t *term) launch(launches []schedule.Launch) {
+	reqs := make([]schedule.StartRequest, len(launches))
+	spans := make([]tracing.Span, len(launches))
+	for i := range launches {
+		l := &launches[i]
+		t.handingOver(l)
+		spans[i] = t.Tracer.Launch(l)
+		reqs[i] = l.StartRequest()
+		reqs[i].TraceParent = spans[i].TraceParent()
+	}
+	asked := t.now()
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	t.Launcher.StartAll(t.calls, reqs, func(i int, reply schedule.StartReply, err error) {
+		spans[i].End(reply.Outcome, err)
+		failpoint.Hit(failpoint.HandedOver)
+		l := &launches[i]
+		end := func() {
+			if t.launches.giveBack(owner(l)) {
+				t.Wake(0, schedule.Buckets-1) // a due run waits for a free launch
+			}
+		}
+		if rest := t.answer(l, &reqs[i], asked, &reply, err); rest != nil {
+			waiting.Go(func() { rest(); end() })
+			return
+		}
+		end()
+	})
+}
+
+// handingOver counts and logs a run that is about to be sent.
+func (t *term) handingOver(l *schedule.Launch) {
+	if t.log.Enabled(t.calls, slog.LevelDebug) {
+		t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "again", l.Again)
+	}
 	if l.Again {
 		t.Metrics.redelivered.Inc()
 	} else {
-		t.Metrics.emitted.WithLabelValues(string(l.Run.Trigger)).Inc()
+		t.Metrics.emitted[l.Run.Trigger].Inc()
 	}
-	req := l.StartRequest()
 	failpoint.Hit(failpoint.HandingOver)
-	asked := t.now()
-	span := t.Tracer.Launch(l)
-	req.TraceParent = span.TraceParent()
-	reply, err := t.Launcher.Start(t.calls, req)
-	span.End(reply.Outcome, err)
-	failpoint.Hit(failpoint.HandedOver)
+}
+
+// answer handles an answer of the launcher. rest is what it has to write; nil: nothing.
+func (t *term) answer(l *schedule.Launch, req *schedule.StartRequest, asked time.Time, reply *schedule.StartReply, err error) (rest func()) {
 	if err != nil {
-		t.unknown(l, &req, err)
-		return
+		return func() { t.unknown(l, req, err) }
 	}
-	t.Metrics.answered(l, asked, t.now())
+	now := t.now()
+	t.Metrics.answered(l, asked, now)
 	t.retries.Answered(l.Run.Key)
 	if reply.Queued {
 		t.Metrics.queued.Inc()
-		return // the queue's consumer settles it, or it is sent again when the claim's lease ends
+		return nil // the queue's consumer settles it, or it is sent again when the claim's lease ends
 	}
+	s := t.settlement(l, reply, now)
+	var recovered []schedule.Settlement
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
+		recovered = t.retries.Recovered(now)
 	}
-	t.answered(l, &reply)
-	if !reply.LaunchedAt.IsZero() {
-		t.recovered()
+	if reply.Settled {
+		failpoint.Hit(failpoint.Settled)
+		t.settled(l, &s)
+		t.heard([]schedule.Settlement{s}, []bool{true})
+	}
+	if reply.Settled && len(recovered) == 0 {
+		return nil
+	}
+	return func() {
+		if !reply.Settled {
+			t.settle(l, s)
+		}
+		t.recovered(recovered)
 	}
 }
 
-// answered settles a run by its answer, unless the launcher has done so: then the leader's
-// memory reads the end as a change.
-func (t *term) answered(l *schedule.Launch, reply *schedule.StartReply) {
-	run := l.Run
+// settlement is how an answer settles its run, unless the launcher has done so: then the
+// leader's memory reads the end as a change.
+func (t *term) settlement(l *schedule.Launch, reply *schedule.StartReply, now time.Time) schedule.Settlement {
+	run := &l.Run
 	if reason := t.cancels.reason(run.Key); reason != "" { // sent in this term, after run was read
-		run.CancelRequestedAt, run.CancelReason = t.now(), reason
+		run.CancelRequestedAt, run.CancelReason = now, reason
 	}
-	s := ledger.SettlementOf(&run, &schedule.FinishRequest{
+	return ledger.SettlementOf(run, &schedule.FinishRequest{
 		Key: run.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries,
 		RunTimeout: l.Definition.RunTimeout(),
-	}, t.now())
-	if !reply.Settled {
-		t.settle(l, s)
-		return
-	}
-	failpoint.Hit(failpoint.Settled)
-	t.settled(l, &s)
-	t.heard([]schedule.Settlement{s}, []bool{true})
+	}, now)
 }
 
-// recovered runs after an executor has accepted a run: waiting retries are due now. The
+// recovered makes waiting retries due after an executor has accepted a run. The
 // settlements change no status, so any term may write them.
-func (t *term) recovered() {
-	waiting := t.retries.Recovered(t.now())
+func (t *term) recovered(waiting []schedule.Settlement) {
 	if len(waiting) == 0 {
 		return
 	}
@@ -136,6 +170,9 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 // settled counts and logs a run that its answer has settled.
 func (t *term) settled(l *schedule.Launch, s *schedule.Settlement) {
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
+	if !t.log.Enabled(t.calls, logthrottle.RunLevel(s.To)) {
+		return
+	}
 	t.log.Log(t.calls, logthrottle.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "error_message", s.ErrorMessage, "run_id", s.RunID)
 }

@@ -16,7 +16,7 @@ type Metrics struct {
 	pool           func(p *pool) // shows how many launches are open, and may be
 	due            *prometheus.GaugeVec
 	planned        prometheus.Counter
-	emitted        *prometheus.CounterVec
+	emitted        map[schedule.Trigger]prometheus.Counter
 	skippedOverlap prometheus.Counter
 	skipped        *prometheus.CounterVec
 	failedLaunch   prometheus.Counter
@@ -61,7 +61,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		due:            gauge("carillon_schedules_due", "Schedules that the last tick looked at."),
 		planned:        counter("carillon_slots_planned_total", "Slots that became durable PLANNED rows."),
-		emitted:        counters("carillon_runs_emitted_total", "Runs handed to the launcher for the first time, by trigger.", "trigger"),
+		emitted:        make(map[schedule.Trigger]prometheus.Counter, len(schedule.Triggers)),
 		skippedOverlap: counter("carillon_runs_skipped_overlap_total", "Slots skipped because a run of their overlap key was in flight."),
 		skipped:        counters("carillon_runs_skipped_total", "Runs that ended SKIPPED, by reason.", "reason"),
 		failedLaunch:   counter("carillon_runs_failed_launch_total", "Runs that failed before an executor took them."),
@@ -89,6 +89,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
 	}
+	emitted := counters("carillon_runs_emitted_total", "Runs handed to the launcher for the first time, by trigger.", "trigger")
+	for _, trigger := range schedule.Triggers {
+		m.emitted[trigger] = emitted.WithLabelValues(string(trigger))
+	}
 	m.pool = func(launches *pool) {
 		p.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_launches_open", Help: "Launcher calls that are open or reserved by the current pass."}, func() float64 { return float64(launches.taken()) })
 		p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launches_limit", Help: "MAX_LAUNCHES of this process."}).Set(float64(launches.size))
@@ -103,9 +107,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 func (m *Metrics) showZeros() {
 	for _, step := range []string{"plan", "claim", "settle", "sweep"} {
 		m.stepErrors.WithLabelValues(step)
-	}
-	for _, trigger := range schedule.Triggers {
-		m.emitted.WithLabelValues(string(trigger))
 	}
 	for _, reason := range schedule.Reasons {
 		switch schedule.Ending(reason) {

@@ -25,7 +25,14 @@ type queue struct {
 	seen map[schedule.Key]int
 }
 
-func (q *queue) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
+func (q *queue) StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(int, schedule.StartReply, error)) {
+	for i := range reqs {
+		reply, err := q.put(ctx, reqs[i])
+		answer(i, reply, err)
+	}
+}
+
+func (q *queue) put(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	q.mu.Lock()
 	q.seen[req.Key]++
 	n := q.seen[req.Key]
@@ -41,9 +48,11 @@ func (q *queue) Start(ctx context.Context, req schedule.StartRequest) (schedule.
 
 // take is what a launcher does that takes the run out.
 func (q *queue) take(ctx context.Context, req schedule.StartRequest) {
-	if reply, err := q.Launcher.Start(ctx, req); err != nil || !reply.Settled {
-		q.Errorf("start: %+v, %v", reply, err)
-	}
+	q.Launcher.StartAll(ctx, []schedule.StartRequest{req}, func(_ int, reply schedule.StartReply, err error) {
+		if err != nil || !reply.Settled {
+			q.Errorf("start: %+v, %v", reply, err)
+		}
+	})
 }
 
 func TestARunThatWasHandedToAQueueIsItsLeases(t *testing.T) {

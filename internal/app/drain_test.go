@@ -110,7 +110,8 @@ func TestAnInvalidStartDoesNotAffectValidOnes(t *testing.T) {
 	}
 	req := &carillonv1.RunLauncherStartBatchRequest{}
 	bad := func(change func(*carillonv1.RunLauncherStartRequest)) {
-		start := wire.Start(aStart(len(req.Starts)))
+		one := aStart(len(req.Starts))
+		start := wire.Start(&one)
 		change(start)
 		req.Starts = append(req.Starts, start)
 	}

@@ -65,7 +65,8 @@ type Reader interface {
 	Changes() (Changes, error)
 	// InFlight are those of the runs that are in flight.
 	InFlight([]schedule.Key) (map[schedule.Key]bool, error)
-	// Facts are the definitions of revisions and the grants that these name.
+	// Facts are the definitions of revisions, which may repeat, and the grants that these
+	// name.
 	Facts([]schedule.RevisionID) (Facts, error)
 }
 

@@ -121,17 +121,13 @@ func byGroup(chosen []*run) (groups []*group, single []*run) {
 	return groups, single
 }
 
-// revisionsOf are the revisions of all planned runs that a pass decides on, once
-// each.
+// revisionsOf are the revisions of all planned runs that a pass decides on, some more
+// than once.
 func revisionsOf(late, single []*run, groups []*group) []schedule.RevisionID {
-	var ids []schedule.RevisionID
-	known := make(map[schedule.RevisionID]bool)
+	ids := make([]schedule.RevisionID, 0, len(late)+len(single)+len(groups))
 	add := func(runs []*run) {
 		for _, r := range runs {
-			if id := r.definition(); !known[id] {
-				known[id] = true
-				ids = append(ids, id)
-			}
+			ids = append(ids, r.definition())
 		}
 	}
 	add(late)

@@ -25,6 +25,7 @@ import (
 // Launcher is implemented by *launcher.Launcher.
 type Launcher interface {
 	Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error)
+	StartBatch(ctx context.Context, reqs []schedule.StartRequest, withdrawn <-chan int, answer func(i int, reply schedule.StartReply, err error))
 	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
 }
 
@@ -71,14 +72,7 @@ func (s *server) Start(ctx context.Context, req *carillonv1.RunLauncherStartRequ
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.launcher.Start(ctx, start)
-	if err != nil {
-		return nil, unknown(err)
-	}
-	if reply.Outcome.Reason == schedule.ReasonKeyConflict {
-		return nil, keyConflict(reply.Outcome.ErrorMessage)
-	}
-	return responseOf(reply), nil
+	return responseOf(s.launcher.Start(ctx, start))
 }
 
 func (s *server) Cancel(ctx context.Context, req *carillonv1.RunLauncherCancelRequest) (*carillonv1.RunLauncherCancelResponse, error) {
@@ -93,8 +87,15 @@ func (s *server) Cancel(ctx context.Context, req *carillonv1.RunLauncherCancelRe
 	return &carillonv1.RunLauncherCancelResponse{Confirmed: confirmed, Supported: err == nil}, nil
 }
 
-func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse {
+// responseOf is the answer to a start, or its status error.
+func responseOf(reply schedule.StartReply, err error) (*carillonv1.RunLauncherStartResponse, error) {
 	o := reply.Outcome
+	switch {
+	case err != nil:
+		return nil, unknown(err)
+	case o.Reason == schedule.ReasonKeyConflict:
+		return nil, keyConflict(o.ErrorMessage)
+	}
 	resp := &carillonv1.RunLauncherStartResponse{
 		Ok: o.OK(), RunId: o.RunID, Status: string(o.Status), Reason: string(o.Reason), TraceId: o.TraceID,
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, Settled: reply.Settled,
@@ -105,7 +106,7 @@ func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse 
 	if reply.Deliveries > 0 {
 		resp.Deliveries = &reply.Deliveries
 	}
-	return resp
+	return resp, nil
 }
 
 // unknown is the status of a start that may be sent again, with the error.

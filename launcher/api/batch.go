@@ -3,9 +3,8 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -32,21 +32,29 @@ const (
 
 type batchStream = grpc.BidiStreamingServer[carillonv1.RunLauncherStartBatchRequest, carillonv1.RunLauncherStartBatchResponse]
 
-// stream is one StartBatch. Each start has a goroutine, like a call of Start, but
-// no other cost of a call. Answers are gathered into messages.
+// stream is one StartBatch. Answers are gathered into messages.
 //
 // It cannot deadlock with both sides writing: starts beyond the limit are not
 // read, but answers are always written, and a client always reads them.
 type stream struct {
 	*server
 	rpc     batchStream
-	free    chan struct{} // has one element for each open start
-	starts  sync.WaitGroup
-	answers *batch.Batcher[*carillonv1.RunLauncherStartBatchAnswer, struct{}]
+	free    chan struct{}  // has one element for each open start
+	open    sync.WaitGroup // starts without an answer, and answers that are not written
+	answers *batch.Queue[*carillonv1.RunLauncherStartBatchAnswer]
 	next    uint64 // number of the next start
 
-	mu   sync.Mutex
-	open map[uint64]context.CancelFunc // by number
+	mu     sync.Mutex
+	groups map[*group]struct{}
+}
+
+// group is starts that were handed to the launcher together and are not all answered.
+type group struct {
+	numbers   []uint64 // rising
+	keys      []string
+	began     time.Time
+	withdrawn chan int
+	answered  chan struct{} // closed when all are
 }
 
 // StartBatch starts the runs of each message and sends each answer when it is
@@ -54,9 +62,9 @@ type stream struct {
 func (s *server) StartBatch(rpc batchStream) error {
 	ctx, cancel := context.WithCancel(rpc.Context())
 	defer cancel()
-	b := &stream{server: s, rpc: rpc, free: make(chan struct{}, s.o.Open), open: make(map[uint64]context.CancelFunc)}
-	b.answers = batch.New(maxAnswers, b.send)
-	defer b.starts.Wait()
+	b := &stream{server: s, rpc: rpc, free: make(chan struct{}, s.o.Open), groups: make(map[*group]struct{})}
+	b.answers = batch.NewQueue(maxAnswers, b.send)
+	defer b.open.Wait()
 	return b.serve(ctx, b.receive(ctx))
 }
 
@@ -107,13 +115,13 @@ func (b *stream) serve(ctx context.Context, messages <-chan received) error {
 			}
 		case <-ending:
 			ending = nil
-			b.close(ctx)
+			b.close()
 		case <-expiring:
 			expiring = nil
-			b.close(ctx)
+			b.close()
 		case <-revoked:
 			revoked = nil
-			b.close(ctx)
+			b.close()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -149,13 +157,13 @@ func (b *stream) take(ctx context.Context, req *carillonv1.RunLauncherStartBatch
 			return status.Errorf(codes.InvalidArgument, "%s has %d entries, more than %d: send them in several messages", name, n, maxStarts)
 		}
 	}
-	for _, start := range req.GetStarts() {
-		select {
-		case b.free <- struct{}{}:
-			b.begin(ctx, start)
-		case <-ctx.Done():
-			return ctx.Err()
+	for starts := req.GetStarts(); len(starts) > 0; {
+		n, err := b.reserve(ctx, len(starts))
+		if err != nil {
+			return err
 		}
+		b.begin(ctx, starts[:n])
+		starts = starts[n:]
 	}
 	for _, number := range req.GetWithdrawn() {
 		b.withdraw(number)
@@ -163,66 +171,98 @@ func (b *stream) take(ctx context.Context, req *carillonv1.RunLauncherStartBatch
 	return nil
 }
 
-func (b *stream) begin(ctx context.Context, start *carillonv1.RunLauncherStartRequest) {
-	ctx, cancel := context.WithCancel(ctx)
-	number := b.next
-	b.next++
+// reserve takes as many of the open starts as are free, at least one and at most n.
+func (b *stream) reserve(ctx context.Context, n int) (taken int, err error) {
+	select {
+	case b.free <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	for taken = 1; taken < n; taken++ {
+		select {
+		case b.free <- struct{}{}:
+		default:
+			return taken, nil
+		}
+	}
+	return taken, nil
+}
+
+// begin hands starts to the launcher, and does what interceptors do for unary calls: it
+// validates the requests and counts the calls.
+func (b *stream) begin(ctx context.Context, starts []*carillonv1.RunLauncherStartRequest) {
+	g := &group{began: time.Now(), withdrawn: make(chan int), answered: make(chan struct{})}
+	reqs := make([]schedule.StartRequest, 0, len(starts))
+	b.open.Add(len(starts))
+	for _, msg := range starts {
+		number, key := b.next, msg.GetIdempotencyKey()
+		b.next++
+		req, err := b.read(msg)
+		if err != nil {
+			b.answer(number, key, g.began, nil, err)
+			continue
+		}
+		reqs, g.numbers, g.keys = append(reqs, req), append(g.numbers, number), append(g.keys, key)
+	}
 	b.mu.Lock()
-	b.open[number] = cancel
+	b.groups[g] = struct{}{}
 	b.mu.Unlock()
-	b.starts.Go(func() {
-		answer := b.answer(ctx, start)
-		answer.Number = number
-		b.withdraw(number)               // no longer open
-		_, _ = b.answers.Do(ctx, answer) // a broken stream is noticed by receive
-		<-b.free
+	b.open.Go(func() {
+		b.launcher.StartBatch(ctx, reqs, g.withdrawn, func(i int, reply schedule.StartReply, err error) {
+			resp, err := responseOf(reply, err)
+			b.answer(g.numbers[i], g.keys[i], g.began, resp, err)
+		})
+		close(g.answered)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.groups, g)
 	})
 }
 
-// withdraw cancels the context of a start that is still open.
-func (b *stream) withdraw(number uint64) {
-	b.mu.Lock()
-	cancel := b.open[number]
-	delete(b.open, number)
-	b.mu.Unlock()
-	if cancel != nil {
-		cancel()
+func (b *stream) read(msg *carillonv1.RunLauncherStartRequest) (schedule.StartRequest, error) {
+	if !plain(msg) {
+		if err := b.o.Check(msg); err != nil {
+			return schedule.StartRequest{}, err
+		}
 	}
+	return wire.StartRequest(msg)
 }
 
-// answer calls Start and does what interceptors do for unary calls: it validates
-// the request, counts the call and recovers from a panic.
-func (b *stream) answer(ctx context.Context, req *carillonv1.RunLauncherStartRequest) (answer *carillonv1.RunLauncherStartBatchAnswer) {
-	answer = &carillonv1.RunLauncherStartBatchAnswer{IdempotencyKey: req.GetIdempotencyKey()}
-	began := time.Now()
-	defer func() {
-		if p := recover(); p != nil {
-			b.o.Logger.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			answer.Code, answer.Message = uint32(codes.Internal), "internal error; see the server log"
-		}
-		b.o.Observe(codes.Code(answer.GetCode()), time.Since(began))
-	}()
-	var err error
-	if !plain(req) {
-		err = b.o.Check(req)
-	}
-	if err == nil {
-		answer.Outcome, err = b.Start(ctx, req)
-	}
+// answer counts a start and writes its answer.
+func (b *stream) answer(number uint64, key string, began time.Time, resp *carillonv1.RunLauncherStartResponse, err error) {
+	answer := &carillonv1.RunLauncherStartBatchAnswer{Number: number, IdempotencyKey: key, Outcome: resp}
 	if err != nil {
 		st := status.Convert(err)
-		answer.Code, answer.Message = uint32(st.Code()), st.Message()
-		answer.Failure = wire.FailureOf(st)
+		answer.Code, answer.Message, answer.Failure = uint32(st.Code()), st.Message(), wire.FailureOf(st)
 	}
-	return answer
+	b.o.Observe(codes.Code(answer.GetCode()), time.Since(began))
+	b.answers.Add(answer)
+}
+
+// withdraw has a start give up that is not answered yet.
+func (b *stream) withdraw(number uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for g := range b.groups {
+		if i, found := slices.BinarySearch(g.numbers, number); found {
+			select {
+			case g.withdrawn <- i:
+			case <-g.answered:
+			}
+			return
+		}
+	}
 }
 
 // close asks the client to end the stream. Starts that the client sends before it
 // reads this are still accepted.
-func (b *stream) close(ctx context.Context) { _, _ = b.answers.Do(ctx, nil) }
+func (b *stream) close() {
+	b.open.Add(1)
+	b.answers.Add(nil)
+}
 
-// send writes one message. A nil answer sets Closing.
-func (b *stream) send(_ context.Context, answers []*carillonv1.RunLauncherStartBatchAnswer) ([]struct{}, error) {
+// send writes one message. A nil answer sets Closing. A broken stream is noticed by receive.
+func (b *stream) send(answers []*carillonv1.RunLauncherStartBatchAnswer) {
 	msg := &carillonv1.RunLauncherStartBatchResponse{Answers: make([]*carillonv1.RunLauncherStartBatchAnswer, 0, len(answers))}
 	for _, a := range answers {
 		if a == nil {
@@ -231,8 +271,9 @@ func (b *stream) send(_ context.Context, answers []*carillonv1.RunLauncherStartB
 		}
 		msg.Answers = append(msg.Answers, a)
 	}
-	if err := b.rpc.Send(msg); err != nil {
-		return nil, err
+	_ = b.rpc.Send(msg)
+	for range msg.Answers {
+		<-b.free
 	}
-	return make([]struct{}, len(answers)), nil
+	b.open.Add(-len(answers))
 }

@@ -46,7 +46,7 @@ func TestWhatIsNotLookedAtInFullKeepsEveryRule(t *testing.T) {
 
 func TestWhatTheWorkerSendsIsNotLookedAtInFull(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	req := wire.Start(schedule.StartRequest{
+	req := wire.Start(&schedule.StartRequest{
 		Key: schedule.SlotKey("s", now), ScheduleID: "s", WorkflowID: "w", Version: 1, UserID: "u", Attempt: 1, Trigger: schedule.TriggerSchedule,
 		ScheduledFor: now, FireAt: now.Add(time.Second), RunTimeout: time.Hour, SendUntil: now.Add(time.Minute), ExecutionGrantID: "g",
 	})

@@ -112,11 +112,29 @@ func (c *Client) startNothing(ctx context.Context) error {
 }
 
 // Start starts a run at the launcher. After an error the outcome is unknown.
-func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	answer, err := c.stream.start(ctx, wire.Start(req))
-	if err != nil {
-		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", err))
+func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
+	c.StartAll(ctx, []schedule.StartRequest{req}, func(_ int, r schedule.StartReply, e error) { reply, err = r, e })
+	return reply, err
+}
+
+// StartAll starts runs at the launcher and returns when each is answered. answered is called
+// once for each, in any goroutine; it must not wait.
+func (c *Client) StartAll(ctx context.Context, reqs []schedule.StartRequest, answered func(i int, reply schedule.StartReply, err error)) {
+	msgs := make([]*carillonv1.RunLauncherStartRequest, len(reqs))
+	for i := range reqs {
+		msgs[i] = wire.Start(&reqs[i])
 	}
+	c.stream.startAll(ctx, msgs, func(i int, a answer) {
+		reply, err := replyTo(a)
+		answered(i, reply, err)
+	})
+}
+
+func replyTo(a answer) (schedule.StartReply, error) {
+	if a.err != nil {
+		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", a.err))
+	}
+	answer := a.msg
 	switch code := codes.Code(answer.GetCode()); {
 	case code == codes.OK && answer.GetOutcome() != nil:
 		return replyOf(answer.GetOutcome()), nil

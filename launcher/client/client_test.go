@@ -21,6 +21,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/launchertest"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -54,6 +55,10 @@ func (o *over) Start(_ context.Context, req schedule.StartRequest) (schedule.Sta
 	return o.reply, o.err
 }
 
+func (o *over) StartBatch(ctx context.Context, reqs []schedule.StartRequest, withdrawn <-chan int, answer func(int, schedule.StartReply, error)) {
+	launchertest.Each{Start: o.Start}.StartBatch(ctx, reqs, withdrawn, answer)
+}
+
 func (o *over) Cancel(_ context.Context, req schedule.CancelRequest) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +81,7 @@ func serve(t *testing.T, l api.Launcher) string {
 	return serveAs(t, func(s grpc.ServiceRegistrar) { api.Register(s, l, api.Options{Check: check}) })
 }
 
-func serveAs(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
+func serveAs(t testing.TB, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,7 +101,7 @@ func serveAs(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc
 	return listener.Addr().String()
 }
 
-func connect(t *testing.T, addr string) *client.Client {
+func connect(t testing.TB, addr string) *client.Client {
 	t.Helper()
 	c, err := client.New(addr)
 	if err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -47,18 +50,40 @@ type stream struct {
 	closed  bool
 }
 
-// call is one running start.
+// call is one start that is not answered. stream.mu guards the fields after msg.
 type call struct {
+	*group
+	i         int // in the group
 	msg       *carillonv1.RunLauncherStartRequest
-	answered  chan answer // buffered: the caller may have stopped waiting
-	on        *batch      // nil: not written yet
-	number    uint64      // in its batch
-	abandoned bool        // by its caller
+	on        *batch // nil: not written yet
+	number    uint64 // in its batch
+	abandoned bool
+}
+
+// group is the starts of one startAll.
+type group struct {
+	answer   func(i int, a answer)
+	open     atomic.Int64
+	answered chan struct{} // closed when none is open
 }
 
 type answer struct {
 	msg *carillonv1.RunLauncherStartBatchAnswer
 	err error
+}
+
+// end answers a call, after it was removed from its list. mu is not held.
+func (c *call) end(a answer) {
+	c.answer(c.i, a)
+	if c.open.Add(-1) == 0 {
+		close(c.answered)
+	}
+}
+
+func endAll(calls []*call, err error) {
+	for _, c := range calls {
+		c.end(answer{err: err})
+	}
 }
 
 // batch is one StartBatch call. stream.mu guards the fields after cancel. Only the
@@ -74,60 +99,73 @@ type batch struct {
 
 func newStream(rpc carillonv1.RunLauncherClient) *stream { return &stream{rpc: rpc} }
 
-// start sends one start and returns its answer. It stops waiting when ctx ends
+// startAll sends starts and returns when each is answered. It stops waiting when ctx ends
 // and after callTimeout.
-func (s *stream) start(ctx context.Context, msg *carillonv1.RunLauncherStartRequest) (*carillonv1.RunLauncherStartBatchAnswer, error) {
-	if ctx.Err() != nil {
-		return nil, status.FromContextError(ctx.Err()).Err()
+func (s *stream) startAll(ctx context.Context, msgs []*carillonv1.RunLauncherStartRequest, answered func(i int, a answer)) {
+	if len(msgs) == 0 {
+		return
 	}
-	c := &call{msg: msg, answered: make(chan answer, 1)}
-	if err := s.enqueue(c); err != nil {
-		return nil, err
+	g := &group{answer: answered, answered: make(chan struct{})}
+	g.open.Store(int64(len(msgs)))
+	calls := make([]*call, len(msgs))
+	for i, msg := range msgs {
+		calls[i] = &call{group: g, i: i, msg: msg}
 	}
 	timeout := time.NewTimer(callTimeout)
 	defer timeout.Stop()
-	why := context.DeadlineExceeded
-	select {
-	case a := <-c.answered:
-		return a.msg, a.err
-	case <-timeout.C:
-	case <-ctx.Done():
-		why = ctx.Err()
+	why := ctx.Err()
+	if why == nil {
+		if err := s.enqueue(calls); err != nil {
+			endAll(calls, err)
+			return
+		}
+		select {
+		case <-g.answered:
+			return
+		case <-timeout.C:
+			why = context.DeadlineExceeded
+		case <-ctx.Done():
+			why = ctx.Err()
+		}
 	}
-	s.withdraw(c)
-	select {
-	case a := <-c.answered: // just now
-		return a.msg, a.err
-	default:
-		return nil, status.FromContextError(why).Err()
-	}
+	endAll(s.withdraw(calls), status.FromContextError(why).Err())
+	<-g.answered // some may be answered just now
 }
 
-func (s *stream) enqueue(c *call) error {
+func (s *stream) enqueue(calls []*call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return status.Error(codes.Canceled, "the connection to the launcher is closed")
 	}
-	s.pending = append(s.pending, c)
+	s.pending = append(s.pending, calls...)
 	s.wakeWriter()
 	return nil
 }
 
-// withdraw abandons a call. If it was written, the launcher is told; otherwise it
-// is never written.
-func (s *stream) withdraw(c *call) {
+// withdraw abandons the calls that are not answered and returns them. If they were
+// written, the launcher is told; otherwise they are never written.
+func (s *stream) withdraw(calls []*call) (open []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.abandoned = true
-	if c.on == nil || c.on.open[c.number] == nil {
-		return
+	for _, c := range calls {
+		switch {
+		case c.abandoned:
+			continue
+		case c.on == nil:
+		case c.on.open[c.number] == nil:
+			continue
+		default:
+			delete(c.on.open, c.number)
+			if c.on == s.current { // otherwise the sending side is closed
+				c.on.withdrawn = append(c.on.withdrawn, c.number)
+				s.wakeWriter()
+			}
+		}
+		c.abandoned = true
+		open = append(open, c)
 	}
-	delete(c.on.open, c.number)
-	if c.on == s.current { // otherwise the sending side is closed
-		c.on.withdrawn = append(c.on.withdrawn, c.number)
-		s.wakeWriter()
-	}
+	return open
 }
 
 // wakeWriter starts the writer if it does not run. The caller holds mu.
@@ -175,21 +213,33 @@ func (s *stream) open() {
 	ctx, cancel := context.WithCancel(context.Background()) // it outlives every call
 	rpc, err := s.rpc.StartBatch(ctx, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err == nil && s.closed {
 		err = status.Error(codes.Canceled, "the connection to the launcher is closed")
 	}
 	if err != nil {
+		failed := s.takePending()
+		s.mu.Unlock()
 		cancel()
-		for _, c := range s.pending {
-			c.answered <- answer{err: err}
-		}
-		s.pending = nil
+		endAll(failed, err)
 		return
 	}
+	defer s.mu.Unlock()
 	b := &batch{rpc: rpc, cancel: cancel, ended: make(chan struct{}), open: make(map[uint64]*call)}
 	s.current = b
 	s.work.Go(func() { s.read(b) })
+}
+
+// takePending abandons the calls that are not written and returns them. The caller holds
+// mu.
+func (s *stream) takePending() (calls []*call) {
+	for _, c := range s.pending {
+		if !c.abandoned {
+			c.abandoned = true
+			calls = append(calls, c)
+		}
+	}
+	s.pending = nil
+	return calls
 }
 
 // send writes one message to the current batch, if there still is one.
@@ -267,18 +317,27 @@ func (s *stream) read(b *batch) {
 			s.fail(b, err)
 			return
 		}
-		s.mu.Lock()
-		for _, a := range msg.GetAnswers() {
-			if c := b.open[a.GetNumber()]; c != nil {
-				delete(b.open, a.GetNumber())
-				c.answered <- answerTo(c, a)
+		for i, c := range s.answered(b, msg) {
+			if c != nil {
+				c.end(answerTo(c, msg.GetAnswers()[i]))
 			}
 		}
-		if msg.GetClosing() {
-			s.retire(b)
-		}
-		s.mu.Unlock()
 	}
+}
+
+// answered takes the calls of a message's answers from the batch; nil: not open any more.
+func (s *stream) answered(b *batch, msg *carillonv1.RunLauncherStartBatchResponse) []*call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := make([]*call, len(msg.GetAnswers()))
+	for i, a := range msg.GetAnswers() {
+		calls[i] = b.open[a.GetNumber()]
+		delete(b.open, a.GetNumber())
+	}
+	if msg.GetClosing() {
+		s.retire(b)
+	}
+	return calls
 }
 
 // answerTo protects against a faulty launcher: a start never gets the answer for
@@ -296,12 +355,11 @@ func (s *stream) fail(b *batch, err error) {
 		err = status.Error(codes.Unavailable, "the launcher ended the stream before it answered")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.drop(b)
-	for _, c := range b.open {
-		c.answered <- answer{err: err}
-	}
+	open := slices.Collect(maps.Values(b.open))
 	clear(b.open)
+	s.mu.Unlock()
+	endAll(open, err)
 }
 
 // close rejects further starts. An idle batch is closed cleanly, so that the

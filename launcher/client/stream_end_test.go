@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/client"
 )
@@ -198,25 +197,5 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	}
 	if err := within(t, g.ended, "the launcher"); !errors.Is(err, context.Canceled) {
 		t.Errorf("over there: %v", err)
-	}
-}
-
-// panicking is a launcher with a bug in one start.
-type panicking struct{ *gated }
-
-func (p panicking) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	if req.Key == request(0).Key {
-		panic("a bug")
-	}
-	return p.gated.Start(ctx, req)
-}
-
-func TestAPanicEndsOneStartOnly(t *testing.T) {
-	c := serveWith(t, panicking{newGated(request(1).Key)}, api.Options{Logger: quiet()})
-	if _, err := c.Start(t.Context(), request(0)); status.Code(errors.Unwrap(err)) != codes.Internal {
-		t.Errorf("Start() = %v, want INTERNAL", err)
-	}
-	if _, err := c.Start(t.Context(), request(1)); err != nil {
-		t.Errorf("the next start: %v", err)
 	}
 }

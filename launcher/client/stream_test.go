@@ -15,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/launchertest"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -191,6 +192,10 @@ func (g *gated) Start(ctx context.Context, req schedule.StartRequest) (schedule.
 		}
 	}
 	return schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: req.Key.String()}}, nil
+}
+
+func (g *gated) StartBatch(ctx context.Context, reqs []schedule.StartRequest, withdrawn <-chan int, answer func(int, schedule.StartReply, error)) {
+	launchertest.Each{Start: g.Start}.StartBatch(ctx, reqs, withdrawn, answer)
 }
 
 func (g *gated) Cancel(context.Context, schedule.CancelRequest) (bool, error) { return false, nil }

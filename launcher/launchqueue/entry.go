@@ -52,19 +52,20 @@ type entry struct {
 	stream string
 	key    schedule.Key
 	body   []byte
+	number int // of the run in StartAll
 }
 
 // mark is the Redis key that holds the id of the run's entry in the stream.
 func (e *entry) mark() string { return e.stream + ":" + e.key.String() }
 
-func startEntry(req schedule.StartRequest) (entry, error) {
+func startEntry(req *schedule.StartRequest) (entry, error) {
 	body, err := proto.Marshal(wire.Start(req))
-	return entry{streamOf(req.Trigger), req.Key, body}, err
+	return entry{stream: streamOf(req.Trigger), key: req.Key, body: body}, err
 }
 
 func cancelEntry(req schedule.CancelRequest) (entry, error) {
 	body, err := proto.Marshal(wire.Cancel(req))
-	return entry{cancels, req.Key, body}, err
+	return entry{stream: cancels, key: req.Key, body: body}, err
 }
 
 func readStart(m redis.XMessage) (schedule.StartRequest, error) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -46,7 +46,6 @@ func Open(url string) (*redis.Client, error) {
 type Publisher struct {
 	redis   *redis.Client
 	metrics *Metrics
-	entries *batch.Batcher[entry, error]
 }
 
 // maxPipeline caps the entries of one exchange.
@@ -57,9 +56,7 @@ func NewPublisher(client *redis.Client, m *Metrics) *Publisher {
 	if m == nil {
 		m = NewMetrics(nil)
 	}
-	p := &Publisher{redis: client, metrics: m}
-	p.entries = batch.New(maxPipeline, p.add)
-	return p
+	return &Publisher{redis: client, metrics: m}
 }
 
 // Reach checks whether a queued run would be launched: Redis answers and a
@@ -80,40 +77,43 @@ func (p *Publisher) Reach(ctx context.Context) error {
 	return nil
 }
 
-// Start queues the run. After an error the run may be queued or not; it may be
-// started again.
-func (p *Publisher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	e, err := startEntry(req)
-	if err == nil {
-		err = p.enqueue(ctx, e)
+// StartAll queues the runs and returns when all are answered. After an error the run may
+// be queued or not; it may be started again.
+func (p *Publisher) StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(i int, reply schedule.StartReply, err error)) {
+	told := func(i int, err error) {
+		if err != nil {
+			answer(i, schedule.StartReply{}, fmt.Errorf("put run %s into the launch queue: %w", reqs[i].Key, err))
+			return
+		}
+		answer(i, schedule.StartReply{Queued: true}, nil)
 	}
-	if err != nil {
-		return schedule.StartReply{}, fmt.Errorf("put run %s into the launch queue: %w", req.Key, err)
+	entries := make([]entry, 0, len(reqs))
+	for i := range reqs {
+		e, err := startEntry(&reqs[i])
+		if err != nil {
+			told(i, err)
+			continue
+		}
+		e.number = i
+		entries = append(entries, e)
 	}
-	return schedule.StartReply{Queued: true}, nil
+	for some := range slices.Chunk(entries, maxPipeline) {
+		for i, err := range p.add(ctx, some) {
+			told(some[i].number, err)
+		}
+	}
 }
 
 // Cancel queues the cancel. It confirms nothing: the consumer settles the run.
 func (p *Publisher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	e, err := cancelEntry(req)
 	if err == nil {
-		err = p.enqueue(ctx, e)
+		err = p.add(ctx, []entry{e})[0]
 	}
 	if err != nil {
 		return false, fmt.Errorf("put the cancel of run %s into the launch queue: %w", req.Key, err)
 	}
 	return false, nil
-}
-
-func (p *Publisher) enqueue(ctx context.Context, e entry) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	failed, err := p.entries.Do(ctx, e)
-	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("%w: %w", schedule.ErrQueueAway, err)
-	}
-	return nil
 }
 
 // put adds an entry unless an earlier entry of its run is still in the stream.
@@ -135,7 +135,7 @@ return id`
 const markFor = 2 * time.Minute
 
 // add adds entries independently: if Redis refuses one, the others are added.
-func (p *Publisher) add(ctx context.Context, entries []entry) ([]error, error) {
+func (p *Publisher) add(ctx context.Context, entries []entry) []error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pipe := p.redis.Pipeline()
@@ -147,7 +147,9 @@ func (p *Publisher) add(ctx context.Context, entries []entry) ([]error, error) {
 	_, _ = pipe.Exec(ctx) // each command has its own
 	failed := make([]error, len(entries))
 	for i := range added {
-		failed[i] = added[i].Err()
+		if err := added[i].Err(); err != nil {
+			failed[i] = fmt.Errorf("%w: %w", schedule.ErrQueueAway, err)
+		}
 	}
-	return failed, nil
+	return failed
 }

@@ -389,9 +389,11 @@ func TestARedisThatIsAwayIsAnErrorAndNotAWait(t *testing.T) {
 	defer away.Close()
 	began := time.Now()
 	publisher := launchqueue.NewPublisher(away, nil)
-	if reply, err := publisher.Start(t.Context(), schedule.StartRequest{}); !errors.Is(err, schedule.ErrQueueAway) || reply.Queued {
-		t.Errorf("a run was handed over to nobody: %+v, %v", reply, err)
-	}
+	publisher.StartAll(t.Context(), make([]schedule.StartRequest, 1), func(_ int, reply schedule.StartReply, err error) {
+		if !errors.Is(err, schedule.ErrQueueAway) || reply.Queued {
+			t.Errorf("a run was handed over to nobody: %+v, %v", reply, err)
+		}
+	})
 	if _, err := publisher.Cancel(t.Context(), schedule.CancelRequest{}); err == nil {
 		t.Error("a cancel was handed over to nobody")
 	}

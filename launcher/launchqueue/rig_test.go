@@ -159,16 +159,15 @@ const claimLease = 1500 * time.Millisecond
 // publish puts launches into the queue, all at once.
 func (r *rig) publish(launches ...schedule.Launch) {
 	r.Helper()
-	var wg sync.WaitGroup
+	reqs := make([]schedule.StartRequest, len(launches))
 	for i := range launches {
-		wg.Go(func() {
-			reply, err := r.publisher.Start(r.Context(), launches[i].StartRequest())
-			if err != nil || !reply.Queued {
-				r.Errorf("publish: %+v, %v", reply, err)
-			}
-		})
+		reqs[i] = launches[i].StartRequest()
 	}
-	wg.Wait()
+	r.publisher.StartAll(r.Context(), reqs, func(_ int, reply schedule.StartReply, err error) {
+		if err != nil || !reply.Queued {
+			r.Errorf("publish: %+v, %v", reply, err)
+		}
+	})
 }
 
 // consumer is one process that takes runs out of the queue.

@@ -16,7 +16,7 @@ import (
 )
 
 // Start is a StartRequest as a message.
-func Start(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
+func Start(req *schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 	trigger, timeout := string(req.Trigger), uint32(req.RunTimeout.Milliseconds())
 	start := &carillonv1.RunLauncherStartRequest{
 		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,

@@ -38,7 +38,7 @@ func TestAStartComesOutAsItWentIn(t *testing.T) {
 			want.SendUntil = drawTime(t, "send_until")
 			want.TraceParent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 		}
-		raw, err := proto.Marshal(wire.Start(want))
+		raw, err := proto.Marshal(wire.Start(&want))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ var storeMutants = []struct {
 		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
 	}}},
 	{"keys are recorded without a presence lock", []suite{{presence, "^TestAProcessWithoutItsLockBeginsNoCall$"}}, []mutant.Edit{{
-		"launcher/launcher.go", "holder, err := l.presence.Await(ctx)", "holder, err := int32(0), ctx.Err()",
+		"launcher/begin.go", "holder, err := l.presence.Await(ctx)", "holder, err := int32(0), ctx.Err()",
 	}, {
 		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
 	}}},

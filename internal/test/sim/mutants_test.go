@@ -51,7 +51,11 @@ var mutants = []struct {
 		"internal/store/memory/claim.go", `if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {`, `if false {`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
-		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
+		"launcher/begin.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
+		`				b := &begun{checkedAt: s.now(), lease: &lease{key: s.req.Key, until: []time.Time{{}}}}
+				b.Permission, b.Request.Key, b.Request.Calls = schedule.Granted, s.req.Key, 1
+				s.begun(b)
+`,
 	}}},
 	{"a row that is only planned is sent", []edit{{
 		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
@@ -62,7 +66,7 @@ var mutants = []struct {
 				Run:        schedule.Run{Key: run.Key, ScheduleID: run.ScheduleID, Revision: run.Revision, RunAt: run.RunAt, FireAt: run.FireAt, Trigger: run.Trigger},
 				Definition: &schedule.Definition{WorkflowID: "w", Version: 1, UserID: schedule.Owner(run.OverlapKey)},
 			}).StartRequest()
-			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
+			t.calling(req.FireAt, func() { t.Launcher.StartAll(t.calls, []schedule.StartRequest{req}, func(int, schedule.StartReply, error) {}) })
 		}
 	}
 	claim := &ledger.Claim{`,
@@ -137,7 +141,7 @@ var mutants = []struct {
 		"internal/store/memory/changes.go", `return snapshot{l.last(), l.next, l.open}.position()`, `return snapshot{l.last(), l.next, nil}.position()`,
 	}}},
 	{"a run is sent again with another input", []edit{{
-		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Input = []byte(`{\"again\":true}`)\n\t}",
+		"worker/launch.go", `reqs[i] = l.StartRequest()`, "reqs[i] = l.StartRequest()\n\t\tif l.Again {\n\t\t\treqs[i].Input = []byte(`{\"again\":true}`)\n\t\t}",
 	}}},
 	{"changes that were deleted are not missed", []edit{{
 		"internal/store/memory/changes.go", `if n < l.deleted || n > l.last() {`, `if n = max(n, l.deleted); err != nil {`,
@@ -149,7 +153,7 @@ var mutants = []struct {
 		"worker/fire.go", `keys := state.SendAgain(now, r.n, r.capacity)`, `keys := []schedule.Key(nil)`,
 	}}},
 	{"a run is sent again under another key", []edit{{
-		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
+		"worker/launch.go", `reqs[i] = l.StartRequest()`, "reqs[i] = l.StartRequest()\n\t\tif l.Again {\n\t\t\treqs[i].Key[31] ^= 1\n\t\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
 		"internal/retry/retry.go", `s := schedule.Settlement{Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := schedule.Settlement{Key: req.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
@@ -178,9 +182,7 @@ var mutants = []struct {
 		"internal/grant/denial.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
 	}}},
 	{"a key that is closed is sent all the same", []edit{{
-		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
-	}, {
-		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
+		"launcher/begin.go", `b.Permission == schedule.Granted || b.Permission == schedule.GrantedAgain`, `b.Permission != schedule.Busy && b.Permission != schedule.Conflict && b.Permission != schedule.Withheld`,
 	}}},
 	{"the holder of a key is ignored", []edit{{
 		"internal/ledger/begin.go", `case f.held(known.Lease, now):`, `case false:`,
@@ -207,15 +209,15 @@ var mutants = []struct {
 		"internal/ledger/bound.go", `r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `r.Deliveries > 0`,
 	}}},
 	{"a missing workflow is final before the run is due", []edit{{
-		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,
+		"launcher/call.go", `case definite && early:`, `case definite && early && s.loaded:`,
 	}}},
 	{"a refused connection counts as a delivery", []edit{{
-		"launcher/start.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
+		"launcher/end.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
 	}}},
 	{"a key that is given back forgets its earlier calls", []edit{{
-		"launcher/start.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
+		"launcher/end.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
 	}, {
-		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
+		"launcher/end.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
 	}}},
 	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
 		"internal/ledger/end.go", `if s.Unsent {`, `if r.Deliveries = s.Deliveries; s.Unsent {`,

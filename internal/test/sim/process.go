@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/launchertest"
 	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
@@ -175,7 +176,11 @@ type launcherClient struct {
 	launcher *launcher.Launcher
 }
 
-func (l launcherClient) Start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
+func (l launcherClient) StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(int, schedule.StartReply, error)) {
+	launchertest.Each{Start: l.start}.StartAll(ctx, reqs, answer)
+}
+
+func (l launcherClient) start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
 	// Runs that are due at one instant are handed over by timers that end at
 	// that instant: a part of a millisecond keeps their order.
 	req.FireAt = req.FireAt.Add(l.dice.of(idOf(req.Key)).span(1, time.Millisecond))

@@ -50,7 +50,7 @@ var bugs = []bug{
 		{"launcher/timers.go", "{ return at.Sub(t.now()) }", "{ return at.Sub(t.now()) - 200*time.Millisecond }"},
 	}},
 	{"an unknown outcome counts as a failure", "mutant-calm", 1, []change{
-		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
+		{"launcher/end.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		s.finish(schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n		return\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
 	}},
 	{"what has no answer is not sent again", "mutant-kills", 3, []change{
 		{"worker/fire.go", "keys := state.SendAgain(now, r.n, r.capacity)", "keys := []schedule.Key(nil)"},
@@ -82,7 +82,7 @@ var bugs = []bug{
 		{"registrar/trigger.go", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID)\n", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID+rand.Text())\n"},
 	}},
 	{"a refused connection counts as a delivery", "mutant-executor", 2, []change{
-		{"launcher/start.go", "	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {\n", "	if !s.called.at.IsZero() {\n"},
+		{"launcher/end.go", "	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {\n", "	if !s.called.at.IsZero() {\n"},
 	}},
 	{"a launch is tried for as long as a run may take", "mutant-executor", 2, []change{
 		{"internal/schedule/launchtime.go", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return Later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
