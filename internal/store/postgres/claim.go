@@ -73,7 +73,8 @@ func (s *Store) claimOnce(ctx context.Context, req *ledger.ClaimRequest, claim *
 	return claimed, err
 }
 
-// claimWrite is one open claim transaction.
+// claimWrite is one open claim transaction. It finds rows by key, and their status shows
+// which verdicts are still valid. See openrow.go for ANY(ARRAY[u.key]).
 type claimWrite struct {
 	store   *Store
 	tx      pgx.Tx
@@ -103,6 +104,16 @@ func (c *claimWrite) judgeAndWrite(ctx context.Context) error {
 	}
 	return nil
 }
+
+// sqlClaimLock locks the runs with valid verdicts, and skips runs that others have
+// locked.
+const sqlClaimLock = `
+SELECT o.idempotency_key
+FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS u(key, revision, verdict) JOIN open_runs o ON o.idempotency_key = ANY(ARRAY[u.key])
+WHERE CASE WHEN u.verdict = 'cancel' THEN o.status > 1 AND o.cancel_requested_at IS NULL
+	ELSE o.status = 1 AND o.revision = u.revision AND (u.verdict <> 'wait' OR o.waiting_since IS NULL)
+	AND (u.verdict <> 'claim' OR o.fire_at <= $4) END
+ORDER BY u.key FOR UPDATE OF o SKIP LOCKED`
 
 // lockVerdicts locks the runs of all verdicts. It returns the verdicts that can be
 // written.
@@ -163,6 +174,10 @@ func (c *claimWrite) writeEnds(ctx context.Context) error {
 	return nil
 }
 
+const sqlClaimWait = `
+UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
+WHERE o.idempotency_key = ANY($2::bytea[]) AND o.status = 1 AND o.waiting_since IS NULL`
+
 func (c *claimWrite) writeWaits(ctx context.Context) error {
 	waits := inKeyOrder(c.claimed.Verdicts.Waits)
 	if len(waits) == 0 {
@@ -174,6 +189,12 @@ func (c *claimWrite) writeWaits(ctx context.Context) error {
 	}
 	return c.wrote(n, len(waits), err)
 }
+
+var sqlClaimCancel = `
+UPDATE open_runs o SET cancel_requested_at = $1, cancel_reason = u.reason, due_at = least(o.due_at, $1), updated_at = $1
+FROM unnest($2::bytea[], $3::text[], $4::text[]) AS u(key, schedule_id, reason)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1 AND o.cancel_requested_at IS NULL
+RETURNING u.schedule_id, ` + openFieldsOf("o")
 
 func (c *claimWrite) writeCancels(ctx context.Context) error {
 	cancels := slices.SortedFunc(slices.Values(c.claimed.Verdicts.Cancels), func(a, b ledger.Cancel) int { return bytes.Compare(a.Key[:], b.Key[:]) })
@@ -221,6 +242,16 @@ func (c *claimWrite) writeClaims(ctx context.Context) error {
 	return nil
 }
 
+// sqlClaim: since the run was judged, a plan may have moved its fire_at, and an edit
+// may have put the run of another revision under its key.
+var sqlClaim = `
+UPDATE open_runs o SET state = 3, status = 2, exclusive_flight = o.policy <> 1, epoch = $1,
+	claimed_at = $2, send_after = $3, timeout_at = u.timeout_at, due_at = $3,
+	waiting_since = NULL, updated_at = $2
+FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[]) AS u(key, timeout_at, revision, schedule_id)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.revision = u.revision AND o.status = 1 AND o.fire_at <= $8
+RETURNING u.schedule_id, ` + openFieldsOf("o")
+
 // take makes planned runs LAUNCHING. It ends a row that cannot be read as a run: it
 // cannot be launched, and the state must forget it.
 func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, found map[schedule.Key]schedule.Run) error {
@@ -259,6 +290,10 @@ func (c *claimWrite) launch(found map[schedule.Key]schedule.Run) {
 	}
 	c.claimed.Verdicts.Claims = claims
 }
+
+const sqlClaimSeen = `
+UPDATE leaders SET seen_until = greatest(seen_until, $4)
+WHERE shard = $1 AND holder = $2 AND epoch = $3`
 
 func (c *claimWrite) writeSeen(ctx context.Context) error {
 	t, seen := c.req.Term, c.claimed.Verdicts.SeenUntil

@@ -1,16 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -48,6 +45,22 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	s.definitions.Foresee(candidates, result.Rows)
 	return result, nil
 }
+
+// sqlPlanDue reads schedules_plan_at in order up to the limit; rows that others have
+// locked do not count. An edit locks a schedule FOR UPDATE, so a plan never overwrites
+// it. num_nulls hides the condition on deleted_at from partial indexes: while statistics
+// lag, all of schedules_user looks as short as the due rows.
+//
+// The condition on a term's buckets is a CASE here and everywhere: for BETWEEN with
+// parameters a generic plan estimates one row in 200, but without shards it matches all.
+const sqlPlanDue = `
+SELECT` + planColumns + `, s.sid, s.planned_until
+FROM schedules s
+WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
+	AND (NOT s.paused OR s.paused_until <= $2)
+	AND CASE WHEN s.shard < $4 THEN false ELSE s.shard <= $5 END
+ORDER BY s.plan_at LIMIT $3
+FOR NO KEY UPDATE SKIP LOCKED`
 
 // planCandidates locks schedules that are due for planning, then schedules with late
 // rows. It fills places.
@@ -113,74 +126,6 @@ func (s *Store) attachRest(ctx context.Context, tx pgx.Tx, candidates []schedule
 		found[candidates[i].Schedule.ScheduleID] = &candidates[i].Schedule
 	}
 	return candidates, attachPlanned(ctx, tx, found)
-}
-
-// unseenSlots returns where missed slots lie.
-func unseenSlots(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
-	var (
-		shard int
-		until time.Time
-		seen  = make(map[int]time.Time)
-	)
-	err := each(ctx, tx, []any{&shard, &until}, func() error {
-		seen[shard] = until
-		return nil
-	}, sqlSeenUntil)
-	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), err
-}
-
-// unseenArgs are the arguments of unseen.
-func unseenArgs(u *ledger.Unseen) []any {
-	after := noneOrTime(u.After)
-	if u.After.IsZero() {
-		after = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
-	}
-	return []any{after, u.Before, u.FirstBucket, u.LastBucket}
-}
-
-// attachLate adds their missed slots to the candidates. An unreadable row makes only its
-// schedule unreadable.
-func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, unseen ledger.UnseenSlots) error {
-	byID := make(map[string]*schedule.PlanCandidate, len(candidates))
-	for i := range candidates {
-		byID[candidates[i].Schedule.ScheduleID] = &candidates[i]
-	}
-	var row openRow
-	for i := range unseen {
-		err := eachRun(ctx, tx, &row, runTargets(&row), func() error {
-			c := byID[row.ScheduleID]
-			if err := row.unreadable(); err != nil && c.Unreadable == nil {
-				c.Unreadable = err
-			}
-			if unseen.Missed(&row.Run) {
-				c.Late = append(c.Late, row.Run)
-			}
-			return nil
-		}, sqlPlanLateRuns, append(unseenArgs(&unseen[i]), ids)...)
-		if err != nil {
-			return fmt.Errorf("read late runs: %w", err)
-		}
-	}
-	refs := make(map[revision.ID]struct{})
-	for i := range candidates {
-		slices.SortFunc(candidates[i].Late, func(a, b schedule.Run) int {
-			return cmp.Or(a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
-		})
-		for j := range candidates[i].Late {
-			refs[revision.Of(&candidates[i].Late[j])] = struct{}{}
-		}
-	}
-	definitions, err := s.definitionsOf(ctx, tx, refs)
-	if err != nil {
-		return err
-	}
-	for i := range candidates {
-		for j := range candidates[i].Late {
-			run := &candidates[i].Late[j]
-			identify(run, definitions[revision.Of(run)])
-		}
-	}
-	return nil
 }
 
 // attachBacklogs adds the definition under which an older backlog was due.
@@ -303,6 +248,32 @@ func (w *planWrite) insertRows(ctx context.Context) error {
 	return err
 }
 
+// sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the
+// user's: planning leaves it. The end of a pause is a change that the leader reads.
+const sqlPlanSchedules = `
+WITH planned AS (
+UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
+	backlog_from = u.backlog_from, backlog_until = u.backlog_until,
+	backlog_revision = u.backlog_revision, backlog_at = u.backlog_at, plan_failures = 0,
+	planned_until = greatest(s.planned_until, u.planned_until),
+	paused = s.paused AND NOT u.end_pause,
+	pause_note = CASE WHEN NOT u.end_pause THEN s.pause_note END,
+	paused_by = CASE WHEN NOT u.end_pause THEN s.paused_by END,
+	paused_until = CASE WHEN NOT u.end_pause THEN s.paused_until END
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
+	$6::bigint[], $7::timestamptz[], $8::boolean[], $9::timestamptz[])
+	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause, planned_until)
+WHERE s.schedule_id = u.schedule_id
+RETURNING s.schedule_id, s.shard, u.end_pause
+)
+INSERT INTO changes (kind, first_bucket, last_bucket, schedule_ids)
+SELECT 1, min(shard), max(shard), array_agg(schedule_id) FROM planned WHERE end_pause HAVING count(*) > 0`
+
+const sqlPlanFailures = `
+UPDATE schedules s SET plan_at = u.plan_at, plan_failures = u.failures
+FROM unnest($1::text[], $2::timestamptz[], $3::integer[]) AS u(schedule_id, plan_at, failures)
+WHERE s.schedule_id = u.schedule_id`
+
 func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.PlanDecision) error {
 	type decision = schedule.PlanDecision
 	id := func(d *decision) string { return d.ScheduleID }
@@ -339,48 +310,4 @@ func lastSlot(runs []schedule.Run) (last time.Time) {
 		}
 	}
 	return last
-}
-
-// writeJudgements writes the verdicts on missed slots and returns those that ended.
-func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.LateVerdict) ([]schedule.Skip, error) {
-	if len(judged) == 0 {
-		return nil, nil
-	}
-	rows, err := lockKeys(ctx, tx, column(judged, func(v *schedule.LateVerdict) schedule.Key { return v.Key }))
-	if err != nil {
-		return nil, err
-	}
-	if err := nameSchedules(ctx, tx, rows); err != nil {
-		return nil, err
-	}
-	open := rowsByKey(rows)
-	var (
-		skips         []schedule.Skip
-		ended, firing []*openRow
-	)
-	for i := range judged {
-		r := open[judged[i].Key]
-		if r == nil {
-			continue
-		}
-		after, skip, ok := ledger.JudgeLate(r.Run, &judged[i], now)
-		switch {
-		case !ok:
-		case skip != nil:
-			r.Run = after
-			ended, skips = append(ended, r), append(skips, *skip)
-		default:
-			r.Run = after
-			firing = append(firing, r)
-		}
-	}
-	if len(firing) > 0 {
-		_, err := tx.Exec(ctx, sqlPlanFire, now, column(firing, rowKey),
-			column(firing, func(r **openRow) time.Time { return (*r).FireAt }),
-			column(firing, func(r **openRow) pgtype.Int2 { return noneOrCode((*r).Trigger.Code()) }))
-		if err != nil {
-			return nil, fmt.Errorf("let late runs fire: %w", err)
-		}
-	}
-	return skips, endRuns(ctx, tx, ended, now)
 }

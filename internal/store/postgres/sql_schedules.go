@@ -242,3 +242,17 @@ const sqlDefinitions = `
 SELECT d.schedule_id, d.revision, d.definition
 FROM unnest($1::text[], $2::bigint[]) AS u(schedule_id, revision)
 JOIN schedule_revisions d ON d.schedule_id = u.schedule_id AND d.revision = u.revision`
+
+// sqlPlanned are the slots since the beginning of an open backlog that have a row.
+const (
+	sqlPlanned = `
+SELECT s.schedule_id, r.run_at FROM schedules s CROSS JOIN LATERAL (
+	SELECT r.run_at FROM open_runs r` + sinceBacklog + `
+	UNION ALL
+	SELECT r.run_at FROM ended_runs r` + sinceBacklog + `) r
+WHERE s.schedule_id = ANY ($1::text[]) AND s.backlog_from IS NOT NULL
+ORDER BY s.schedule_id, r.run_at`
+
+	sinceBacklog = `
+	WHERE r.sid = s.sid AND r.run_at >= s.backlog_from AND (s.next_run_at IS NULL OR r.run_at < s.next_run_at) AND r.trigger IN (1, 2)`
+)

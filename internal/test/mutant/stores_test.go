@@ -71,7 +71,7 @@ var storeMutants = []struct {
 		sqlite + "/plan.go", "return !r.RunAt.After(of[r.ScheduleID].plannedUntil)", "return false",
 	}}},
 	{"a plan does not raise planned_until", []suite{contract(postgres, "plan")}, []mutant.Edit{{
-		postgres + "/sql_plan.go", "planned_until = greatest(s.planned_until, u.planned_until)", "planned_until = coalesce(s.planned_until, now() - interval '100 years')",
+		postgres + "/plan.go", "planned_until = greatest(s.planned_until, u.planned_until)", "planned_until = coalesce(s.planned_until, now() - interval '100 years')",
 	}}},
 	{"a plan does not raise planned_until, on SQLite", []suite{contract(sqlite, "plan")}, []mutant.Edit{{
 		sqlite + "/plan.go", "COALESCE(max(planned_until, ?7), planned_until, ?7)", "COALESCE(planned_until, min(?7, 0))",

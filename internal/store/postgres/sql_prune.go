@@ -1,0 +1,60 @@
+package postgres
+
+// Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
+// part to an index; for IN a generic plan reads the whole table.
+
+// Runs are deleted one by one only from the first and the last partition, before $3 and
+// not before $4. The others are dropped as a whole.
+const (
+	sqlPruneRuns = `
+DELETE FROM ended_runs r WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly
+
+	// sqlPruneLastRuns runs before it: if the newest launched run of a schedule is
+	// deleted, the schedule keeps its instant.
+	sqlPruneLastRuns = `
+UPDATE schedules s SET last_run_at = l.run_at
+FROM (SELECT r.sid, max(r.run_at) AS run_at FROM ended_runs r
+	WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly + ` AND r.launched_at IS NOT NULL
+	GROUP BY r.sid ORDER BY r.sid) l
+WHERE s.sid = l.sid AND ` + launchedLast
+
+	prunable = `ARRAY(
+	SELECT r.idempotency_key FROM ended_runs r WHERE r.recorded_at < $1 AND ` + singly + `
+	ORDER BY r.recorded_at, r.idempotency_key LIMIT $2)`
+
+	singly = `(r.run_at < $3::timestamptz OR r.run_at >= $4::timestamptz)`
+
+	// launchedLast: l is the newest run of s that was launched.
+	launchedLast = `(s.last_run_at IS NULL OR s.last_run_at < l.run_at)
+	AND (SELECT true FROM open_runs n WHERE n.sid = l.sid AND n.run_at > l.run_at AND n.launched_at IS NOT NULL LIMIT 1) IS NULL
+	AND (SELECT true FROM ended_runs n WHERE n.sid = l.sid AND n.run_at > l.run_at AND n.launched_at IS NOT NULL LIMIT 1) IS NULL`
+)
+
+const sqlPruneEvents = `
+DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
+	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
+
+// The record of a key stays while a call of it is open.
+const sqlPruneRequests = `
+DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
+	SELECT e.idempotency_key FROM execution_requests e
+	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1)
+	ORDER BY e.created_at LIMIT $2))`
+
+const sqlPruneDeploys = `
+DELETE FROM deploys WHERE (managed_by, user_id, request_id) IN (
+	SELECT managed_by, user_id, request_id FROM deploys WHERE applied_at < $1 ORDER BY applied_at LIMIT $2)`
+
+// A tombstone stays while a run or an event of it does: its revisions have the run's
+// owner, and the next owner of a free id would read the events.
+const sqlPruneTombstones = `
+DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
+	SELECT s.schedule_id FROM schedules s
+	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM open_runs r WHERE r.sid = s.sid)
+		AND NOT EXISTS (SELECT FROM ended_runs r WHERE r.sid = s.sid)
+		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
+	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
+RETURNING schedule_id`
+
+const sqlPruneRevisions = `
+DELETE FROM schedule_revisions WHERE schedule_id = ANY($1::text[])`
