@@ -51,6 +51,8 @@ type Store interface {
 
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
+	// Upkeep is what background work has left undone, over all shards.
+	Upkeep(ctx context.Context, now time.Time) (schedule.Upkeep, error)
 	// EndedTwice counts the runs that this process ended although history had their end.
 	EndedTwice() uint64
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
@@ -59,6 +61,9 @@ type Store interface {
 	Migrate(ctx context.Context, progress ...schema.Progress) (applied int, err error)
 	MigrateDown(ctx context.Context) error
 	CheckSchema(ctx context.Context) error
+	// EnterSchema is CheckSchema for a process that starts. register records its first
+	// heartbeat.
+	EnterSchema(ctx context.Context, register func(context.Context) error) error
 	Ping(ctx context.Context) error
 	Now() time.Time
 	MeasureClock(ctx context.Context) (skew time.Duration, err error)
