@@ -36,9 +36,10 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM PUBLIC, sched_api, sched_worke
 REVOKE CREATE ON SCHEMA public FROM sched_api, sched_worker, sched_launcher, sched_ro;
 GRANT USAGE ON SCHEMA public TO sched_api, sched_worker, sched_launcher, sched_ro;
 GRANT USAGE, CREATE ON SCHEMA public TO sched_owner;
-REVOKE EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition FROM PUBLIC, sched_api, sched_worker, sched_launcher, sched_ro;
+REVOKE EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition, carillon_prune_history FROM PUBLIC, sched_api, sched_worker, sched_launcher, sched_ro;
 ALTER FUNCTION carillon_add_partition OWNER TO sched_owner;
 ALTER FUNCTION carillon_drop_partition OWNER TO sched_owner;
+ALTER FUNCTION carillon_prune_history OWNER TO sched_owner;
 DROP FUNCTION IF EXISTS public.sched_keep_ledger(); -- an older version of this file made it
 
 DO $$
@@ -55,14 +56,15 @@ END $$;
 GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
 
 -- The ledger. Each part ends runs: it deletes the open run and inserts one into
--- history. In history only what a late report adds can be updated, and only the worker
--- deletes, for retention. The rights on ended_runs are those on its partitions.
+-- history. In history only what a late report adds can be updated, and nobody deletes:
+-- retention calls functions of the owner, which keep the last 29 days. The rights on
+-- ended_runs are those on its partitions.
 GRANT SELECT ON schedule_runs TO sched_api, sched_worker, sched_launcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_api, sched_worker;
 GRANT SELECT, UPDATE, DELETE ON open_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE (late_reports, exit_code, log_url) ON ended_runs TO sched_api, sched_launcher;
-GRANT SELECT, INSERT, DELETE ON ended_runs TO sched_worker;
-GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition TO sched_worker;
+GRANT SELECT, INSERT ON ended_runs TO sched_worker;
+GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition, carillon_prune_history TO sched_worker;
 
 -- sched_api: the registrar. It changes schedules, and runs by hand and by
 -- report. It leads nothing, and deletes no history and no events.

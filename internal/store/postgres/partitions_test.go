@@ -216,6 +216,16 @@ func TestAFailedAddOfAPartitionDoesNotStopDrops(t *testing.T) {
 	}
 }
 
+func TestRunsOfTheLastDaysAreNotPruned(t *testing.T) {
+	h := newHistory(t)
+	h.ended(h.days(-60), h.days(-30))
+	h.ended(h.days(-50), h.days(-28))
+	h.prune(h.days(1))
+	if got, want := h.slots(), []time.Time{h.days(-50)}; !slices.EqualFunc(got, want, time.Time.Equal) {
+		t.Errorf("runs that stay: %v, want %v", got, want)
+	}
+}
+
 func TestHistoryCountsTheRunsThatHaveNoPartitionOfTheirDay(t *testing.T) {
 	h := newHistory(t)
 	h.prune(h.days(-40))

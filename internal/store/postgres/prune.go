@@ -27,8 +27,8 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if gone, err = pruneChanges(ctx, tx, limit); err != nil {
 			return err
 		}
-		runs, err := affect(ctx, tx, sqlPruneRuns, before, limit, parts.begin(), parts.end())
-		if err != nil {
+		var runs int
+		if err := tx.QueryRow(ctx, sqlPruneRuns, before, limit, parts.begin(), parts.end()).Scan(&runs); err != nil {
 			return err
 		}
 		instances, err := affect(ctx, tx, sqlPruneInstances, limit)

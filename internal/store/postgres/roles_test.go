@@ -220,7 +220,7 @@ var refusedTo = map[string][]string{
 		`INSERT INTO schedule_revisions DEFAULT VALUES`, `UPDATE schedule_revisions SET definition = ''`, `UPDATE schedule_events SET note = ''`,
 		`INSERT INTO workflow_versions DEFAULT VALUES`, `UPDATE workflow_versions SET dag = ''`, `SELECT dag FROM workflow_versions`,
 		`INSERT INTO deploys DEFAULT VALUES`, `INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET revoked_at = NULL`,
-		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`, `UPDATE ended_runs SET status = 5`,
+		`INSERT INTO audit_log DEFAULT VALUES`, `UPDATE audit_log SET subject = 'x'`, `UPDATE ended_runs SET status = 5`, `DELETE FROM ended_runs`,
 	},
 	"sched_launcher": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `UPDATE schedules SET next_run_at = NULL`, `DELETE FROM schedules`,
@@ -272,6 +272,7 @@ func TestTheWorkersRoleAddsPartitionsAndKeepsRecentOnes(t *testing.T) {
 		{`SELECT carillon_add_partition($1, $2)`, []any{today, today.Add(day)}, true},
 		{`SELECT carillon_drop_partition($1, $2)`, []any{"ended_runs_" + today.Format("20060102"), today.Add(2 * day)}, false},
 		{`SELECT carillon_drop_partition('ended_runs_before', $1)`, []any{today.Add(-40 * day)}, false},
+		{`SELECT carillon_prune_history($1, 1, $1, $1)`, []any{today.Add(-30 * day)}, true},
 	} {
 		if _, err := conn.Exec(t.Context(), `SET ROLE sched_worker`); err != nil {
 			t.Fatal(err)
