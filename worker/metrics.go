@@ -34,6 +34,7 @@ type Metrics struct {
 	planFailures   prometheus.Counter
 	strays         prometheus.Counter
 	refuted        prometheus.Counter
+	violations     prometheus.Counter
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
@@ -77,6 +78,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
 		strays:         counter("carillon_ledger_strays_total", "Runs on which the leader's memory differed from the tables. Must stay 0."),
 		refuted:        counter("carillon_judge_refuted_total", "Claims that the database refused because another exclusive run of the overlap key was in flight. Must stay 0."),
+		violations:     counter("carillon_overlap_violations_total", "Ended runs that were in flight together with another exclusive run of their overlap key. Must stay 0."),
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),

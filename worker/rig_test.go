@@ -44,6 +44,7 @@ type rig struct {
 	waker     worker.Waker                                         // nil: the store
 	worker    *worker.Worker                                       // the last that was started
 	heart     *heartbeat.Heart
+	metrics   *worker.Metrics
 	shards    int
 }
 
@@ -133,7 +134,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	}
 	self = worker.New(worker.Options{
 		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Backfills: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: r.wakerOr(store),
-		Now: store.Now, Logger: r.log, Config: r.config,
+		Now: store.Now, Logger: r.log, Metrics: r.metrics, Config: r.config,
 	})
 	r.worker = self
 	heart := heartbeat.New(heartbeat.Options{

@@ -75,6 +75,9 @@ type FireStore interface {
 	// CancelRequests reads the runs that are in flight and have a requested cancel, the
 	// oldest request first.
 	CancelRequests(ctx context.Context, keys []schedule.Key) ([]schedule.Run, error)
+	// Flights reads ended runs of exclusive policies that were launched and delivered once,
+	// in order of recorded_at.
+	Flights(ctx context.Context, req ledger.FlightsRequest) ([]ledger.Flight, error)
 }
 
 // BackfillStore is the store of the feed loop.

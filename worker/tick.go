@@ -40,6 +40,7 @@ const (
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
+	var overlaps violations
 	var nextPrune time.Time // zero: the first tick prunes, for a worker may restart often
 	for {
 		select {
@@ -51,6 +52,7 @@ func (t *term) planLoop(ctx context.Context) {
 		}
 		t.plan(ctx, t.cfg.Tick)
 		t.sweep(ctx, t.cfg.Tick)
+		overlaps.check(ctx, t)
 		t.wakeUp() // in case a wake-up was lost
 		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
 			nextPrune = now.Add(pruneEvery)

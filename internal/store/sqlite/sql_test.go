@@ -237,6 +237,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlRecentOutcomes":    "ended_runs_schedule",
 		"sqlFailures":          "ended_runs_key",
 		"sqlCountEnded":        "ended_runs_recorded",
+		"sqlFlights":           "ended_runs_recorded",
 		"sqlCountCalls":        "ended_runs_recorded",
 		"sqlRunsOfSlot":        "ended_runs_schedule",
 		"sqlRunsOfSlots":       "ended_runs_schedule",

@@ -148,6 +148,11 @@ func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []
 	return runs, nil
 }
 
+// Flights does not fail: nothing depends on it.
+func (s store) Flights(ctx context.Context, req ledger.FlightsRequest) ([]ledger.Flight, error) {
+	return s.ledger.Flights(context.WithoutCancel(ctx), req)
+}
+
 func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) (out []schedule.BeginResult, err error) {
 	id := uint64(0)
 	for i := range reqs {

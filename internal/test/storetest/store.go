@@ -115,6 +115,7 @@ var topics = []topic{
 	{name: "arm", checks: arms},
 	{name: "reclaim", checks: reclaims},
 	{name: "overlap", checks: overlaps},
+	{name: "flights", checks: flightChecks},
 	{name: "settle", checks: settles},
 	{name: "settle launched", checks: settlesLaunched},
 	{name: "sweep", checks: sweeps},
