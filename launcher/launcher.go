@@ -52,7 +52,9 @@ type Options struct {
 	Now      func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
 	Metrics  *Metrics         // default: not registered
-	Tracer   *tracing.Tracer  // nil: no tracing
+	// EndedLate hears of each answer with an end after another end of the run. Optional.
+	EndedLate func()
+	Tracer    *tracing.Tracer // nil: no tracing
 	// Spread returns a duration in [0, below). It keeps leases from ending together
 	// and waiting calls from retrying together. Default: random.
 	Spread func(key schedule.Key, below time.Duration) time.Duration
@@ -70,6 +72,7 @@ type Launcher struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *Metrics
+	endedLate func()
 	tracer    *tracing.Tracer
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
@@ -101,6 +104,9 @@ func New(o Options) *Launcher {
 	if o.Presence == nil {
 		o.Presence = unproven{}
 	}
+	if o.EndedLate == nil {
+		o.EndedLate = func() {}
+	}
 	if o.Spread == nil {
 		o.Spread = func(_ schedule.Key, below time.Duration) time.Duration { return rand.N(below) }
 	}
@@ -112,7 +118,7 @@ func New(o Options) *Launcher {
 	}
 	l := &Launcher{
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, presence: o.Presence, permit: o.Permit, latest: o.Latest, now: o.Now,
-		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
+		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, endedLate: o.EndedLate, tracer: o.Tracer, cfg: o.Config,
 	}
 	l.limiter = newLimiter(o.Config.MaxCalls, o.Metrics)
 	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
@@ -157,7 +163,13 @@ func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest)
 	l.timers.waitForCalls()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return l.store.Finish(ctx, done, l.now())
+	finished, err := l.store.Finish(ctx, done, l.now())
+	for i := range finished {
+		if said, counts := done[i].Outcome.Status, finished[i].Outcome.Status; said.Terminal() && counts.Terminal() && said != counts {
+			l.endedLate()
+		}
+	}
+	return finished, err
 }
 
 // MoveKeys is called when this process has lost the presence lock of the number from

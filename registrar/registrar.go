@@ -64,6 +64,8 @@ type Options struct {
 	// Ended hears of each run that a report, or a cancel, brought to its end here.
 	// Optional.
 	Ended func(status schedule.Status, reason schedule.Reason)
+	// EndedLate hears of each report of an end after another end of the run. Optional.
+	EndedLate func()
 	// Worked hears how many steps of package work each call that looks ahead has
 	// spent. Optional.
 	Worked func(call string, steps int)
@@ -90,6 +92,7 @@ type Registrar struct {
 	now       func() time.Time
 	log       *slog.Logger
 	ended     func(status schedule.Status, reason schedule.Reason)
+	endedLate func()
 	worked    func(call string, steps int)
 	limit     func(schedule.Key) error
 	cfg       Config
@@ -105,6 +108,9 @@ func New(o Options) *Registrar {
 	}
 	if o.Ended == nil {
 		o.Ended = func(schedule.Status, schedule.Reason) {}
+	}
+	if o.EndedLate == nil {
+		o.EndedLate = func() {}
 	}
 	if o.LimitReports == nil {
 		o.LimitReports = func(schedule.Key) error { return nil }
@@ -125,7 +131,7 @@ func New(o Options) *Registrar {
 	r := &Registrar{
 		schedules: scopedSchedules{schedules}, runs: scopedRuns{runs}, logs: o.Logs, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
-		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
+		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.fleet, r.recent = o.Simulator, o.Fleet, o.Outcomes
 	r.unscoped = schedules

@@ -30,11 +30,14 @@ func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, b
 }
 
 func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, bool, error) {
+	late := false
 	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
 		if err := r.checkLate(&found.Run, &in); err != nil {
 			return schedule.RunChange{}, err
 		}
-		return report(found, in, r.now())
+		change, err := report(found, in, r.now())
+		late = change.LateReport.Terminal() && found.Run.Status.Terminal()
+		return change, err
 	})
 	if err != nil {
 		return schedule.Run{}, false, err
@@ -46,6 +49,9 @@ func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, b
 		}
 		r.log.Log(ctx, logthrottle.RunLevel(run.Status), "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
 			"status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
+	}
+	if late {
+		r.endedLate()
 	}
 	return run, moved, nil
 }

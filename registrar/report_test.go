@@ -40,6 +40,9 @@ func TestAReportThatRepeatsHowTheRunEndedWritesNothing(t *testing.T) {
 			if change := r.page.runChange; change.Settle != nil || (len(change.Events) > 0) != tc.event || (change.LateReport != "") != tc.event {
 				r.Errorf("%+v is written, want an event: %v", change, tc.event)
 			}
+			if (r.late == 1) != tc.event {
+				r.Errorf("%d late ends are counted, want one if the end differs: %v", r.late, tc.event)
+			}
 		})
 	}
 }

@@ -23,17 +23,21 @@ type rig struct {
 	*testing.T
 	*registrar.Registrar
 	page *page
+	late int // ends that came after another end
 }
 
 func newRig(t *testing.T, config registrar.Config, more ...func(*registrar.Options)) *rig {
 	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[schedule.GrantRef]*schedule.Grant)}
+	r := &rig{T: t, page: p}
 	o := registrar.Options{
 		Schedules: p, Runs: p, Workflows: p, Shares: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
+		EndedLate: func() { r.late++ },
 	}
 	for _, change := range more {
 		change(&o)
 	}
-	return &rig{T: t, page: p, Registrar: registrar.New(o)}
+	r.Registrar = registrar.New(o)
+	return r
 }
 
 // page replaces the store and has no rules.

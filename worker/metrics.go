@@ -35,6 +35,7 @@ type Metrics struct {
 	strays         prometheus.Counter
 	refuted        prometheus.Counter
 	violations     prometheus.Counter
+	lateEnds       prometheus.Counter
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
@@ -79,6 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		strays:         counter("carillon_ledger_strays_total", "Runs on which the leader's memory differed from the tables. Must stay 0."),
 		refuted:        counter("carillon_judge_refuted_total", "Claims that the database refused because another exclusive run of the overlap key was in flight. Must stay 0."),
 		violations:     counter("carillon_overlap_violations_total", "Ended runs that were in flight together with another exclusive run of their overlap key. Must stay 0."),
+		lateEnds:       counter("carillon_late_ends_total", "Answers and reports of an end that came after another end of their run. The first end stays."),
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
@@ -145,6 +147,9 @@ func (m *Metrics) RunEnded(status schedule.Status, reason schedule.Reason, never
 func (m *Metrics) RunReported(status schedule.Status, reason schedule.Reason) {
 	m.ended(status, reason, false)
 }
+
+// EndedLate counts an answer or a report of an end after another end of its run.
+func (m *Metrics) EndedLate() { m.lateEnds.Inc() }
 
 // LeadershipChanged is for leader.Options.OnChange.
 func (m *Metrics) LeadershipChanged(term schedule.Term, leading bool) {

@@ -130,6 +130,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		return nil, err
 	}
 	a.database.ping = a.store.Ping
+	countEndedTwice(a.registry, a.store)
 	a.log.Info("database opened", "database", cfg.DatabaseName())
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
 		return nil, err

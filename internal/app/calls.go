@@ -30,6 +30,12 @@ func newCallMetrics(reg prometheus.Registerer) func(method string, code codes.Co
 	}
 }
 
+func countEndedTwice(reg prometheus.Registerer, store Store) {
+	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "carillon_runs_ended_twice_total", Help: "Runs that this process ended although history had their end. Must stay 0.",
+	}, func() float64 { return float64(store.EndedTwice()) }))
+}
+
 // newWorkMetrics counts the steps of package work that simulations and forecasts take.
 func newWorkMetrics(reg prometheus.Registerer) func(call string, steps int) {
 	steps := prometheus.NewHistogramVec(prometheus.HistogramOpts{

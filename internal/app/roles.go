@@ -36,6 +36,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Terms: a.store, Sends: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Ended:        a.runMetrics().RunReported,
+		EndedLate:    a.runMetrics().EndedLate,
 		Simulator:    simulate.New(a.workerConfig()),
 		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
 		Worked:       newWorkMetrics(a.registry),
@@ -70,7 +71,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	a.buildPresence()
 	a.launch = launcher.New(launcher.Options{
 		Store: a.store, Presence: a.presence, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
-		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), Tracer: a.tracer,
+		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), EndedLate: a.runMetrics().EndedLate, Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
 			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant, MaxCalls: a.cfg.MaxCalls,

@@ -56,6 +56,16 @@ func LateAnswer(ended *schedule.Run, o *schedule.Outcome, now time.Time) (event 
 	}, o.Status.Terminal() && o.Status != ended.Status
 }
 
+// EndedTwice returns the event of an open run whose end is in history already. The first
+// end stays.
+func EndedTwice(r *schedule.Run, now time.Time) schedule.Event {
+	return schedule.Event{
+		ScheduleID: r.ScheduleID, Time: now, Kind: schedule.EventReportIgnored, From: r.RunAt, To: r.RunAt, Count: 1,
+		Reason: r.Reason, Revision: r.Revision,
+		Note: fmt.Sprintf("the run ended %s although history has its end (key %s)", r.Status, r.Key),
+	}
+}
+
 // SettlementOfReport converts a report to the settlement of a run in flight. STARTED
 // is also a heartbeat: the timeout counts from now.
 func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTimeout time.Duration, now time.Time) schedule.Settlement {

@@ -3,12 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -58,7 +58,7 @@ func endTogether(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time,
 // of the slot with the same nth. Each run then ends under its own savepoint.
 type oneByOne struct {
 	pgx.Tx
-	log *slog.Logger
+	store *Store
 }
 
 func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note bool) error {
@@ -69,13 +69,20 @@ func (tx oneByOne) end(ctx context.Context, rows []*openRow, now time.Time, note
 			return err
 		}
 		if there { // the first end stays
-			tx.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			tx.store.endedTwice.Add(1)
+			tx.store.log.ErrorContext(ctx, "a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			if err := insertEvents(ctx, tx, []schedule.Event{ledger.EndedTwice(&r.Run, now)}); err != nil {
+				return err
+			}
 			continue
 		}
 		ended = append(ended, r)
 	}
 	return noteFailed(ctx, tx, ended)
 }
+
+// EndedTwice counts the runs that this process ended although history had their end.
+func (s *Store) EndedTwice() uint64 { return s.endedTwice.Load() }
 
 // endOne ends a run. there: history has it already, and it only leaves open_runs.
 func (tx oneByOne) endOne(ctx context.Context, r *openRow, now time.Time, note bool) (there bool, err error) {
@@ -85,7 +92,7 @@ func (tx oneByOne) endOne(ctx context.Context, r *openRow, now time.Time, note b
 	if err = end(); !nthTaken(err) {
 		return false, err
 	}
-	if err := tx.QueryRow(ctx, sqlEndedTwice, r.Key[:]).Scan(&there); err != nil {
+	if err := tx.QueryRow(ctx, sqlEndedTwice, r.Key[:]).Scan(&r.ScheduleID, &there); err != nil {
 		return false, fmt.Errorf("look for run %s in history: %w", r.Key, err)
 	}
 	if there {

@@ -34,8 +34,8 @@ SELECT * FROM gone`
 // The end of a run whose slot and nth history has.
 const (
 	sqlEndedTwice = `
-SELECT EXISTS (SELECT FROM open_runs o JOIN ended_runs e ON e.run_at = o.run_at AND e.idempotency_key = o.idempotency_key
-	WHERE o.idempotency_key = $1)`
+SELECT s.schedule_id, EXISTS (SELECT FROM ended_runs e WHERE e.run_at = o.run_at AND e.idempotency_key = o.idempotency_key)
+FROM open_runs o JOIN schedules s ON s.sid = o.sid WHERE o.idempotency_key = $1`
 
 	sqlNextNth = `
 UPDATE open_runs o SET nth = (SELECT max(e.nth) + 1 FROM ended_runs e WHERE e.run_at = o.run_at AND e.sid = o.sid)

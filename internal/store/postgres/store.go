@@ -44,6 +44,7 @@ type Store struct {
 	definitions revision.Cache
 	changes     *batch.Batcher[changeCall, changeAnswer]
 	notifier    notifier
+	endedTwice  atomic.Uint64
 
 	clock      atomic.Pointer[reading]
 	partitions struct {

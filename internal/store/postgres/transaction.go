@@ -58,7 +58,7 @@ func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func
 		tried++
 		err := s.onceWith(ctx, options, func(tx pgx.Tx) error {
 			if refused {
-				tx = oneByOne{tx, s.log}
+				tx = oneByOne{tx, s}
 			}
 			return fn(tx)
 		})

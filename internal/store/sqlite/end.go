@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -68,7 +69,11 @@ func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added 
 			return nil, err
 		}
 		if there {
+			t.w.endedTwice.Add(1)
 			t.w.log.Error("a run has ended twice", "key", r.Key, "schedule_id", r.ScheduleID, "run_at", r.RunAt, "status", r.Status)
+			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{ledger.EndedTwice(&r.Run, now)}, now); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		_, err = t.exec(ctx, sqlInsertEnded, r.endedArgs(nil, now)...)
@@ -82,6 +87,9 @@ func endAlone(ctx context.Context, t tx, rows []*openRow, now time.Time) (added 
 	}
 	return added, nil
 }
+
+// EndedTwice counts the runs that this process ended although history had their end.
+func (s *Store) EndedTwice() uint64 { return s.writer.endedTwice.Load() }
 
 func isInHistory(ctx context.Context, t tx, r *openRow) (there bool, err error) {
 	err = t.query(ctx, sqlEndedTwice, func(scan scan) error { return scan(&there) }, keyArg(r.Key), r.RunAt.UnixMicro(), int64(r.SID))

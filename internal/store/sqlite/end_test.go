@@ -43,4 +43,8 @@ func TestARunThatEndsTwiceKeepsItsFirstEndAndIsLogged(t *testing.T) {
 	if !strings.Contains(log.String(), "a run has ended twice") || !strings.Contains(log.String(), "schedule_id=twice") {
 		t.Errorf("the log does not tell of the second end:\n%s", log.String())
 	}
+	events, err := store.ListEvents(t.Context(), "twice", 0, 10)
+	if err != nil || len(events) != 1 || events[0].Kind != schedule.EventReportIgnored || store.EndedTwice() != 1 {
+		t.Errorf("%d are counted, with the events %+v, %v; want one", store.EndedTwice(), events, err)
+	}
 }

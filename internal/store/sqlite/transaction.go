@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/backoff"
@@ -36,7 +37,8 @@ type writer struct {
 
 	lockedSince time.Time // first transaction that another process kept out since it committed; zero: the last one was not
 	lockedAt    int64     // the data version then
-	failed      error     // why the last transaction was not written: a full or broken disk; nil: it was
+	endedTwice  atomic.Uint64
+	failed      error // why the last transaction was not written: a full or broken disk; nil: it was
 
 	written written
 }
