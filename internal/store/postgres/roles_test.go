@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillon/carillon/internal/heartbeat"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
@@ -40,7 +41,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
 		},
 		nil,
 	},
@@ -48,7 +49,7 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
-			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](),
+			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
 		},
 		nil,
 	},
@@ -56,7 +57,7 @@ var roleNeeds = []struct {
 		"sched_launcher",
 		[]reflect.Type{
 			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[local.LogStore](),
-			reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[presence.Store](),
+			reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[presence.Store](), reflect.TypeFor[lagging](),
 		},
 		map[string]string{
 			"sqlInsertRuns":        "of the changes of a run it only takes reports; triggers and retries are the registrar's",
@@ -70,6 +71,11 @@ var roleNeeds = []struct {
 // logPruner is what a process with the worker role does besides its loops.
 type logPruner interface {
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// lagging is what every process shows in its metrics.
+type lagging interface {
+	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 }
 
 // withRoles is a database with the roles, and a connection of its owner.

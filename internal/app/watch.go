@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,6 +10,48 @@ import (
 
 	"github.com/carillon/carillon/internal/store/postgres"
 )
+
+// lagEvery is the interval at which each process reads how far behind the tables are.
+const lagEvery = 15 * time.Second
+
+// watchLag shows in the metrics of each process since when a due run is not claimed, until ctx ends. It
+// reads the tables, so that it also shows this without a leader.
+func (a *App) watchLag(ctx context.Context) {
+	var oldest atomic.Pointer[time.Time] // nil: nothing is due
+	promauto.With(a.registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_oldest_due_seconds", Help: "For how long the oldest run that is due and not claimed has been due, from the tables.",
+	}, func() float64 {
+		if due := oldest.Load(); due != nil {
+			return max(0, a.store.Now().Sub(*due).Seconds())
+		}
+		return 0
+	})
+	every(ctx, lagEvery, func(ctx context.Context) {
+		lag, err := a.store.Lag(ctx, a.store.Now())
+		switch {
+		case err != nil: // what was read before stays, and gets older
+		case lag.Due > 0:
+			oldest.Store(&lag.OldestDue)
+		default:
+			oldest.Store(nil)
+		}
+	})
+}
+
+// every calls look at once and then at an interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, look func(ctx context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, checkTimeout)
+		look(limited)
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
 
 // historyEvery is the interval at which a worker reads the partitions of ended runs.
 const historyEvery = time.Minute
@@ -33,21 +76,11 @@ func (a *App) watchHistory(ctx context.Context) {
 	with.NewCounterFunc(prometheus.CounterOpts{
 		Name: "carillon_history_partition_failures_total", Help: "Tries of this process to add or drop partitions of ended_runs that failed.",
 	}, func() float64 { return float64(db.PartitionFailures()) })
-	ticker := time.NewTicker(historyEvery)
-	defer ticker.Stop()
-	for {
-		look, cancel := context.WithTimeout(ctx, checkTimeout)
-		h, err := db.History(look)
-		cancel()
-		if err == nil {
+	every(ctx, historyEvery, func(ctx context.Context) {
+		if h, err := db.History(ctx); err == nil {
 			partitions.Set(float64(h.Partitions))
 			until.Set(float64(h.Until.Unix()))
 			ahead.Set(float64(h.Ahead))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
