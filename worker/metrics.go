@@ -36,6 +36,7 @@ type Metrics struct {
 	refuted        prometheus.Counter
 	violations     prometheus.Counter
 	lateEnds       prometheus.Counter
+	changesRead    *prometheus.GaugeVec
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
@@ -85,6 +86,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
 		healthy:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_healthy", Help: "1 while this process can launch runs."}),
+		changesRead:    gauge("carillon_changes_read_timestamp_seconds", "When the leader last read changes and looked at what is due, in Unix seconds."),
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
@@ -157,7 +159,7 @@ func (m *Metrics) LeadershipChanged(term schedule.Term, leading bool) {
 	if !leading {
 		m.leader.WithLabelValues(shard).Set(0)
 		// From now on another process says these.
-		for _, gauge := range []*prometheus.GaugeVec{m.due, m.inFlight, m.waiting, m.overdue} {
+		for _, gauge := range []*prometheus.GaugeVec{m.due, m.inFlight, m.waiting, m.overdue, m.changesRead} {
 			gauge.DeleteLabelValues(shard)
 		}
 		return
@@ -220,4 +222,5 @@ func (m *Metrics) gauges(term schedule.Term, g schedule.Gauges) {
 	m.inFlight.WithLabelValues(shard).Set(float64(g.InFlight))
 	m.waiting.WithLabelValues(shard).Set(float64(g.Waiting))
 	m.overdue.WithLabelValues(shard).Set(float64(g.Due))
+	m.changesRead.WithLabelValues(shard).SetToCurrentTime()
 }

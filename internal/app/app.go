@@ -275,7 +275,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.database.run(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
-	servers.Go(func() error { a.watchLag(serveCtx); return nil })
+	servers.Go(func() error { a.watchLedger(serveCtx); return nil })
 	servers.Go(func() error { a.watchHistory(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })

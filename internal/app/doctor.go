@@ -55,6 +55,8 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.leadership(ctx, store)
 			d.processes(ctx, store)
 			d.lag(ctx, store)
+			d.upkeep(ctx, store)
+			d.presence(ctx, store)
 			d.history(ctx, store)
 			d.outcomes(ctx, store)
 			d.calls(ctx, store)

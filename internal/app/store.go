@@ -51,6 +51,8 @@ type Store interface {
 
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
+	// Upkeep is what background work has left undone, over all shards.
+	Upkeep(ctx context.Context, now time.Time) (schedule.Upkeep, error)
 	// EndedTwice counts the runs that this process ended although history had their end.
 	EndedTwice() uint64
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:

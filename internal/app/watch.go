@@ -11,14 +11,16 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 )
 
-// lagEvery is the interval at which each process reads how far behind the tables are.
-const lagEvery = 15 * time.Second
+// ledgerEvery is the interval at which each process reads how far behind the tables are.
+const ledgerEvery = 15 * time.Second
 
-// watchLag shows in the metrics of each process since when a due run is not claimed, until ctx ends. It
-// reads the tables, so that it also shows this without a leader.
-func (a *App) watchLag(ctx context.Context) {
+// watchLedger shows in the metrics of each process what is due and not claimed, until ctx ends, and in
+// those of workers and registrars what is left undone. It reads the tables, so that it also shows this
+// without a leader. While the database is away, the last figures stay.
+func (a *App) watchLedger(ctx context.Context) {
+	with := promauto.With(a.registry)
 	var oldest atomic.Pointer[time.Time] // nil: nothing is due
-	promauto.With(a.registry).NewGaugeFunc(prometheus.GaugeOpts{
+	with.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_oldest_due_seconds", Help: "For how long the oldest run that is due and not claimed has been due, from the tables.",
 	}, func() float64 {
 		if due := oldest.Load(); due != nil {
@@ -26,16 +28,48 @@ func (a *App) watchLag(ctx context.Context) {
 		}
 		return 0
 	})
-	every(ctx, lagEvery, func(ctx context.Context) {
-		lag, err := a.store.Lag(ctx, a.store.Now())
-		switch {
-		case err != nil: // what was read before stays, and gets older
-		case lag.Due > 0:
-			oldest.Store(&lag.OldestDue)
-		default:
-			oldest.Store(nil)
+	lead, showUpkeep := func(time.Duration) {}, func(context.Context) {}
+	if a.worker != nil {
+		gauge := with.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_plan_lead_seconds", Help: "How far ahead of now every schedule is planned; at most LOOKAHEAD_MS.",
+		})
+		lead = func(late time.Duration) { gauge.Set((ms(a.cfg.LookaheadMS) - late).Seconds()) }
+	}
+	if a.worker != nil || a.cfg.Has("registrar") {
+		showUpkeep = a.newUpkeepMetrics(with)
+	}
+	every(ctx, ledgerEvery, func(ctx context.Context) {
+		now := a.store.Now()
+		lag, err := a.store.Lag(ctx, now)
+		if err != nil {
+			return
 		}
+		oldest.Store(nil)
+		if lag.Due > 0 {
+			oldest.Store(&lag.OldestDue)
+		}
+		late := time.Duration(0)
+		if lag.Unplanned > 0 {
+			late = now.Sub(lag.OldestPlan)
+		}
+		lead(late)
+		showUpkeep(ctx)
 	})
+}
+
+func (a *App) newUpkeepMetrics(with promauto.Factory) (show func(ctx context.Context)) {
+	unswept := with.NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_runs_unswept", Help: "Runs in flight that a sweep should have looked at a minute ago, counted up to 1000.",
+	})
+	dead := with.NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_open_runs_dead_rows", Help: "Dead rows of open_runs that vacuum has not removed (Postgres).",
+	})
+	return func(ctx context.Context) {
+		if u, err := a.store.Upkeep(ctx, a.store.Now()); err == nil {
+			unswept.Set(float64(u.Unswept))
+			dead.Set(float64(u.DeadRows))
+		}
+	}
 }
 
 // every calls look at once and then at an interval, until ctx ends.

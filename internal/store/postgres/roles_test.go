@@ -41,7 +41,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](), reflect.TypeFor[kept](),
 		},
 		nil,
 	},
@@ -49,7 +49,7 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
-			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](),
+			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](), reflect.TypeFor[heartbeat.Store](), reflect.TypeFor[lagging](), reflect.TypeFor[kept](),
 		},
 		nil,
 	},
@@ -76,6 +76,11 @@ type logPruner interface {
 // lagging is what every process shows in its metrics.
 type lagging interface {
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
+}
+
+// kept is what registrars and workers show besides.
+type kept interface {
+	Upkeep(ctx context.Context, now time.Time) (schedule.Upkeep, error)
 }
 
 // withRoles is a database with the roles, and a connection of its owner.

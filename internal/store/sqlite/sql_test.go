@@ -238,6 +238,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlFailures":          "ended_runs_key",
 		"sqlCountEnded":        "ended_runs_recorded",
 		"sqlFlights":           "ended_runs_recorded",
+		"sqlUpkeep":            "open_runs_due",
 		"sqlCountCalls":        "ended_runs_recorded",
 		"sqlRunsOfSlot":        "ended_runs_schedule",
 		"sqlRunsOfSlots":       "ended_runs_schedule",

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -23,6 +24,7 @@ var slots = []check{
 		r.claim()
 		equal(r, "lag after a claim", lag(), schedule.Lag{Unplanned: 1, OldestPlan: r.at(-time.Minute)})
 	}},
+	{"upkeep is what no sweep looked at and what is open after its end", upkeepOf},
 	{"all that is known of an instant is read at once", func(r *rig) {
 		at := r.at(time.Minute)
 		s := r.create("s")
@@ -138,4 +140,34 @@ func revisionsOf(f schedule.SlotFacts) (numbers []int64) {
 		numbers = append(numbers, f.Revisions[i].Revision)
 	}
 	return numbers
+}
+
+// upkeeper is a store that shows what background work has left undone.
+type upkeeper interface {
+	Upkeep(ctx context.Context, now time.Time) (schedule.Upkeep, error)
+}
+
+func upkeepOf(r *rig) {
+	store, ok := r.Store.(upkeeper)
+	if !ok {
+		r.Skip("this store has no metrics")
+	}
+	upkeep := func() schedule.Upkeep {
+		r.Helper()
+		u, err := store.Upkeep(r.ctx, r.now)
+		r.ok(err, "upkeep")
+		u.DeadRows = 0
+		return u
+	}
+	equal(r, "upkeep of an empty ledger", upkeep(), schedule.Upkeep{SeenUntil: map[int]time.Time{}})
+	r.lead()
+	s := r.create("s", withPolicy(schedule.OverlapAllow))
+	r.bring(r.due(s, 1), schedule.StatusSuccess)
+	r.bring(r.due(s, 2), schedule.StatusStarted, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Second) })
+	seen := map[int]time.Time{r.term.Shard: r.now}
+	equal(r, "upkeep after a claim", upkeep(), schedule.Upkeep{SeenUntil: seen})
+	r.now = r.at(time.Minute)
+	equal(r, "upkeep within a minute of the timeout", upkeep(), schedule.Upkeep{SeenUntil: seen})
+	r.now = r.at(2 * time.Second)
+	equal(r, "upkeep a minute after the timeout", upkeep(), schedule.Upkeep{Unswept: 1, SeenUntil: seen})
 }
