@@ -17,6 +17,13 @@ import (
 
 var takeoverKills = flag.Int("takeover.kills", 3, "kills of TestKilledProcessDelaysNoSlotByItsLease")
 
+// The promise for the slots around a kill. It holds for a distribution: a few kills on a
+// busy machine prove nothing.
+const (
+	enoughKills = 50
+	mostLate    = time.Second
+)
+
 // arrivals is an executor that notes when each slot reached it first.
 type arrivals struct {
 	mu    sync.Mutex
@@ -111,5 +118,9 @@ func TestKilledProcessDelaysNoSlotByItsLease(t *testing.T) {
 		victim.startReady()
 	}
 	slices.Sort(worst)
-	t.Logf("worst lateness of any slot over %d kills: p50 %s, p99 %s", len(worst), worst[len(worst)/2], worst[len(worst)-1-len(worst)/100])
+	p99 := worst[len(worst)-1-len(worst)/100]
+	t.Logf("worst lateness of any slot over %d kills: p50 %s, p99 %s", len(worst), worst[len(worst)/2], p99)
+	if len(worst) >= enoughKills && p99 > mostLate {
+		t.Errorf("after kills slots were %s late, want at most %s", p99, mostLate)
+	}
 }
