@@ -1,6 +1,6 @@
 // Package schema holds the tables of both stores and the migrations that make
-// them. One folder per dialect, the same file names and the same columns in
-// both; a test compares them. A new database runs 00028_core.sql and later files. The
+// them. One folder per dialect, the same columns in both, with exceptions that
+// a test names. A new database runs 00028_core.sql and later files. The
 // folder bridge/ is for databases of the versions 1 to 27 (bridge.go).
 package schema
 
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -97,6 +98,54 @@ func locked(ctx context.Context, db *sql.DB, d Dialect, do func(*goose.Provider,
 		return fmt.Errorf("read schema version: %w", err)
 	}
 	return do(p, &bridge{db: db, dialect: d, version: version, portion: portion})
+}
+
+// Enter is Check for a process that starts. register records its first heartbeat, which a
+// move finds. On Postgres no migration runs meanwhile, so none overlooks the process.
+func Enter(ctx context.Context, db *sql.DB, d Dialect, register func(context.Context) error) error {
+	if d == Postgres {
+		unlock, err := sharePostgres(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	if err := Check(ctx, db, d); err != nil {
+		return err
+	}
+	return register(ctx)
+}
+
+// shareEvery is how often a process that starts looks whether a migration is over. A
+// session that waits for the lock would hold up concurrent builds of indexes.
+const shareEvery = 100 * time.Millisecond
+
+// sharePostgres takes the lock of migrations shared.
+func sharePostgres(ctx context.Context, db *sql.DB) (unlock func(), err error) {
+	session, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect for the migration lock: %w", err)
+	}
+	for locked := false; ; {
+		err := session.QueryRowContext(ctx, `SELECT pg_try_advisory_lock_shared($1)`, lock.DefaultLockID).Scan(&locked)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("share the migration lock: %w", err), session.Close())
+		}
+		if locked {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("a migration is running: %w", ctx.Err()), session.Close())
+		case <-time.After(shareEvery):
+		}
+	}
+	return func() {
+		if _, err := session.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_shared($1)`, lock.DefaultLockID); err != nil {
+			_ = session.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = session.Close()
+	}, nil
 }
 
 // lockPostgres takes the advisory lock of migrations on a session of its own.

@@ -146,9 +146,15 @@ func withStore(ctx context.Context, cfg Config, log *slog.Logger, create bool, d
 
 // checkSchema refuses a schema of another version, or migrates it.
 func (a *App) checkSchema(ctx context.Context, migrate bool) error {
-	if !migrate {
-		return a.store.CheckSchema(ctx)
+	if migrate {
+		if err := a.migrate(ctx); err != nil {
+			return err
+		}
 	}
+	return a.store.EnterSchema(ctx, func(ctx context.Context) error { return a.store.Heartbeat(ctx, a.self()) })
+}
+
+func (a *App) migrate(ctx context.Context) error {
 	tenths := 0
 	applied, err := a.store.Migrate(ctx, func(moved, total int) {
 		if moved*10/max(total, 1) == tenths {

@@ -49,11 +49,16 @@ func (a *App) mayLaunch(ctx context.Context) error {
 	return a.cfg.Scrub(a.presence.Reach(ctx))
 }
 
+// self is what heartbeats say of this process.
+func (a *App) self() schedule.Instance {
+	return schedule.Instance{ID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.roles(), StartedAt: a.store.Now()}
+}
+
 // buildHeart builds the heartbeats of this process.
 func (a *App) buildHeart() {
 	o := heartbeat.Options{
 		Store: a.store, Unhealthy: a.unhealthy, Logger: a.log,
-		Self: schedule.Instance{ID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.roles(), StartedAt: a.store.Now()},
+		Self: a.self(),
 	}
 	if a.worker != nil {
 		o.Changed = a.worker.HealthChanged()

@@ -61,6 +61,9 @@ type Store interface {
 	Migrate(ctx context.Context, progress ...schema.Progress) (applied int, err error)
 	MigrateDown(ctx context.Context) error
 	CheckSchema(ctx context.Context) error
+	// EnterSchema is CheckSchema for a process that starts. register records its first
+	// heartbeat.
+	EnterSchema(ctx context.Context, register func(context.Context) error) error
 	Ping(ctx context.Context) error
 	Now() time.Time
 	MeasureClock(ctx context.Context) (skew time.Duration, err error)

@@ -143,6 +143,13 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return schema.Check(ctx, db, schema.Postgres)
 }
 
+// EnterSchema is CheckSchema for a process that starts; see schema.Enter.
+func (s *Store) EnterSchema(ctx context.Context, register func(context.Context) error) error {
+	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
+	defer db.Close()
+	return schema.Enter(ctx, db, schema.Postgres, register)
+}
+
 // unlimited returns the configuration of a connection outside the pool, without the DSN's
 // limits.
 func (s *Store) unlimited() *pgx.ConnConfig {

@@ -120,6 +120,14 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return s.writer.lend(ctx, func(db *sql.DB) error { return schema.Check(ctx, db, schema.SQLite) })
 }
 
+// EnterSchema is CheckSchema for a process that starts, and then register.
+func (s *Store) EnterSchema(ctx context.Context, register func(context.Context) error) error {
+	if err := s.CheckSchema(ctx); err != nil {
+		return err
+	}
+	return register(ctx)
+}
+
 // lockTolerated is how long another process may hold the file's lock before the
 // database counts as away. A backup or a migration takes it for less.
 const lockTolerated = 2 * time.Second
