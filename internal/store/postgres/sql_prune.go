@@ -6,10 +6,9 @@ package postgres
 // Runs are deleted one by one only from the first and the last partition, before $3 and
 // not before $4. The others are dropped as a whole.
 const (
-	sqlPruneRuns = `
-DELETE FROM ended_runs r WHERE r.idempotency_key = ANY(` + prunable + `) AND ` + singly
+	sqlPruneRuns = `SELECT carillon_prune_history($1, $2, $3, $4)`
 
-	// sqlPruneLastRuns runs before it: if the newest launched run of a schedule is
+	// sqlPruneLastRuns runs before it, for the same runs: if the newest launched run of a schedule is
 	// deleted, the schedule keeps its instant.
 	sqlPruneLastRuns = `
 UPDATE schedules s SET last_run_at = l.run_at
