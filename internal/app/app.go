@@ -118,8 +118,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if a.tracer, err = tracing.Open(ctx, map[string]string{"service.instance.id": a.id, "carillon.roles": cfg.Roles, "deployment.environment.name": cfg.Environment}, o.Logger); err != nil {
 		return nil, err
 	}
-	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
-	a.version = showBuild(a.registry, o.Version, cfg.Environment)
+	a.observe, a.strangers, a.version = newCallMetrics(a.registry), newStrangerLogs(o.Logger), showBuild(a.registry, o.Version, cfg.Environment)
 	a.database = newDatabaseWatch(a.registry, o.Logger, cfg.DatabaseName())
 	o.Logger = slog.New(folding{o.Logger.Handler(), a.database})
 	a.log = o.Logger

@@ -3,7 +3,6 @@ package client_test
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +19,6 @@ import (
 	"github.com/carillon/carillon/launcher/api"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // openRaw opens a stream as a caller of its own would.
 func openRaw(t *testing.T, addr string) grpc.BidiStreamingClient[carillonv1.RunLauncherStartBatchRequest, carillonv1.RunLauncherStartBatchResponse] {

@@ -132,7 +132,7 @@ func TestAnExportRefusesInvalidRequests(t *testing.T) {
 // insert adds runs of one schedule to the ledger, three of each second.
 func insert(t *testing.T, r *rig, s *schedule.Schedule, n int) {
 	t.Helper()
-	change := schedule.Change{ScheduleID: s.ScheduleID}
+	change := schedule.Change{ScheduleID: s.ScheduleID, Now: time.Now()}
 	began := time.Now().UTC().Truncate(time.Second).Add(-time.Hour)
 	for i := range n {
 		at := began.Add(time.Duration(i/3) * time.Second)
