@@ -92,10 +92,10 @@ func (x *executor) granted(reqs []schedule.BeginRequest, results []schedule.Begi
 
 // delivered: deliveries are the calls that reached the executor. A process that dies
 // between the record of a call and the call leaves one that may have been made, and
-// so does a cancel that ends the run in between.
+// so does a cancel, or the last bound of a launch, that ends the run in between.
 func (w *world) delivered(h *history) {
 	r, reached := &h.row, w.executor.reached[h.row.Key]
-	exact := w.profile.plain && r.CancelRequestedAt.IsZero()
+	exact := w.profile.plain && r.CancelRequestedAt.IsZero() && r.Reason != schedule.ReasonLost
 	switch {
 	case exact && int(r.Deliveries) != reached, w.profile.plain && int(r.Deliveries) < reached:
 		w.violation("%s run_at %s is %s(%s) after %d deliveries, and %d calls reached the executor",
