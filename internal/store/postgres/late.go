@@ -44,16 +44,22 @@ ORDER BY o.run_at, o.idempotency_key`
 
 // unseenSlots returns where missed slots lie.
 func unseenSlots(ctx context.Context, tx pgx.Tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
+	seen, err := seenUntil(ctx, tx)
+	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), err
+}
+
+// seenUntil reads until when the slots of each shard were seen in time.
+func seenUntil(ctx context.Context, q querier) (map[int]time.Time, error) {
 	var (
 		shard int
 		until time.Time
 		seen  = make(map[int]time.Time)
 	)
-	err := each(ctx, tx, []any{&shard, &until}, func() error {
-		seen[shard] = until
+	err := each(ctx, q, []any{&shard, &until}, func() error {
+		seen[shard] = until.UTC()
 		return nil
 	}, sqlSeenUntil)
-	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), err
+	return seen, err
 }
 
 // unseenArgs are the arguments of unseen.

@@ -13,16 +13,7 @@ func (s *Store) Upkeep(ctx context.Context, now time.Time) (u schedule.Upkeep, e
 	if err := s.pool.QueryRow(ctx, sqlUpkeep, now).Scan(&u.Unswept, &u.EndedOpen, &u.DeadRows); err != nil {
 		return u, fmt.Errorf("measure upkeep: %w", err)
 	}
-	var (
-		shard int
-		until time.Time
-	)
-	u.SeenUntil = make(map[int]time.Time)
-	err = each(ctx, s.pool, []any{&shard, &until}, func() error {
-		u.SeenUntil[shard] = until.UTC()
-		return nil
-	}, sqlSeenUntils)
-	if err != nil {
+	if u.SeenUntil, err = seenUntil(ctx, s.pool); err != nil {
 		return u, fmt.Errorf("read seen_until: %w", err)
 	}
 	return u, nil

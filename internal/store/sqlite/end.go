@@ -69,7 +69,7 @@ func finish(ctx context.Context, t tx, done []schedule.FinishRequest, finished [
 			wake = wake || f.WakeLeader && r.Status.Terminal()
 		}
 	}
-	if err := all.write(ctx, t, now); err != nil {
+	if err := writeMoved(ctx, t, all, now); err != nil {
 		return false, err
 	}
 	return wake, finishRest(ctx, t, done, rest, finished, now)
@@ -165,11 +165,11 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 			moved[i] = all.settle(r, &settlements[i], now)
 		}
 	}
-	return moved, all.write(ctx, t, now)
+	return moved, writeMoved(ctx, t, all, now)
 }
 
 // settled are rows that settlements have moved.
-type settled struct{ changed []*openRow }
+type settled []*openRow
 
 func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
 	first := !r.moved
@@ -177,13 +177,9 @@ func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (mov
 		return false
 	}
 	if first {
-		s.changed = append(s.changed, r)
+		*s = append(*s, r)
 	}
 	return true
-}
-
-func (s *settled) write(ctx context.Context, t tx, now time.Time) error {
-	return writeMoved(ctx, t, s.changed, now)
 }
 
 // writeMoved writes runs as a rule has left them: ended, or still open.

@@ -187,10 +187,19 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 
 // unseenSlots returns where missed slots lie.
 func unseenSlots(ctx context.Context, t tx, req *schedule.PlanRequest) (ledger.UnseenSlots, error) {
+	seen, err := seenUntil(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), nil
+}
+
+// seenUntil reads until when the slots of each shard were seen in time.
+func seenUntil(ctx context.Context, q querier) (map[int]time.Time, error) {
 	seen := make(map[int]time.Time)
 	var shard number
 	var until instant
-	err := t.query(ctx, sqlAllSeen, func(scan scan) error {
+	err := q.query(ctx, sqlAllSeen, func(scan scan) error {
 		err := scan(&shard, &until)
 		seen[int(shard)] = until.Time
 		return err
@@ -198,7 +207,7 @@ func unseenSlots(ctx context.Context, t tx, req *schedule.PlanRequest) (ledger.U
 	if err != nil {
 		return nil, fmt.Errorf("read what was seen in time: %w", err)
 	}
-	return ledger.UnseenBy(req.Term, req.Now, req.Grace, seen), nil
+	return seen, nil
 }
 
 // unseenArg is the argument of unseen.

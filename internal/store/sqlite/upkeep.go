@@ -14,16 +14,6 @@ func (s *Store) Upkeep(ctx context.Context, now time.Time) (u schedule.Upkeep, e
 	if err != nil {
 		return u, fmt.Errorf("measure upkeep: %w", err)
 	}
-	u.SeenUntil = make(map[int]time.Time)
-	err = s.readers.query(ctx, sqlSeenUntils, func(scan scan) error {
-		var shard int
-		var until instant
-		err := scan(&shard, &until)
-		u.SeenUntil[shard] = until.Time
-		return err
-	})
-	if err != nil {
-		return u, fmt.Errorf("read seen_until: %w", err)
-	}
-	return u, nil
+	u.SeenUntil, err = seenUntil(ctx, s.readers)
+	return u, err
 }
