@@ -73,7 +73,7 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 			break
 		}
 	}
-	if err := b.readSchedules(ctx, reqs); err != nil {
+	if err := b.readSchedules(ctx, s, reqs); err != nil {
 		return err
 	}
 	if err := b.readDefinitions(ctx, s); err != nil {
@@ -113,11 +113,6 @@ UPDATE open_runs o SET holder = u.holder, lease_until = u.lease_until, deliverie
 	first_sent_at = CASE WHEN u.deliveries > 0 THEN coalesce(o.first_sent_at, $1) END
 FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[]) AS u(key, holder, lease_until, deliveries)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 2`
-
-	// sqlBeginSchedules comes after the runs were locked. A later pause or deletion may be
-	// missing: a check is valid for one second.
-	sqlBeginSchedules = `
-SELECT s.sid, s.schedule_id, s.deleted_at, s.paused, s.paused_until FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
 )
 
 // take records a call of every key that is free. A key of two requests is left to lockRuns.
@@ -193,44 +188,37 @@ func (b *beginning) lockRecords(ctx context.Context, reqs []schedule.BeginReques
 	return nil
 }
 
-// readSchedules reads the schedules that the requests name. An open run of another
-// schedule is left without one: its request conflicts.
-func (b *beginning) readSchedules(ctx context.Context, reqs []schedule.BeginRequest) error {
-	type state struct {
-		id      string
-		deleted bool
-		pause   schedule.Pause
+// readSchedules reads which schedules are stopped, after the runs were locked. A later
+// pause or deletion may be missing: a check is valid for one second.
+func (b *beginning) readSchedules(ctx context.Context, s *Store, reqs []schedule.BeginRequest) error {
+	sids := slices.Collect(maps.Values(b.sids))
+	names, err := s.namesOf(ctx, b.tx, sids)
+	if err != nil {
+		return err
 	}
 	var (
-		sid            int32
-		id             string
-		deleted, until pgtype.Timestamptz
-		paused         bool
-		bySid          = make(map[int32]*state)
-		byID           = make(map[string]*state)
+		of     = make(map[string][]*ledger.BeginFacts, len(reqs))
+		others []string // of requests without an open run
 	)
-	err := each(ctx, b.tx, []any{&sid, &id, &deleted, &paused, &until}, func() error {
-		var d decoding
-		of := &state{id, deleted.Valid, schedule.Pause{Paused: paused, Until: d.time("paused_until", until)}}
-		bySid[sid], byID[id] = of, of
-		return nil
-	}, sqlBeginSchedules, column(reqs, func(q *schedule.BeginRequest) string { return q.ScheduleID }))
-	if err != nil {
-		return fmt.Errorf("read schedules: %w", err)
-	}
 	for i := range reqs {
-		f := b.facts[reqs[i].Key]
-		of := byID[reqs[i].ScheduleID]
+		f, id := b.facts[reqs[i].Key], reqs[i].ScheduleID
 		if sid, open := b.sids[reqs[i].Key]; open {
-			if of = bySid[sid]; of != nil {
-				f.Run.ScheduleID = of.id
-			}
+			id = names[sid]
+			f.Run.ScheduleID = id
+		} else {
+			others = append(others, id)
 		}
-		if of != nil {
-			f.Deleted, f.Pause = of.deleted, of.pause
+		of[id] = append(of[id], f)
+	}
+	enter := func(now ledger.ScheduleNow) {
+		for _, f := range of[now.ScheduleID] {
+			f.Deleted, f.Pause = now.Deleted, now.Pause
 		}
 	}
-	return nil
+	if err := eachSchedule(ctx, b.tx, enter, sqlStopped, sids); err != nil || len(others) == 0 {
+		return err
+	}
+	return eachSchedule(ctx, b.tx, enter, sqlStatesNamed, others)
 }
 
 func (b *beginning) readDefinitions(ctx context.Context, s *Store) error {

@@ -126,20 +126,21 @@ func (r *claimReader) readNamed() (*changesNamed, error) {
 }
 
 func (r *claimReader) readRuns(named *changesNamed, changes *ledger.Changes, open map[schedule.Key]bool) error {
-	var row shardRow
 	first, last := r.term.Buckets()
+	runs, err := r.store.shardRuns(r.ctx, r.tx, sqlChangedRuns, keyBytes(slices.Collect(maps.Keys(named.keys))))
+	if err != nil {
+		return err
+	}
 	gone := maps.Clone(named.keys)
-	err := each(r.ctx, r.tx, row.targets(), func() error {
-		run := row.run()
-		delete(gone, run.Key)
-		open[run.Key] = true
-		if row.bucket >= first && row.bucket <= last {
-			changes.Runs = append(changes.Runs, run)
+	for i := range runs {
+		delete(gone, runs[i].Key)
+		open[runs[i].Key] = true
+		if runs[i].bucket >= first && runs[i].bucket <= last {
+			changes.Runs = append(changes.Runs, runs[i].Run)
 		}
-		return nil
-	}, sqlChangedRuns, keyBytes(slices.Collect(maps.Keys(named.keys))))
+	}
 	maps.Copy(named.ended, gone)
-	return err
+	return nil
 }
 
 // readSchedules reads the schedules that are named, and those of the changed runs
@@ -163,14 +164,14 @@ func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes
 	for i := range changes.Schedules {
 		at[changes.Schedules[i].ScheduleID] = &changes.Schedules[i]
 	}
-	var row shardRow
 	first, last := r.term.Buckets()
-	return each(r.ctx, r.tx, row.targets(), func() error {
-		run := row.run()
-		open[run.Key] = true
-		at[run.ScheduleID].Planned = append(at[run.ScheduleID].Planned, run)
-		return nil
-	}, sqlPlannedOfSchedules, slices.Collect(maps.Keys(at)), first, last)
+	runs, err := r.store.shardRuns(r.ctx, r.tx, sqlPlannedOfSchedules, slices.Collect(maps.Keys(at)), first, last)
+	for i := range runs {
+		open[runs[i].Key] = true
+		of := at[runs[i].ScheduleID]
+		of.Planned = append(of.Planned, runs[i].Run)
+	}
+	return err
 }
 
 // scheduleState is the state of a schedule.

@@ -26,7 +26,7 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlNewestSuccesses", "sqlSlotEnded",
 		"sqlInsertRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
 		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
-		"sqlEndedRuns",
+		"sqlEndedRuns", "sqlStopped", "sqlStatesNamed",
 	}
 	byTime := []string{"sqlLockDue", "sqlOpenPlanned", "sqlOpenOthers", "sqlPlanLateRuns", "sqlPlanLateOwners"}
 	for _, runs := range []int{0, 1, 1000} {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ var loading = pgx.TxOptions{BeginQuery: `BEGIN ISOLATION LEVEL REPEATABLE READ R
 func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (ledger.Open, error) {
 	var open ledger.Open
 	err := pgx.BeginTxFunc(ctx, s.pool, loading, func(tx pgx.Tx) (err error) {
-		open, err = loadOpen(ctx, tx, term, from, until)
+		open, err = s.loadOpen(ctx, tx, term, from, until)
 		return err
 	})
 	if err != nil {
@@ -28,46 +29,107 @@ func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until ti
 	return open, nil
 }
 
-func loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
+func (s *Store) loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
 	var seenUntil pgtype.Timestamptz
 	if err := tx.QueryRow(ctx, sqlOpenPosition, term.Shard).Scan(&open.Position, &seenUntil); err != nil {
 		return open, fmt.Errorf("read the position: %w", err)
 	}
 	open.SeenUntil = utc(seenUntil)
-	var (
-		row     shardRow
-		of      scheduleState
-		stopped = make(map[string]bool)
-	)
-	read := func(statement string, args ...any) error {
-		return each(ctx, tx, append(row.targets(), of.targets()...), func() error {
-			run := row.run()
-			open.Runs = append(open.Runs, run)
-			if (of.deleted || of.paused) && !stopped[run.ScheduleID] {
-				stopped[run.ScheduleID] = true
-				open.Stopped = append(open.Stopped, of.now(run.ScheduleID))
-			}
-			return nil
-		}, statement, args...)
-	}
 	first, last := term.Buckets()
+	var others []shardRun
 	after := noneOrTime(from)
 	if from.IsZero() {
 		after = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
-		if err := read(sqlOpenOthers, first, last); err != nil {
+		if others, err = s.shardRuns(ctx, tx, sqlOpenOthers, first, last); err != nil {
 			return open, fmt.Errorf("read runs in flight: %w", err)
 		}
 	}
-	if err := read(sqlOpenPlanned, after, until, first, last); err != nil {
+	planned, err := s.shardRuns(ctx, tx, sqlOpenPlanned, after, until, first, last)
+	if err != nil {
 		return open, fmt.Errorf("read planned runs: %w", err)
 	}
-	return open, nil
+	runs := append(others, planned...)
+	open.Runs = make([]ledger.Run, len(runs))
+	for i := range runs {
+		open.Runs[i] = runs[i].Run
+	}
+	err = eachSchedule(ctx, tx, func(now ledger.ScheduleNow) { open.Stopped = append(open.Stopped, now) },
+		sqlStopped, column(runs, func(r *shardRun) int32 { return r.sid }))
+	return open, err
+}
+
+// eachSchedule runs a statement that begins with scheduleStateOf.
+func eachSchedule(ctx context.Context, q querier, visit func(ledger.ScheduleNow), statement string, schedules any) error {
+	var (
+		id string
+		of scheduleState
+	)
+	err := each(ctx, q, append([]any{&id}, of.targets()...), func() error {
+		visit(of.now(id))
+		return nil
+	}, statement, schedules)
+	if err != nil {
+		return fmt.Errorf("read the states of schedules: %w", err)
+	}
+	return nil
+}
+
+// shardRun is a run for the shard state.
+type shardRun struct {
+	ledger.Run
+	sid    int32
+	bucket int
+}
+
+// shardRuns runs a statement that returns shardColumns.
+func (s *Store) shardRuns(ctx context.Context, q querier, statement string, args ...any) ([]shardRun, error) {
+	var (
+		row  shardRow
+		runs []shardRun
+		sids []int32
+	)
+	err := each(ctx, q, row.targets(), func() error {
+		runs, sids = append(runs, shardRun{row.run(), row.sid, row.bucket}), append(sids, row.sid)
+		return nil
+	}, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.namesOf(ctx, q, sids)
+	for i := range runs {
+		runs[i].ScheduleID = names[runs[i].sid]
+	}
+	return runs, err
+}
+
+// namesOf returns which schedules the sids are of, from memory or from the table.
+func (s *Store) namesOf(ctx context.Context, q querier, sids []int32) (map[int32]string, error) {
+	names, missing := s.names.Known(sids)
+	if len(missing) == 0 {
+		return names, nil
+	}
+	var (
+		sid  int32
+		id   string
+		read = make(map[int32]string, len(missing))
+	)
+	err := each(ctx, q, []any{&sid, &id}, func() error {
+		read[sid] = id
+		return nil
+	}, sqlSchedulesOf, missing)
+	if err != nil {
+		return nil, fmt.Errorf("read the schedules of runs: %w", err)
+	}
+	s.names.Keep(read)
+	maps.Copy(names, read)
+	return names, nil
 }
 
 // shardRow is a row as shardColumns list it.
 type shardRow struct {
 	key                                 []byte
-	scheduleID, overlapKey              string
+	sid                                 int32
+	overlapKey                          string
 	status, trigger, policy             wordOrCode
 	revision, maxQueued, epoch          int64
 	priority                            int32
@@ -78,17 +140,17 @@ type shardRow struct {
 
 func (w *shardRow) targets() []any {
 	return []any{
-		&w.key, &w.scheduleID, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
+		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
 	}
 }
 
-// run ignores columns that cannot be read: in flight the run blocks others all the
-// same, and planned it ends when it is claimed.
+// run is without its schedule. It ignores columns that cannot be read: in flight the run
+// blocks others all the same, and planned it ends when it is claimed.
 func (w *shardRow) run() ledger.Run {
 	var d decoding
 	return ledger.Run{
-		Key: schedule.Key(w.key), ScheduleID: w.scheduleID, Revision: w.revision, OverlapKey: w.overlapKey,
+		Key: schedule.Key(w.key), Revision: w.revision, OverlapKey: w.overlapKey,
 		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
 		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Waiting: w.waiting,
 		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),

@@ -36,13 +36,9 @@ UNION ALL
 SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket <= $3 AND c.last_bucket >= $2 AND `
 )
 
-const (
-	shardColumns = `
-o.idempotency_key, ` + scheduleOfOpen + shardRest
-
-	shardRest = `, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+const shardColumns = `
+o.idempotency_key, o.sid, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
 o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL, o.bucket`
-)
 
 const sqlChangedRuns = `
 SELECT` + shardColumns + fromOpen + `
@@ -53,6 +49,15 @@ const sqlScheduleStates = `
 SELECT u.schedule_id, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
 	coalesce(s.paused, false), s.pause_note, s.paused_by, s.paused_until
 FROM unnest($1::text[]) AS u(schedule_id) LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
+
+// sqlStopped are those of schedules that are paused or deleted.
+const sqlStopped = scheduleStateOf + `s.sid = ANY($1::integer[]) AND (s.paused OR s.deleted_at IS NOT NULL)`
+
+const sqlStatesNamed = scheduleStateOf + `s.schedule_id = ANY($1::text[])`
+
+const scheduleStateOf = `
+SELECT s.schedule_id, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until
+FROM schedules s WHERE `
 
 const sqlPlannedOfSchedules = `
 SELECT` + shardColumns + fromOpen + `
@@ -67,17 +72,13 @@ const (
 	sqlOpenPosition = `
 SELECT ` + position + `, (SELECT l.seen_until FROM leaders l WHERE l.shard = $1)`
 
-	// openOfShard reads each run with its schedule: one look for both.
-	openOfShard = `
-SELECT o.idempotency_key, s.schedule_id` + shardRest + `,
-	s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until` + fromOpen + `
-LEFT JOIN schedules s ON s.sid = ANY(ARRAY[o.sid])`
-
-	sqlOpenPlanned = openOfShard + `
+	sqlOpenPlanned = `
+SELECT` + shardColumns + fromOpen + `
 WHERE o.state = 1 AND o.due_at > $1 AND o.due_at <= $2
 	AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END`
 
-	sqlOpenOthers = openOfShard + `
+	sqlOpenOthers = `
+SELECT` + shardColumns + fromOpen + `
 WHERE o.state IN (2, 3) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
 )
 

@@ -42,6 +42,7 @@ type Store struct {
 	pool        *pgxpool.Pool
 	log         *slog.Logger
 	definitions revision.Cache
+	names       revision.Names // of sids
 	changes     *batch.Batcher[changeCall, changeAnswer]
 	notifier    notifier
 	endedTwice  atomic.Uint64
