@@ -248,9 +248,9 @@ var sqlClaim = `
 UPDATE open_runs o SET state = 3, status = 2, exclusive_flight = o.policy <> 1, epoch = $1,
 	claimed_at = $2, send_after = $3, timeout_at = u.timeout_at, due_at = $3,
 	waiting_since = NULL, updated_at = $2
-FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[]) AS u(key, timeout_at, revision, schedule_id)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.revision = u.revision AND o.status = 1 AND o.fire_at <= $8
-RETURNING u.schedule_id, ` + openFieldsOf("o")
+FROM unnest($4::bytea[], $5::timestamptz[], $6::bigint[]) AS u(key, timeout_at, revision)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.revision = u.revision AND o.status = 1 AND o.fire_at <= $7
+RETURNING` + plannedColumns
 
 // take makes planned runs LAUNCHING. It ends a row that cannot be read as a run: it
 // cannot be launched, and the state must forget it.
@@ -258,14 +258,31 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 	if len(keys) == 0 {
 		return nil
 	}
-	now := c.req.Now
-	runs, unreadable, err := c.store.runsReturned(ctx, tx, sqlClaim, c.req.Term.Epoch, now, now.Add(c.req.Lease),
-		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), c.schedules(keys), now.Add(c.claim.Pass.ClaimAhead))
-	if err := c.wrote(len(runs)+len(unreadable), len(keys), err); err != nil {
+	var (
+		now        = c.req.Now
+		row        openRow
+		rows       int
+		unreadable []schedule.Key
+	)
+	err := eachRun(ctx, tx, &row, columnsOfPlanned.targets(&row), func() error {
+		rows++
+		judged, _ := c.claim.State.Run(row.Key)
+		row.ScheduleID = judged.ScheduleID
+		if err := row.unreadable(); err != nil {
+			c.store.log.ErrorContext(ctx, "run unreadable", "key", row.Key, "schedule_id", row.ScheduleID, "err", err)
+			unreadable = append(unreadable, row.Key)
+			return nil
+		}
+		definition := c.reader.definitions[revision.Of(&row.Run)]
+		run := c.req.Launched(row.Run, definition)
+		run.TimeoutAt = row.TimeoutAt // of the fire_at that was judged
+		identify(&run, definition)
+		found[run.Key] = run
+		return nil
+	}, sqlClaim, c.req.Term.Epoch, now, now.Add(c.req.Lease),
+		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), now.Add(c.claim.Pass.ClaimAhead))
+	if err := c.wrote(rows, len(keys), err); err != nil {
 		return err
-	}
-	for i := range runs {
-		found[runs[i].Key] = runs[i]
 	}
 	ends := make([]schedule.Settlement, len(unreadable))
 	for i, key := range unreadable {

@@ -96,17 +96,21 @@ var (
 	columnsThatMove  = runColumns.of(moves)
 	columnsOfHistory = runColumns.of(history)
 
-	// What Begin reads: each column of a row costs.
+	// What a claim does not know of a planned run, and what Begin reads: each column of a
+	// row costs.
+	columnsOfPlanned = runColumns.named("idempotency_key", "revision", "run_at", "fire_at", "trigger", "overlap_key", "policy", "max_queued",
+		"attempt", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 
 // What statements select. The schedule comes first, the columns of the revision come last.
 var (
-	openColumns  = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
-	endedColumns = ` s.schedule_id, ` + endedFieldsOf("e")
-	rowColumns   = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
-	beginColumns = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
+	openColumns    = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
+	endedColumns   = ` s.schedule_id, ` + endedFieldsOf("e")
+	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
+	plannedColumns = ` ` + columnsOfPlanned.list(func(c *runColumn) string { return c.read("o", c.open) })
+	beginColumns   = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
 	// openFields and endedFields are both tables in one shape, which lists merge.
 	openFields  = `r.sid, ` + openFieldsOf("r")
