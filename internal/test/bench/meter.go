@@ -28,6 +28,8 @@ type meter struct {
 	seen           time.Time      // when all outcomes were found in the ledger, which was looked at so often
 	scheduler, sql proc.Usage
 	others         float64              // CPU seconds that neither took, nor the harness
+	stalled        time.Time            // when the stall of -stall was over
+	recovered      time.Duration        // after it
 	took           time.Duration        // from three seconds before the first instant to the end
 	steps          map[string]site.Step // of Carillon's workers in that time
 }
@@ -58,6 +60,9 @@ func (m *meter) run(ctx context.Context) error {
 	if err := m.watch(ctx); err != nil {
 		return err
 	}
+	if err := m.stall(ctx); err != nil {
+		return err
+	}
 	if err := m.awaitAll(ctx); err != nil {
 		return err
 	}
@@ -81,9 +86,24 @@ func (m *meter) run(ctx context.Context) error {
 		return err
 	}
 	m.verdict = record.Evaluate(calls, m.work)
+	m.recovered = record.Recovered(calls, m.work, m.stalled, heldWellWith*time.Millisecond)
 	if m.settled < m.work.Slots() {
 		m.ends, err = m.s.Ends(ctx, m.work)
 	}
+	return err
+}
+
+// stall keeps every transaction from runs that are not over, for -stall, in the middle of
+// the stream.
+func (m *meter) stall(ctx context.Context) error {
+	if m.o.stall == 0 {
+		return nil
+	}
+	if err := sleepUntil(ctx, m.work.First.Add(m.work.Last().Sub(m.work.First)/2)); err != nil {
+		return err
+	}
+	err := m.s.Database().Lock(ctx, "open_runs", m.o.stall)
+	m.stalled = time.Now()
 	return err
 }
 
@@ -212,6 +232,9 @@ func (m *meter) line() report.Line {
 	l.Figures["others_"+cpu] = m.others * per
 	if m.s.Database() != nil {
 		l.Figures["postgres_"+cpu] = m.sql.CPU * per
+	}
+	if !m.stalled.IsZero() {
+		l.Figures["recovered_ms"] = millis(m.recovered)
 	}
 	if m.planned > 0 {
 		l.Figures["planned_ahead"] = float64(m.planned)

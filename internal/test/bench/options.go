@@ -50,6 +50,7 @@ type options struct {
 
 	statements bool
 
+	stall  time.Duration
 	search bool
 	factor float64
 	most   int
@@ -148,6 +149,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.open, "open", 30, "neighbours: how many expensive calls one caller keeps open")
 	f.StringVar(&o.spec, "spec", "cron", "what a burst's schedules are: cron (daily at the instant) or once (once_at)")
 	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours: how long; growth: how many instants, a second apart")
+	f.DurationVar(&o.stall, "stall", 0, "sustained: how long the table of open runs is locked in the middle of the stream; recovered_ms is how long after it the p99 of each second stays below 250 ms")
 	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
 	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
 	f.IntVar(&o.most, "most", 1_000_000, "sustained: where the search ends")
@@ -168,7 +170,10 @@ func (o options) check(queue bool) error {
 			return fmt.Errorf("-systems: %s needs DATABASE_URL, a Postgres where databases may be made; see `make bench`", name)
 		}
 	}
+	onPostgres := len(o.systems) == 1 && o.systems[0] == "carillon"
 	switch {
+	case o.stall < 0 || o.stall > 0 && !onPostgres:
+		return fmt.Errorf("-stall %s: not negative, and for -systems carillon only: it locks a table of Carillon on Postgres", o.stall)
 	case o.factor <= 1:
 		return fmt.Errorf("-factor: %g is not more than 1, and the search would never end", o.factor)
 	case o.runs < 1 || o.seconds < 1 || o.warm < 1:

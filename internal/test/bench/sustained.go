@@ -12,7 +12,7 @@ import (
 // What the p99 of a rate must stay below, in milliseconds.
 const (
 	heldWithin   = 1000.0
-	heldWellWith = 250.0
+	heldWellWith = 250
 )
 
 // sustained has N slots fall due at every second: at the rates given, or

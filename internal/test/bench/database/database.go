@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon/carillon/internal/test/bench/proc"
@@ -121,6 +122,17 @@ func (d *Database) Rest(ctx context.Context) error {
 func (d *Database) Flush(ctx context.Context) error {
 	_, err := d.Pool.Exec(ctx, "CHECKPOINT")
 	return err
+}
+
+// Lock keeps all others from a table for a while.
+func (d *Database) Lock(ctx context.Context, table string, long time.Duration) error {
+	return pgx.BeginFunc(ctx, d.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return fmt.Errorf("lock %s: %w", table, err)
+		}
+		_, err := tx.Exec(ctx, "SELECT pg_sleep($1)", long.Seconds())
+		return err
+	})
 }
 
 // Size of the database, in MB.

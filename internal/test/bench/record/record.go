@@ -159,6 +159,27 @@ func Evaluate(calls []Call, work Work) Verdict {
 	return v
 }
 
+// Recovered is how long after an instant the first round is due from which on 99 % of the
+// slots of each round are called within the bound; the whole rest of the work if there is
+// none. The calls are in the order that Evaluate leaves.
+func Recovered(calls []Call, work Work, after time.Time, within time.Duration) time.Duration {
+	if after.IsZero() {
+		return 0
+	}
+	inTime := make(map[int64]int) // slots of each round
+	for i, c := range calls {
+		again := i > 0 && calls[i-1].Slot == c.Slot
+		if !again && c.At-c.Due < within.Nanoseconds() {
+			inTime[c.Due]++
+		}
+	}
+	round := work.Last()
+	for !round.Before(after) && 100*inTime[round.UnixNano()] >= 99*work.N {
+		round = round.Add(-time.Second)
+	}
+	return round.Add(time.Second).Sub(after)
+}
+
 // quantile of sorted nanoseconds, in milliseconds.
 func quantile(sorted []int64, q float64) float64 {
 	if len(sorted) == 0 {

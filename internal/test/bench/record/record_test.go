@@ -81,3 +81,37 @@ func TestARecordThatWasCutIsRefused(t *testing.T) {
 		t.Error("25 bytes are no whole number of calls")
 	}
 }
+
+func TestAStreamHasRecoveredOnceEachRoundIsInTime(t *testing.T) {
+	first := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	work := record.Work{N: 2, Rounds: 5, First: first}
+	const within = 100 * time.Millisecond
+	stream := func(late ...time.Duration) (calls []record.Call) { // of one slot a round; the other is in time
+		for round, l := range late {
+			due := first.Add(time.Duration(round) * time.Second)
+			for slot, l := range []time.Duration{0, l} {
+				if l >= 0 {
+					calls = append(calls, record.Call{Slot: uint64(10*round + slot), Due: due.UnixNano(), At: due.Add(l).UnixNano()})
+				}
+			}
+		}
+		return calls
+	}
+	for _, test := range []struct {
+		name string
+		late []time.Duration // negative: never called
+		want time.Duration
+	}{
+		{"the first round after the stall is in time", []time.Duration{0, time.Second, 0, 0, 0}, 500 * time.Millisecond},
+		{"two rounds more are late", []time.Duration{0, time.Second, within, within, 0}, 2500 * time.Millisecond},
+		{"a slot that is never called counts as late", []time.Duration{0, 0, 0, -1, 0}, 2500 * time.Millisecond},
+		{"the last round is late", []time.Duration{0, 0, 0, 0, within}, 3500 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stall := first.Add(1500 * time.Millisecond)
+			if got := record.Recovered(stream(test.late...), work, stall, within); got != test.want {
+				t.Errorf("recovered after %s, want %s", got, test.want)
+			}
+		})
+	}
+}
