@@ -158,7 +158,7 @@ func (s *start) granted(b *begun) {
 	switch {
 	case b.Sent && !s.asked && s.ask():
 	case s.overdue():
-		s.release(fmt.Errorf("%w: the time to launch it ended at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339)))
+		s.release(fmt.Errorf("%w: it ended at %s", schedule.ErrOverdue, s.req.SendUntil.Format(time.RFC3339)))
 	case s.graph != nil && !s.permitted(b.Sent):
 	default:
 		s.load(b.Sent)
@@ -209,5 +209,9 @@ func (s *start) withheld(b *begun) {
 			return
 		}
 	}
-	s.end(schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason))
+	withheld := ErrWithheld
+	if s.overdue() {
+		withheld = schedule.ErrOverdue
+	}
+	s.end(schedule.StartReply{}, fmt.Errorf("%w: %s", withheld, b.Reason))
 }

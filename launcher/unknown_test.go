@@ -165,8 +165,8 @@ func TestNothingIsSentAgainAfterItsTimeButAskedFor(t *testing.T) {
 		req.SendUntil = req.FireAt.Add(time.Minute)
 		_, _ = r.start(req)
 		time.Sleep(2 * time.Minute)
-		if _, err := r.start(req); !errors.Is(err, launcher.ErrWithheld) {
-			r.Errorf("got %v, want ErrWithheld", err)
+		if _, err := r.start(req); !errors.Is(err, schedule.ErrOverdue) {
+			r.Errorf("got %v, want ErrOverdue", err)
 		}
 		r.wantCalls(1, 1)
 		r.executor.ask = func(schedule.Key) (schedule.Outcome, error) {

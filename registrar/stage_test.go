@@ -32,7 +32,7 @@ type store interface {
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
 	storetest.Claimer
-	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
+	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error)
 	Close() error
 }
 

@@ -205,7 +205,7 @@ func (b blackHole) LoadOpen(ctx context.Context, term schedule.Term, from, until
 	return b.Store.LoadOpen(ctx, term, from, until)
 }
 
-func (b blackHole) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+func (b blackHole) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	if err := b.answers(ctx); err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (t *term) answer(l *schedule.Launch, req *schedule.StartRequest, asked time
 	if reply.Settled {
 		failpoint.Hit(failpoint.Settled)
 		t.settled(l, &s)
-		t.heard([]schedule.Settlement{s}, []bool{true})
+		t.heard([]schedule.Settlement{s}, []schedule.Moved{{To: s.To, Reason: s.Reason}})
 	}
 	if reply.Settled && len(recovered) == 0 {
 		return nil
@@ -134,7 +134,8 @@ func (t *term) recovered(waiting []schedule.Settlement) {
 	t.Wake(0, schedule.Buckets-1)
 }
 
-// unknown leaves the run LAUNCHING: the same key is sent again after a backoff.
+// unknown leaves the run LAUNCHING: the same key is sent again after a backoff, unless its
+// launch time is over.
 func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause error) {
 	if t.trusted.Err() != nil {
 		return // the next leader sends it again
@@ -146,23 +147,27 @@ func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause err
 	}
 	t.log.Warn("launch attempt failed", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
 		"attempts", failed, "error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
-	if t.settle(l, s) {
+	switch moved := t.settle(l, s); {
+	case moved.To == schedule.StatusLaunching:
 		t.retries.Written(&s, t.now())
+	case moved.To.Terminal():
+		t.retries.Answered(s.Key)
 	}
 }
 
-// settle writes one settlement in a batch with others. moved: it changed the run.
-func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
+// settle writes one settlement in a batch with others.
+func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved schedule.Moved) {
 	moved, err := t.settles.Do(t.trusted, s)
 	if err != nil {
 		if t.trusted.Err() == nil && !errors.Is(err, schedule.ErrFenced) {
 			t.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "key", s.Key.String(), "to", string(s.To), "err", err)
 		}
-		return false
+		return schedule.Moved{}
 	}
-	if !moved || s.To == schedule.StatusLaunching {
+	if moved.To == "" || moved.To == schedule.StatusLaunching {
 		return moved // a report was faster, or the run will be sent again
 	}
+	s.To, s.Reason = moved.To, moved.Reason
 	t.settled(l, &s)
 	return moved
 }
@@ -179,7 +184,7 @@ func (t *term) settled(l *schedule.Launch, s *schedule.Settlement) {
 
 // settleAll writes a batch of settlements in one fenced transaction. After the term it
 // writes nothing: the next leader sends the same keys and gets the recorded outcomes.
-func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -191,9 +196,9 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 }
 
 // heard tells the fire loop of settlements that are written.
-func (t *term) heard(settlements []schedule.Settlement, moved []bool) {
+func (t *term) heard(settlements []schedule.Settlement, moved []schedule.Moved) {
 	t.accepted.note(settlements, moved)
-	if schedule.AnyEnded(settlements, moved) {
+	if schedule.AnyEnded(moved) {
 		t.wakeUp() // an overlap key is free, a backfill may go on
 	}
 }
@@ -206,11 +211,11 @@ type acceptedLog struct {
 	keys []schedule.Key
 }
 
-func (a *acceptedLog) note(settlements []schedule.Settlement, moved []bool) {
+func (a *acceptedLog) note(settlements []schedule.Settlement, moved []schedule.Moved) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range moved {
-		if to := settlements[i].To; moved[i] && to != schedule.StatusLaunching && to.InFlight() {
+		if to := moved[i].To; to != schedule.StatusLaunching && to.InFlight() {
 			a.keys = append(a.keys, settlements[i].Key)
 		}
 	}
@@ -224,7 +229,7 @@ func (a *acceptedLog) take() []schedule.Key {
 	return keys
 }
 
-func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	if t.trusted.Err() != nil {
 		return nil, errors.Join(schedule.ErrFenced, context.Cause(t.trusted))
 	}

@@ -133,7 +133,7 @@ type slow struct {
 	settling, plans, beside *atomic.Int64
 }
 
-func (s slow) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+func (s slow) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	s.settling.Add(1)
 	defer s.settling.Add(-1)
 	time.Sleep(s.settle)

@@ -56,11 +56,11 @@ type FireStore interface {
 	// epoch and a new claimed_until. It leaves out runs that another transaction has locked,
 	// and runs with cancel_requested_at. It reads the runs that it left out (Reclaimed.Read).
 	Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error)
-	// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
-	// moved. A settlement to LAUNCHING only renews claimed_until, which is a change that a
-	// claim reads, and records its error, which is cleared when the run leaves LAUNCHING,
-	// and its attempt, which stays. A launched run counts for last_run_at of its schedule.
-	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
+	// Settle moves runs forward if their status allows; moved[i] is what became of the i-th.
+	// A settlement to LAUNCHING only renews claimed_until, which is a change that a claim
+	// reads, and records its error, which is cleared when the run leaves LAUNCHING, and its
+	// attempt, which stays; with GivesUp it can end the run (ledger.Settle). A launched run counts for last_run_at of its schedule.
+	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
 	// Sweep ends runs that are past their bound:
 	//   - ENQUEUED and STARTED past timeout_at: FAILED(timeout).
 	//   - LAUNCHING past timeout_at: FAILED(launch_unavailable) if nothing was ever sent

@@ -32,7 +32,7 @@ type term struct {
 	wake      chan struct{}   // holds at most one wake-up
 	feedWake  chan struct{}   // the same, for the feed loop
 	open      sync.WaitGroup  // calls of the launcher that this term has begun
-	settles   *batch.Batcher[schedule.Settlement, bool]
+	settles   *batch.Batcher[schedule.Settlement, schedule.Moved]
 	cancels   *cancelLog
 	memory    shard                           // of the fire loop
 	accepted  acceptedLog                     // since the last pass of the fire loop

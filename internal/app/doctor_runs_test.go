@@ -72,7 +72,7 @@ func claimAll(t *testing.T, store app.Store, now time.Time) {
 
 func settleRun(t *testing.T, store app.Store, now time.Time, s schedule.Settlement) {
 	t.Helper()
-	if moved, err := store.SettleLaunched(t.Context(), now, []schedule.Settlement{s}); err != nil || !moved[0] {
+	if moved, err := store.SettleLaunched(t.Context(), now, []schedule.Settlement{s}); err != nil || moved[0].To == "" {
 		t.Fatal(moved, err)
 	}
 }

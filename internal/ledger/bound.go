@@ -34,12 +34,26 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, lease schedule.KeyLeas
 	case cancelBound:
 		r.Status, r.Reason = schedule.StatusCancelled, cancelled(r.CancelReason)
 	case launchBound:
-		r.GiveUp(r.Deliveries > 0)
+		giveUp(&r, req.Now)
+		return r, true
 	case timeoutBound:
 		r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout
 	}
 	r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, stored(req.Now), stored(req.Now)
 	return r, true
+}
+
+// giveUp ends a launch: it may have reached the executor, or certainly has not (K7).
+func giveUp(r *schedule.Run, now time.Time) {
+	r.GiveUp(r.Deliveries > 0)
+	r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, stored(now), stored(now)
+}
+
+// launchOver reports whether an attempt that has failed was the last one of its run: the
+// launch time is over, and nobody holds the key. The holder of the key may get an answer;
+// if not, its own attempt is the last one.
+func launchOver(r *schedule.Run, lease schedule.KeyLease, now time.Time) bool {
+	return passed(r.TimeoutAt, stored(now)) && !lease.Until.After(stored(now))
 }
 
 // pastBound returns the bound that a run is past; 0: none.

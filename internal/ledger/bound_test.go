@@ -165,3 +165,51 @@ func TestWhenASweepLooksAgainAtARunThatItHasNotEnded(t *testing.T) {
 		})
 	}
 }
+
+// K7: nothing is sent after the launch time, so the attempt that fails then is the last.
+func TestAFailedAttemptAfterTheLaunchTimeEndsTheRun(t *testing.T) {
+	tried := schedule.Settlement{
+		To: "LAUNCHING", ClaimedUntil: settleThen, ErrorCode: "executor_timeout", ErrorMessage: "no answer",
+		Attempt: &schedule.LaunchAttempt{}, GivesUp: true,
+	}
+	reached := tried
+	reached.Deliveries = 3
+	overdue := schedule.Settlement{To: "LAUNCHING", ClaimedUntil: settleThen, GivesUp: true}
+	woken := schedule.Settlement{To: "LAUNCHING", ClaimedUntil: settleThen}
+	earlier := func(r *schedule.Run) { r.ErrorCode, r.FailedAttempts = "executor_error", 4 }
+	for _, c := range []struct {
+		name   string
+		run    schedule.Run
+		lease  schedule.KeyLease
+		settle schedule.Settlement
+		want   string // status, reason, code and failed attempts
+	}{
+		{"before the end of its launch time it is tried again", boundRun("LAUNCHING", called), free, tried, "LAUNCHING  executor_timeout 1"},
+		{"without a launch time it is tried again", boundRun("LAUNCHING", withoutTimeout, called), free, tried, "LAUNCHING  executor_timeout 1"},
+		{"a run that was never sent is unavailable", boundRun("LAUNCHING", timedOut), free, tried, "FAILED launch_unavailable executor_timeout 1"},
+		{"a run that was sent is lost", boundRun("LAUNCHING", timedOut, called), free, tried, "FAILED lost executor_timeout 1"},
+		{"a run whose last attempt may have arrived is lost", boundRun("LAUNCHING", timedOut), free, reached, "FAILED lost executor_timeout 1"},
+		{"the lease of an earlier call is over", boundRun("LAUNCHING", timedOut, called), callOver, tried, "FAILED lost executor_timeout 1"},
+		{"a run of an earlier term was tried in this one just now", boundRun("LAUNCHING", timedOut, earlierTerm, called), free, tried, "FAILED lost executor_timeout 1"},
+		{"nothing was sent because it is too late: the error of the last attempt stays", boundRun("LAUNCHING", timedOut, called, earlier), free, overdue, "FAILED lost executor_error 4"},
+		{"somebody holds the key and may get an answer", boundRun("LAUNCHING", timedOut, called), callOpen, tried, "LAUNCHING  executor_timeout 1"},
+		{"a key that was busy or withheld says nothing about the run", boundRun("LAUNCHING", timedOut, called, earlier), free, woken, "LAUNCHING  executor_error 4"},
+		{"a run that was accepted meanwhile does not change", boundRun("ENQUEUED", timedOut, called), free, tried, "ENQUEUED   0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, moved := ledger.Settle(c.run, c.lease, &c.settle, beginNow)
+			if text := fmt.Sprintf("%s %s %s %d", got.Status, got.Reason, got.ErrorCode, got.FailedAttempts); text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+			if want := c.run.Status == schedule.StatusLaunching; moved != want {
+				t.Errorf("moved: %t", moved)
+			}
+			switch {
+			case got.Status.Terminal() && (!got.CompletedAt.Equal(settleNow) || !got.UpdatedAt.Equal(settleNow) || !got.ClaimedUntil.IsZero()):
+				t.Errorf("it completed at %s, updated at %s, claimed until %s; want now, and no claim", got.CompletedAt, got.UpdatedAt, got.ClaimedUntil)
+			case got.Status == schedule.StatusLaunching && (!got.CompletedAt.IsZero() || !got.ClaimedUntil.Equal(settleThen)):
+				t.Errorf("it completed at %s, claimed until %s; want it to be sent again", got.CompletedAt, got.ClaimedUntil)
+			}
+		})
+	}
+}

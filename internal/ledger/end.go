@@ -154,17 +154,21 @@ func MaySettle(from, to schedule.Status) bool {
 	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted
 }
 
-// Settle applies a settlement to a run. See LogAttempt for the attempt that it may record.
-func Settle(r schedule.Run, s *schedule.Settlement, now time.Time) (after schedule.Run, moved bool) {
+// Settle applies a settlement to a run; lease is that of its key. See LogAttempt for the
+// attempt that it may record.
+func Settle(r schedule.Run, lease schedule.KeyLease, s *schedule.Settlement, now time.Time) (after schedule.Run, moved bool) {
 	if !MaySettle(r.Status, s.To) {
 		return r, false
 	}
-	if s.To == schedule.StatusLaunching {
-		renew(&r, s)
-	} else {
-		settle(&r, s, now)
-	}
 	r.UpdatedAt = stored(now)
+	if s.To != schedule.StatusLaunching {
+		settle(&r, s, now)
+		return r, true
+	}
+	renew(&r, s)
+	if s.GivesUp && launchOver(&r, lease, now) {
+		giveUp(&r, now)
+	}
 	return r, true
 }
 

@@ -343,7 +343,7 @@ var (
 func TestWhatASettlementMakesOfARun(t *testing.T) {
 	for _, c := range settleCases {
 		t.Run(c.name, func(t *testing.T) {
-			got, moved := ledger.Settle(c.run, &c.settle, beginNow)
+			got, moved := ledger.Settle(c.run, free, &c.settle, beginNow)
 			c.want.UpdatedAt = settleNow
 			if diff := cmp.Diff(c.want, got); !moved || diff != "" {
 				t.Errorf("moved: %t; the run (-want +got):\n%s", moved, diff)
@@ -363,7 +363,7 @@ func TestASettlementMovesARunForwardOnly(t *testing.T) {
 		var got []schedule.Status
 		for _, to := range schedule.Statuses {
 			before := schedule.Run{Status: from, Reason: "lost", RunID: "r"}
-			after, moved := ledger.Settle(before, &schedule.Settlement{To: to, RunID: "other"}, beginNow)
+			after, moved := ledger.Settle(before, free, &schedule.Settlement{To: to, RunID: "other"}, beginNow)
 			if moved {
 				got = append(got, to)
 			} else if diff := cmp.Diff(before, after); diff != "" {

@@ -44,6 +44,8 @@ type FollowUps struct {
 //
 // A success ends the failures of its schedule, unless one of them is newer. A failure
 // counts unless a success is newer. schedule.FailureOf says the same of a whole history.
+// A run of a deleted schedule counts for the one that lives under its id when the end is
+// committed: it is in the history of that id.
 func FollowUp(ended []*schedule.Run, read EndReader) (FollowUps, error) {
 	decided := slices.DeleteFunc(slices.Clone(ended), func(r *schedule.Run) bool {
 		return r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed

@@ -20,7 +20,7 @@ func JudgeLate(r schedule.Run, v *schedule.LateVerdict, now time.Time) (after sc
 		return r, nil, true
 	}
 	end := schedule.Settlement{Key: r.Key, To: schedule.StatusSkipped, Reason: v.Reason, CompletedAt: now}
-	after, ok = Settle(r, &end, now)
+	after, ok = Settle(r, schedule.KeyLease{}, &end, now)
 	return after, &schedule.Skip{Settlement: end, ScheduleID: r.ScheduleID, RunAt: r.RunAt}, ok
 }
 

@@ -41,12 +41,15 @@ const keptFor = 10 * time.Minute
 const recoveredEvery = 250 * time.Millisecond
 
 // Settlement returns the settlement of a failed launch attempt: the run stays LAUNCHING,
-// with the time of the next attempt. If no attempt was made (another call of the key is
+// with the time of the next attempt, or ends if its launch time is over. If no attempt was made (another call of the key is
 // open, a check failed), it keeps the error of the last attempt.
 func (l *Launches) Settlement(req *schedule.StartRequest, cause error, now time.Time) schedule.Settlement {
 	failed, waiting := l.again(req.Key, cause, now)
 	pause := backoff(failed, waiting, cause)
-	s := schedule.Settlement{Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}
+	s := schedule.Settlement{
+		Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil),
+		GivesUp: tried(cause) || errors.Is(cause, schedule.ErrOverdue),
+	}
 	if !tried(cause) {
 		return s
 	}
@@ -170,7 +173,8 @@ func backoff(failed, waiting int, cause error) time.Duration {
 }
 
 // nextAttempt is when a key is tried again: after its pause, and once more shortly
-// before givenUp, the end of its launch time (zero: none).
+// before givenUp, the end of its launch time (zero: none). After that a key is tried only
+// if the run could not end: another sender holds it.
 func nextAttempt(now time.Time, pause time.Duration, givenUp time.Time) time.Time {
 	at := now.Add(pause)
 	if givenUp.IsZero() {
@@ -179,8 +183,8 @@ func nextAttempt(now time.Time, pause time.Duration, givenUp time.Time) time.Tim
 	if last := givenUp.Add(-lastAttempt); at.After(last) {
 		at = schedule.Later(last, now.Add(min(pause, firstPause)))
 	}
-	if at.After(givenUp) {
-		return schedule.Later(givenUp, now)
+	if now.Before(givenUp) && at.After(givenUp) {
+		return givenUp
 	}
 	return at
 }

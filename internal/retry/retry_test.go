@@ -68,7 +68,7 @@ func TestALaunchIsTriedOnceMoreShortlyBeforeItIsGivenUp(t *testing.T) {
 		{"the pause ends too late", 5, 20 * time.Second, 18 * time.Second},
 		{"the last attempt has just failed", 5, 2 * time.Second, time.Second},
 		{"less is left than the shortest pause", 5, 500 * time.Millisecond, 500 * time.Millisecond},
-		{"the time is over", 5, -time.Second, 0},
+		{"the time is over, and somebody else holds the key", 5, -time.Second, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var u retry.Launches
@@ -80,6 +80,35 @@ func TestALaunchIsTriedOnceMoreShortlyBeforeItIsGivenUp(t *testing.T) {
 			s := u.Settlement(&req, failure(schedule.CodeExecutorError), noon)
 			if got := s.ClaimedUntil.Sub(noon); got != tt.want {
 				t.Errorf("tried again after %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnAttemptThatLeavesNothingToWaitForGivesUp(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		cause error
+		want  bool
+	}{
+		{"the executor did not answer", failure(schedule.CodeExecutorTimeout), true},
+		{"the connection was refused", failure(schedule.CodeExecutorUnreachable), true},
+		{"the launch queue is away", schedule.ErrQueueAway, true},
+		{"nothing may be sent any more", fmt.Errorf("%w: it ended at noon", schedule.ErrOverdue), true},
+		{"somebody else has the key", schedule.ErrBusy, false},
+		{"a check forbids it now", fmt.Errorf("%w: paused", schedule.ErrWithheld), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var u retry.Launches
+			s := u.Settlement(&schedule.StartRequest{Key: schedule.Key{1}}, tt.cause, noon)
+			if s.GivesUp != tt.want {
+				t.Errorf("it gives up: %t", s.GivesUp)
+			}
+			u.Written(&s, noon)
+			for _, woken := range u.Recovered(noon.Add(300 * time.Millisecond)) {
+				if woken.GivesUp {
+					t.Error("the success of another run gives up")
+				}
 			}
 		})
 	}
@@ -103,6 +132,7 @@ func TestOnlyAttemptsThatWereMadeAreRecorded(t *testing.T) {
 		{"the launch queue is away", fmt.Errorf("x: %w", schedule.ErrQueueAway), &schedule.LaunchAttempt{At: noon, Result: schedule.LaunchNotSent, ErrorCode: "queue_unavailable"}, 0},
 		{"another call is open", schedule.ErrBusy, nil, 0},
 		{"a check forbids it", fmt.Errorf("%w: paused", schedule.ErrWithheld), nil, 0},
+		{"its time is over", schedule.ErrOverdue, nil, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := u.Settlement(&req, tt.cause, noon)

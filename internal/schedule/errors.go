@@ -21,9 +21,10 @@ var (
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrStale         = errors.New("the schedule was changed in the meantime")
-	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: retry shortly
-	ErrWithheld      = errors.New("not to be sent now")                  // of the launcher: a check failed, not for good
-	ErrExhausted     = errors.New("quota exhausted")                     // of an owner
+	ErrBusy          = errors.New("a call with this key is in progress")      // of the launcher: retry shortly
+	ErrWithheld      = errors.New("not to be sent now")                       // of the launcher: a check failed, not for good
+	ErrOverdue       = fmt.Errorf("%w: its launch time is over", ErrWithheld) // nothing of the run will be sent
+	ErrExhausted     = errors.New("quota exhausted")                          // of an owner
 	ErrQueueAway     = errors.New("the launch queue is unavailable")
 	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with the current state
 )

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -119,16 +120,24 @@ type Settlement struct {
 	Unsent     bool // the call that Begin counted was not made
 	// Attempt is the failed attempt that To == LAUNCHING records; nil: none.
 	Attempt *LaunchAttempt
+	// GivesUp says that To == LAUNCHING ends the run if its launch time is over and nobody
+	// holds its key.
+	GivesUp bool
 }
 
-// AnyEnded reports whether any of the settlements that moved a run ended it.
-func AnyEnded(settlements []Settlement, moved []bool) bool {
-	for i := range moved {
-		if moved[i] && settlements[i].To.Terminal() {
-			return true
-		}
-	}
-	return false
+// Moved is what a settlement has made of its run: To of the settlement, unless that gave
+// the run up. The zero value: the settlement did not move it.
+type Moved struct {
+	To     Status
+	Reason Reason
+}
+
+// Moved is the run as a settlement has made it.
+func (r *Run) Moved() Moved { return Moved{r.Status, r.Reason} }
+
+// AnyEnded reports whether any settlement ended its run.
+func AnyEnded(moved []Moved) bool {
+	return slices.ContainsFunc(moved, func(m Moved) bool { return m.To.Terminal() })
 }
 
 // Skip is a run that a plan or a claim has ended before its launch, with its slot.

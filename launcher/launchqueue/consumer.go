@@ -26,8 +26,8 @@ type Store interface {
 	// GetRun is one row of the ledger; schedule.ErrNotFound.
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// SettleLaunched moves runs forward where their status allows, without a term.
-	// moved[i] reports whether run i changed.
-	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
+	// moved[i] is what became of run i.
+	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
 	// GoneInstances returns which of the instances are proven to be gone, by their
 	// presence locks. Others, and ids that are not known, may live.
 	GoneInstances(ctx context.Context, ids []string) (gone []string, err error)
@@ -65,7 +65,7 @@ type Consumer struct {
 	keys    openKeys
 	streams []*stream
 	acks    *batch.Batcher[delivery, struct{}]
-	settles *batch.Batcher[schedule.Settlement, bool]
+	settles *batch.Batcher[schedule.Settlement, schedule.Moved]
 	outage  outage
 
 	retries retry.Launches

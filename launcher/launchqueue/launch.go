@@ -114,13 +114,16 @@ func (c *Consumer) recovered(ctx context.Context) {
 }
 
 // unknown leaves a run LAUNCHING: the leader sends the same key again after a
-// backoff.
+// backoff, unless the run's launch time is over.
 func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause error) {
 	s := c.retries.Settlement(&req, cause, c.now())
 	c.log.Warn("launch attempt failed", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
 		"error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
-	if c.settle(ctx, req.ScheduleID, req.ScheduledFor, s) {
+	switch moved := c.settle(ctx, req.ScheduleID, req.ScheduledFor, s); {
+	case moved.To == schedule.StatusLaunching:
 		c.retries.Written(&s, c.now())
+	case moved.To.Terminal():
+		c.retries.Answered(s.Key)
 	}
 }
 
@@ -130,17 +133,17 @@ func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return c.Store.GetRun(ctx, key)
 }
 
-// settle writes one settlement, batched with those of other entries, and reports
-// whether it changed the run. runAt is zero for a cancel.
-func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) (moved bool) {
+// settle writes one settlement, batched with those of other entries. runAt is zero for a cancel.
+func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) (moved schedule.Moved) {
 	moved, err := c.settles.Do(ctx, s)
 	if err != nil {
 		c.notSettled(scheduleID, s.Key, s.To, err)
-		return false
+		return schedule.Moved{}
 	}
-	if !moved || s.To == schedule.StatusLaunching {
+	if moved.To == "" || moved.To == schedule.StatusLaunching {
 		return moved // a report was faster, or the key is sent again
 	}
+	s.To, s.Reason = moved.To, moved.Reason
 	c.settled(ctx, scheduleID, runAt, s)
 	return moved
 }
@@ -163,7 +166,7 @@ func (c *Consumer) notSettled(scheduleID string, key schedule.Key, to schedule.S
 	c.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "schedule_id", scheduleID, "key", key.String(), "to", string(to), "err", err)
 }
 
-func (c *Consumer) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+func (c *Consumer) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return c.Store.SettleLaunched(ctx, c.now(), settlements)

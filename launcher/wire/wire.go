@@ -60,12 +60,19 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 	return start, nil
 }
 
-// withheld is the error code of a start that a check forbade: no attempt was made.
-const withheld = "withheld"
+// The error codes of a start without an attempt: a check forbade it, or its launch time is
+// over.
+const (
+	withheld = "withheld"
+	overdue  = "overdue"
+)
 
 // Failure is the reason why a start has no outcome, as a message; nil: unknown.
 func Failure(err error) *carillonv1.RunLauncherFailure {
-	if errors.Is(err, schedule.ErrWithheld) {
+	switch {
+	case errors.Is(err, schedule.ErrOverdue):
+		return &carillonv1.RunLauncherFailure{ErrorCode: overdue}
+	case errors.Is(err, schedule.ErrWithheld):
 		return &carillonv1.RunLauncherFailure{ErrorCode: withheld}
 	}
 	e, ok := errors.AsType[*schedule.LaunchError](err)
@@ -93,7 +100,10 @@ func FailureOf(st *status.Status) *carillonv1.RunLauncherFailure {
 
 // FailureError is the error of a Failure.
 func FailureError(msg *carillonv1.RunLauncherFailure, message string) error {
-	if msg.GetErrorCode() == withheld {
+	switch msg.GetErrorCode() {
+	case overdue:
+		return fmt.Errorf("%w: %s", schedule.ErrOverdue, message)
+	case withheld:
 		return fmt.Errorf("%w: %s", schedule.ErrWithheld, message)
 	}
 	e := &schedule.LaunchError{

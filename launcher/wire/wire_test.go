@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,6 +66,15 @@ func TestACancelComesOutAsItWentIn(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	})
+}
+
+func TestAStartThatWasNotTriedComesBackAsTheSameError(t *testing.T) {
+	for _, want := range []error{schedule.ErrWithheld, schedule.ErrOverdue} {
+		got := wire.FailureError(wire.Failure(fmt.Errorf("%w: why", want)), "why")
+		if !errors.Is(got, want) || errors.Is(got, schedule.ErrOverdue) != errors.Is(want, schedule.ErrOverdue) {
+			t.Errorf("%v comes back as %v", want, got)
+		}
+	}
 }
 
 func TestWhatNamesNoKeyIsNoRequest(t *testing.T) {

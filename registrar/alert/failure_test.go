@@ -36,7 +36,7 @@ func (s *site) end(t testing.TB, slot time.Time, settlement schedule.Settlement,
 	}
 	s.exec(t, "UPDATE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1) WHERE status = 1")
 	moved, err := s.store.SettleLaunched(t.Context(), s.now(), settlements)
-	if err != nil || slices.Contains(moved, false) {
+	if err != nil || slices.Contains(moved, schedule.Moved{}) {
 		t.Fatalf("moved %v, %v", moved, err)
 	}
 }

@@ -53,7 +53,7 @@ func TestACheckDoesNotBlockTheLeader(t *testing.T) {
 			return errors.Join(errors.New("it is not claimed"), err)
 		}
 		moved, err := store.Settle(ctx, term, now, []schedule.Settlement{{Key: run.Key, To: schedule.StatusSuccess, LaunchedAt: now, CompletedAt: now}})
-		if err != nil || !moved[0] {
+		if err != nil || moved[0].To == "" {
 			return errors.Join(errors.New("it is not settled"), err)
 		}
 		return nil

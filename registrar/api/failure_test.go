@@ -28,7 +28,7 @@ func (r *rig) end(t *testing.T, scheduleID string, ends ...schedule.Settlement) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved, err := r.store.SettleLaunched(t.Context(), now, []schedule.Settlement{e}); err != nil || !moved[0] {
+		if moved, err := r.store.SettleLaunched(t.Context(), now, []schedule.Settlement{e}); err != nil || moved[0].To == "" {
 			t.Fatalf("settle %s: %v, %v", e.To, moved, err)
 		}
 	}

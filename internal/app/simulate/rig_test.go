@@ -145,8 +145,8 @@ func (p *process) Claim(ctx context.Context, req ledger.ClaimRequest, claim *led
 	})
 }
 
-func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time, s []schedule.Settlement) ([]bool, error) {
-	return alive(p, func() ([]bool, error) { return p.Store.Settle(ctx, term, now, s) })
+func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time, s []schedule.Settlement) ([]schedule.Moved, error) {
+	return alive(p, func() ([]schedule.Moved, error) { return p.Store.Settle(ctx, term, now, s) })
 }
 
 func (p *process) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Swept, error) {

@@ -51,7 +51,7 @@ func (s *Store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.
 }
 
 // Settle moves runs forward, each where its status allows.
-func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
 	err = s.fenced(ctx, term, func(t *tx) error {
 		moved = t.settleAll(settlements, now)
 		return nil
@@ -64,7 +64,7 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 
 // SettleLaunched is Settle for a launcher, which has no term: only the status of each run
 // decides.
-func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		moved = t.settleAll(settlements, now)
 		return nil
@@ -75,12 +75,14 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	return moved, nil
 }
 
-func (t *tx) settleAll(settlements []schedule.Settlement, now time.Time) []bool {
-	moved := make([]bool, len(settlements))
+func (t *tx) settleAll(settlements []schedule.Settlement, now time.Time) []schedule.Moved {
+	moved := make([]schedule.Moved, len(settlements))
 	for i := range settlements {
-		moved[i] = t.settle(&settlements[i], now)
+		if t.settle(&settlements[i], now) {
+			moved[i] = t.runs[settlements[i].Key].Moved()
+		}
 	}
-	t.wake = t.wake || schedule.AnyEnded(settlements, moved)
+	t.wake = t.wake || schedule.AnyEnded(moved)
 	return moved
 }
 
@@ -90,7 +92,7 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r == nil {
 		return false
 	}
-	after, moved := ledger.Settle(*r, e, now)
+	after, moved := ledger.Settle(*r, t.leases[r.Key], e, now)
 	if !moved {
 		return false
 	}

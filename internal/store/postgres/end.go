@@ -133,10 +133,10 @@ func finishRest(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, r
 	return nil
 }
 
-// Settle moves runs forward if their status allows; moved[i] reports whether the i-th
-// moved. Settlements of one run apply in their order.
-func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	var moved []bool
+// Settle moves runs forward if their status allows; the i-th result is what became of the
+// i-th. Settlements of one run apply in their order.
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error) {
+	var moved []schedule.Moved
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
 		moved, _, err = settleAll(ctx, tx, now, settlements)
 		return err
@@ -149,8 +149,8 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 
 // SettleLaunched is Settle for a launcher, which has no term: only the status of each run
 // decides.
-func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	var moved []bool
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error) {
+	var moved []schedule.Moved
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		var ended []*openRow
 		var err error
@@ -179,7 +179,7 @@ func wakeLeaders(tx pgx.Tx, ended []*openRow) {
 }
 
 // settleAll locks runs and writes their settlements, in order.
-func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []*openRow, err error) {
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, ended []*openRow, err error) {
 	if len(settlements) == 0 {
 		return nil, nil, nil
 	}
@@ -191,11 +191,11 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 	if err != nil {
 		return nil, nil, err
 	}
-	moved = make([]bool, len(settlements))
+	moved = make([]schedule.Moved, len(settlements))
 	open := rowsByKey(rows)
 	for i := range settlements {
-		if r := open[settlements[i].Key]; r != nil {
-			moved[i] = r.settle(&settlements[i], now)
+		if r := open[settlements[i].Key]; r != nil && r.settle(&settlements[i], now) {
+			moved[i] = r.Moved()
 		}
 	}
 	ended, err = writeMoved(ctx, tx, rows, now)

@@ -43,7 +43,7 @@ func (r *openRow) unreadable() error {
 
 // settle applies a settlement to the row.
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
-	if r.Run, moved = ledger.Settle(r.Run, s, now); moved {
+	if r.Run, moved = ledger.Settle(r.Run, r.Lease, s, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, s)
 		r.moved = true
 	}

@@ -99,7 +99,7 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 		if err != nil {
 			return false, err
 		}
-		moved = settled[0]
+		moved = settled[0].To != ""
 	}
 	if change.AskCancel != "" {
 		n, err := affect(ctx, tx, sqlAskCancel, key[:], change.Now, string(change.AskCancel))

@@ -144,7 +144,7 @@ func (s *storm) settle(ctx context.Context) error {
 	}
 	moved, err := s.store.Settle(ctx, s.term, s.now(), settlements)
 	for _, m := range moved {
-		if m {
+		if m.To != "" {
 			s.moved.Add(1)
 		}
 	}

@@ -115,7 +115,7 @@ func finishRest(ctx context.Context, t tx, done []schedule.FinishRequest, rest [
 }
 
 // Settle moves runs forward, each where its status allows.
-func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
 	moved, err = s.settleAll(ctx, now, settlements, func(ctx context.Context, t tx) error { return fence(ctx, t, term) })
 	if err != nil {
 		return nil, fmt.Errorf("settle runs: %w", err)
@@ -125,18 +125,18 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 
 // SettleLaunched is Settle for a launcher, which has no term: only the status of each run
 // decides.
-func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
 	moved, err = s.settleAll(ctx, now, settlements, func(context.Context, tx) error { return nil })
 	if err != nil {
 		return nil, fmt.Errorf("settle launched runs: %w", err)
 	}
-	if schedule.AnyEnded(settlements, moved) {
+	if schedule.AnyEnded(moved) {
 		s.wakes.call()
 	}
 	return moved, nil
 }
 
-func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
+func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []schedule.Moved, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		if err := allowed(ctx, t); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 
 // settle moves open runs, each where its status allows. Several settlements of one
 // run take effect one after the other.
-func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []bool, err error) {
+func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []schedule.Moved, err error) {
 	keys := make([]schedule.Key, len(settlements))
 	for i := range settlements {
 		keys[i] = settlements[i].Key
@@ -158,11 +158,11 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 	if err != nil {
 		return nil, err
 	}
-	moved = make([]bool, len(settlements))
+	moved = make([]schedule.Moved, len(settlements))
 	var all settled
 	for i := range settlements {
-		if r := rows[settlements[i].Key]; r != nil {
-			moved[i] = all.settle(r, &settlements[i], now)
+		if r := rows[settlements[i].Key]; r != nil && all.settle(r, &settlements[i], now) {
+			moved[i] = r.Moved()
 		}
 	}
 	return moved, writeMoved(ctx, t, all, now)
@@ -218,7 +218,7 @@ func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, stat
 
 // settle applies a settlement if the status allows it.
 func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
-	if r.Run, moved = ledger.Settle(r.Run, e, now); moved {
+	if r.Run, moved = ledger.Settle(r.Run, r.Lease, e, now); moved {
 		r.moved = true
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
 	}

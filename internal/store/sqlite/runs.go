@@ -80,7 +80,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		if err != nil {
 			return after, false, err
 		}
-		moved = settled[0]
+		moved = settled[0].To != ""
 	}
 	if c.AskCancel != "" {
 		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))

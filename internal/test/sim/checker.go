@@ -114,6 +114,7 @@ func (w *world) check() {
 			w.planned(h)
 			w.truthful(h)
 			w.delivered(h)
+			w.patient(h)
 			w.inTime(h)
 		}
 	}

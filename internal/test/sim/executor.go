@@ -24,12 +24,13 @@ type executor struct {
 	reached   map[schedule.Key]int       // calls whose request it got
 	grants    map[schedule.Key]int       // calls that launchers were allowed
 	firstSent map[schedule.Key]time.Time // as recorded when the first call came
+	attempts  map[schedule.Key]*attempts
 }
 
 func newExecutor() *executor {
 	return &executor{
 		works: make(map[schedule.Key]*work), reached: make(map[schedule.Key]int), grants: make(map[schedule.Key]int),
-		firstSent: make(map[schedule.Key]time.Time),
+		firstSent: make(map[schedule.Key]time.Time), attempts: make(map[schedule.Key]*attempts),
 	}
 }
 

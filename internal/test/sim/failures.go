@@ -10,25 +10,24 @@ import (
 
 // failures: a schedule fails if and only if the newest of its runs that succeeded or
 // failed has failed: the one with the latest run_at, and of several for one slot the one
-// that ended last. A schedule that was created again begins without failures; whether a
-// run of the one before it makes it fail, if that ends later, is open.
+// that ended last. A failure before the schedule was created does not count. A run of a
+// deleted schedule counts for the one that was created under its id, if it ends after
+// that: it is in the history of that id. The order of the commits decides, as the clocks
+// of two processes differ.
 func (w *world) failures() {
 	newest := make(map[string]*history)
-	lately := make(map[string]time.Time) // when a run of a schedule was decided last
 	for _, h := range w.watch.order {
 		r := &h.row
-		if h.gone || r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed {
+		failed := r.Status == schedule.StatusFailed
+		if h.gone || r.Status != schedule.StatusSuccess && !failed || failed && h.completed < w.watch.lives[r.ScheduleID].created {
 			continue
-		}
-		if r.CompletedAt.After(lately[r.ScheduleID]) {
-			lately[r.ScheduleID] = r.CompletedAt
 		}
 		was := newest[r.ScheduleID]
 		switch {
 		case was == nil || r.RunAt.After(was.row.RunAt):
 		case r.RunAt.Before(was.row.RunAt) || r.CompletedAt.Before(was.row.CompletedAt):
 			continue
-		case r.CompletedAt.Equal(was.row.CompletedAt) && r.Status == schedule.StatusFailed:
+		case r.CompletedAt.Equal(was.row.CompletedAt) && failed:
 			continue
 		}
 		newest[r.ScheduleID] = h
@@ -38,11 +37,8 @@ func (w *world) failures() {
 		w.violation("read outcomes: %v", err)
 	}
 	for _, id := range sorted(w.watch.lives) {
-		f, h, row := recent[id].Failure, newest[id], &w.watch.lives[id].row
-		if h != nil && h.row.CompletedAt.Before(row.CreatedAt) && !lately[id].Before(row.CreatedAt) {
-			continue
-		}
-		fails := h != nil && h.row.Status == schedule.StatusFailed && row.Alive() && !h.row.CompletedAt.Before(row.CreatedAt)
+		f, h := recent[id].Failure, newest[id]
+		fails := h != nil && h.row.Status == schedule.StatusFailed && w.watch.lives[id].row.Alive()
 		switch {
 		case fails != (f != nil):
 			w.violation("%s is shown as failing: %t, and its newest run says %t", id, f != nil, fails)

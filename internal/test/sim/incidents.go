@@ -92,10 +92,10 @@ func (x *executor) granted(reqs []schedule.BeginRequest, results []schedule.Begi
 
 // delivered: deliveries are the calls that reached the executor. A process that dies
 // between the record of a call and the call leaves one that may have been made, and
-// so does a cancel, or the last bound of a launch, that ends the run in between.
+// so does a cancel that ends the run in between.
 func (w *world) delivered(h *history) {
 	r, reached := &h.row, w.executor.reached[h.row.Key]
-	exact := w.profile.plain && r.CancelRequestedAt.IsZero() && r.Reason != schedule.ReasonLost
+	exact := w.profile.plain && r.CancelRequestedAt.IsZero()
 	switch {
 	case exact && int(r.Deliveries) != reached, w.profile.plain && int(r.Deliveries) < reached:
 		w.violation("%s run_at %s is %s(%s) after %d deliveries, and %d calls reached the executor",
@@ -110,6 +110,37 @@ func (w *world) delivered(h *history) {
 	if first, err := w.ledger.FirstSent(context.Background(), r.Key); err != nil || reached > 0 && r.Deliveries > 1 && !first.Equal(w.executor.firstSent[r.Key]) {
 		w.violation("%s run_at %s was first sent at %s, and at the end first_sent_at is %s (%v)",
 			r.ScheduleID, w.at(r.RunAt), w.at(w.executor.firstSent[r.Key]), w.at(first), err)
+	}
+}
+
+// handedOver counts the attempts to launch a run, whatever becomes of each.
+func (x *executor) handedOver(key schedule.Key, at time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.attempts[key] == nil {
+		x.attempts[key] = &attempts{first: at}
+	}
+	x.attempts[key].n++
+	x.attempts[key].last = at
+}
+
+// attempts are those to launch one run.
+type attempts struct {
+	n           int
+	first, last time.Duration
+}
+
+// patient: a run is not sent again at once, except by a new leader. Between two attempts
+// lies a pause of a second; a success of another run can cut each short, and so can the
+// end of its launch time, shortly before it and at it.
+func (w *world) patient(h *history) {
+	a := w.executor.attempts[h.row.Key]
+	if a == nil {
+		return
+	}
+	most := 3 + w.watch.takeovers + 2*int((a.last-a.first)/time.Second)
+	if a.n > most {
+		w.violation("%s run_at %s was sent %d times from +%s to +%s, at most %d are right", h.row.ScheduleID, w.at(h.row.RunAt), a.n, a.first, a.last, most)
 	}
 }
 

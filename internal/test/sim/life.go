@@ -9,6 +9,7 @@ import (
 // life is the history of a schedule by its users' requests: which rule was in force when.
 type life struct {
 	row     schedule.Schedule // as it is now
+	created time.Duration     // when that was committed: the last time, if it was deleted before
 	parts   []part
 	gaps    []gap
 	until   time.Time     // a pause ends by itself then; zero: it does not
@@ -46,6 +47,9 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
+	if before == nil || !before.Alive() && after.Alive() {
+		f.created = l.elapsed()
+	}
 	l.rules[revisionID{after.ScheduleID, after.Revision}] = ruleOf(after)
 	l.named[revisionID{after.ScheduleID, after.Revision}] = after.ExecutionGrantID
 	if before != nil && before.Revision == after.Revision && before.Pause == after.Pause && before.DeletedAt.Equal(after.DeletedAt) && before.Equal(&after.Definition) {

@@ -156,7 +156,7 @@ var mutants = []struct {
 		"worker/launch.go", `reqs[i] = l.StartRequest()`, "reqs[i] = l.StartRequest()\n\t\tif l.Again {\n\t\t\treqs[i].Key[31] ^= 1\n\t\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
-		"internal/retry/retry.go", `s := schedule.Settlement{Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := schedule.Settlement{Key: req.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
+		"internal/retry/retry.go", `Key: req.Key, To: schedule.StatusLaunching, ClaimedUntil: nextAttempt(`, `Key: req.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(`,
 	}}},
 	{"the executor is called a little early", []edit{{
 		"launcher/timers.go", `{ return at.Sub(t.now()) }`, `{ return at.Sub(t.now()) - 20*time.Millisecond }`,
@@ -207,6 +207,20 @@ var mutants = []struct {
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
 		"internal/ledger/bound.go", `r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `r.Deliveries > 0`,
+	}}},
+	{"a run past its launch time is asked for again at once", []edit{{
+		"internal/retry/retry.go", `GivesUp: tried(cause) || errors.Is(cause, schedule.ErrOverdue),`, ``,
+	}, {
+		"internal/retry/retry.go", "	if now.Before(givenUp) && at.After(givenUp) {\n		return givenUp", "	if at.After(givenUp) {\n		return schedule.Later(givenUp, now)",
+	}}},
+	{"an attempt that fails after the launch time ends no run", []edit{{
+		"internal/ledger/end.go", `if s.GivesUp && launchOver(&r, lease, now) {`, `if false && launchOver(&r, lease, now) {`,
+	}}},
+	{"an attempt that fails ends its run while its launch time lasts", []edit{{
+		"internal/ledger/bound.go", `return passed(r.TimeoutAt, stored(now)) && !lease`, `return !lease`,
+	}}},
+	{"a run of a deleted schedule makes the next one of its id fail, though it had ended before", []edit{{
+		"internal/ledger/followup.go", `(c.Created || !c.Row.Alive())`, `false`,
 	}}},
 	{"a missing workflow is final before the run is due", []edit{{
 		"launcher/call.go", `case definite && early:`, `case definite && early && s.loaded:`,

@@ -183,6 +183,7 @@ func (l launcherClient) StartAll(ctx context.Context, reqs []schedule.StartReque
 func (l launcherClient) start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
 	// Runs that are due at one instant are handed over by timers that end at
 	// that instant: a part of a millisecond keeps their order.
+	l.executor.handedOver(req.Key, l.elapsed())
 	req.FireAt = req.FireAt.Add(l.dice.of(idOf(req.Key)).span(1, time.Millisecond))
 	err = l.call(ctx, siteStart, idOf(req.Key), nil, func() (err error) {
 		reply, err = l.launcher.Start(ctx, req)

@@ -113,7 +113,7 @@ func (s store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (out ledg
 	return out, nil
 }
 
-func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
 	id := uint64(0)
 	for i := range settlements {
 		id ^= idOf(settlements[i].Key)

@@ -13,6 +13,7 @@ var attempts = []check{
 	{"the last ten attempts of a run are kept, and all are counted", attemptsBounded},
 	{"a settlement without an attempt leaves the attempts as they are", attemptsUntouched},
 	{"attempts stay when the run is launched", attemptsAfterLaunch},
+	{"an attempt that fails after the launch time ends the run, unless its key is held", attemptsAfterTheLaunchTime},
 	{"attempts go with their run", attemptsPruned},
 	{"an unknown key has no attempts", attemptsOfNone},
 	{"deliveries only grow", deliveriesGrow},
@@ -164,6 +165,50 @@ func callsCounted(r *rig) {
 	closed := r.strange("closed")
 	_, row := r.closeKey(closed.Key)
 	r.hold(row.Calls == 0, "a key that was closed unsent has none, got %d", row.Calls)
+}
+
+// attemptsAfterTheLaunchTime: K7, with the lease that the row has.
+func attemptsAfterTheLaunchTime(r *rig) {
+	r.lead()
+	s := r.create("given up", func(s *schedule.Schedule) { s.LaunchTimeoutMS = 5000 })
+	for _, settler := range []struct {
+		name   string
+		settle func(schedule.Settlement) ([]schedule.Moved, error)
+	}{
+		{"Settle", func(e schedule.Settlement) ([]schedule.Moved, error) {
+			return r.Settle(r.ctx, r.term, r.now, []schedule.Settlement{e})
+		}},
+		{"SettleLaunched", func(e schedule.Settlement) ([]schedule.Moved, error) {
+			return r.SettleLaunched(r.ctx, r.now, []schedule.Settlement{e})
+		}},
+	} {
+		unsent, sent := r.slot(s, r.now), r.slot(s, r.at(-time.Second))
+		r.add(unsent, sent)
+		r.claim()
+		unsent, sent = r.ledger(unsent.Key), r.ledger(sent.Key)
+		r.now = r.at(5 * time.Second)
+		r.granted(r.beginRequest(sent))
+		step := func(run schedule.Run, want schedule.Moved, why string) {
+			r.Helper()
+			attempt := schedule.LaunchAttempt{At: r.now, Result: schedule.LaunchNotSent, ErrorCode: "executor_unreachable", NextAt: r.at(time.Second)}
+			moved, err := settler.settle(schedule.Settlement{
+				Key: run.Key, To: schedule.StatusLaunching, ClaimedUntil: attempt.NextAt, ErrorCode: attempt.ErrorCode, Attempt: &attempt, GivesUp: true,
+			})
+			r.ok(err, settler.name)
+			equal(r, settler.name+", "+why, moved, []schedule.Moved{want})
+			got := r.ledger(run.Key)
+			r.hold(got.Moved() == want && got.ErrorCode == attempt.ErrorCode, "%s, %s: it is %s(%s) with code %q", settler.name, why, got.Status, got.Reason, got.ErrorCode)
+			r.hold(got.CompletedAt.Equal(r.now) == want.To.Terminal(), "%s, %s: it completed at %s", settler.name, why, got.CompletedAt)
+			attempts := r.attemptsOf(run.Key)
+			r.hold(int(got.FailedAttempts) == len(attempts) && attempts[len(attempts)-1] == attempt, "%s, %s: the attempt is kept, got %+v", settler.name, why, attempts)
+		}
+		step(unsent, schedule.Moved{To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable}, "nothing was sent")
+		step(sent, schedule.Moved{To: schedule.StatusLaunching}, "another call is open")
+		r.now = r.at(lease)
+		step(sent, schedule.Moved{To: schedule.StatusFailed, Reason: schedule.ReasonLost}, "that call got no answer")
+		equal(r, "left open", r.load().state.Counts().InFlight, 0)
+		r.now = r.at(time.Minute)
+	}
 }
 
 // countedCalls are the executor calls since an instant.

@@ -153,6 +153,14 @@ func (r *rig) settle(settlements ...schedule.Settlement) []bool {
 	moved, err := r.Settle(r.ctx, r.term, r.now, settlements)
 	r.ok(err, "settle")
 	r.hold(len(moved) == len(settlements), "one answer per settlement, got %d for %d", len(moved), len(settlements))
+	return whichMoved(moved)
+}
+
+// whichMoved says which settlements have moved their run.
+func whichMoved(all []schedule.Moved) (moved []bool) {
+	for _, m := range all {
+		moved = append(moved, m != schedule.Moved{})
+	}
 	return moved
 }
 

@@ -137,7 +137,7 @@ func (r *rig) settleLaunched(settlements ...schedule.Settlement) []bool {
 	r.Helper()
 	moved, err := r.SettleLaunched(r.ctx, r.now, settlements)
 	r.ok(err, "settle launched")
-	return moved
+	return whichMoved(moved)
 }
 
 // settleLaunched asks both ways of settling for the same, and compares.

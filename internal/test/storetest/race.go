@@ -123,7 +123,7 @@ func (r *rig) work(f *flights) int {
 	for _, l := range result.Launches {
 		f.end(l.Run)
 		to := schedule.Settlement{Key: l.Run.Key, To: schedule.StatusSuccess}
-		if moved, err := r.Settle(r.ctx, r.term, r.now, []schedule.Settlement{to}); err != nil || !moved[0] {
+		if moved, err := r.Settle(r.ctx, r.term, r.now, []schedule.Settlement{to}); err != nil || moved[0].To == "" {
 			r.Errorf("settle: moved %v, %v", moved, err)
 		}
 	}

@@ -222,7 +222,7 @@ func reclaimChange(r *rig) {
 	for _, until := range []time.Time{r.at(2 * lease), r.at(time.Second)} {
 		moved, err := r.SettleLaunched(r.ctx, r.now, []schedule.Settlement{{Key: run.Key, To: schedule.StatusLaunching, ClaimedUntil: until}})
 		r.ok(err, "settle")
-		r.hold(moved[0], "claimed_until is moved")
+		r.hold(moved[0].To == schedule.StatusLaunching, "claimed_until is moved")
 		m.read()
 		known, _ := m.state.Run(run.Key)
 		equal(r, "next send that the leader knows", known.NextSend, until)

@@ -220,7 +220,7 @@ func settleByRule(r *rig) {
 						settlement = r.fullSettlement(run.Key, to)
 					}
 					r.now = r.at(time.Millisecond)
-					want, may := ledger.Settle(run, &settlement, r.now)
+					want, may := ledger.Settle(run, schedule.KeyLease{}, &settlement, r.now)
 					moved := r.settle(settlement)[0]
 					what := fmt.Sprintf("%s to %s, settlement full: %t, run lived: %t", from, to, full, lived)
 					r.hold(moved == may, "%s: moved is %t, got %t", what, may, moved)

@@ -320,7 +320,8 @@ func (x *RunLauncherStartResponse) GetSettled() bool {
 type RunLauncherFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One of the codes of docs/executors.md, e.g. executor_unreachable; or withheld:
-	// no attempt was made, because a check forbade it.
+	// no attempt was made, because a check forbade it; or overdue: because the time to
+	// launch the run is over.
 	ErrorCode string `protobuf:"bytes,1,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Whether the executor may have received this attempt's call.
 	Reached bool `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"`
