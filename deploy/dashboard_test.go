@@ -65,6 +65,7 @@ func readDashboard(t *testing.T) dashboard {
 // TestTheDashboardIsWhatGrafanaCanLoad checks what can be checked without
 // Grafana: ids, positions, and the data source variable.
 func TestTheDashboardIsWhatGrafanaCanLoad(t *testing.T) {
+	t.Parallel()
 	d := readDashboard(t)
 	variables := make(map[string]bool)
 	for _, v := range d.Templating.List {

@@ -14,6 +14,7 @@ import (
 // TestTheImageIsBuiltFromAllThatTheBinaryNeeds holds what Docker is not shown to
 // what `go build` reads.
 func TestTheImageIsBuiltFromAllThatTheBinaryNeeds(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +84,7 @@ func isIgnored(path string, patterns []string) (ignored bool) {
 
 // TestTheImageRunsTheBinaryAsNobodySpecial reads what cannot be run here.
 func TestTheImageRunsTheBinaryAsNobodySpecial(t *testing.T) {
+	t.Parallel()
 	text := strings.Join(lines(t, "docker/Dockerfile"), "\n")
 	_, final, ok := strings.Cut(text, "\nFROM scratch\n")
 	if !ok {

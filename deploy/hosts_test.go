@@ -11,6 +11,7 @@ import (
 // Where AUTH is off, a process answers only to known names; those by which the
 // other services of compose call it are among them.
 func TestEveryServiceOfComposeIsCalledByANameThatItAnswersTo(t *testing.T) {
+	t.Parallel()
 	var prometheus struct {
 		ScrapeConfigs []struct {
 			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`

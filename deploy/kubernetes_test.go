@@ -57,6 +57,7 @@ func (o object) mounted(t *testing.T, p pod, c container, at string) string {
 
 // docs/operations.md recommends two or three processes with all roles on Postgres.
 func TestPodsHaveAllRolesAndAStandby(t *testing.T) {
+	t.Parallel()
 	deployments := byKind(t, "Deployment")
 	if got := slices.Sorted(maps.Keys(deployments)); !slices.Equal(got, []string{"carillon"}) {
 		t.Fatalf("the Deployments are %v", got)
@@ -81,6 +82,7 @@ func TestPodsHaveAllRolesAndAStandby(t *testing.T) {
 
 // Pods have to migrate before they serve, and with the same database.
 func TestPodsMigrateFirst(t *testing.T) {
+	t.Parallel()
 	all := podEnvironments(t)
 	p := byKind(t, "Deployment")["carillon"].Spec.Template.Spec
 	if len(p.InitContainers) != 1 || !slices.Equal(p.InitContainers[0].Args, []string{"migrate"}) {
@@ -93,6 +95,7 @@ func TestPodsMigrateFirst(t *testing.T) {
 
 // The environment of a process can be read for as long as it runs.
 func TestSecretsOfPodsAreFiles(t *testing.T) {
+	t.Parallel()
 	settings := kustomization(t).settings(t, "carillon")
 	for _, name := range []string{"DATABASE_URL", "REPORT_SECRET", "EXECUTOR_TOKEN", "METRICS_TOKEN", "AUTH_TOKENS"} {
 		if settings[name] != "" || settings[name+"_FILE"] == "" {
@@ -108,6 +111,7 @@ func TestSecretsOfPodsAreFiles(t *testing.T) {
 
 // Until startupProbe has succeeded, livenessProbe does not count.
 func TestProbesAllowForTheWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
 	c := byKind(t, "Deployment")["carillon"].containers()[0]
 	wait, err := time.ParseDuration(podEnvironments(t)["carillon"].env["DATABASE_WAIT_MS"] + "ms")
 	if err != nil {
@@ -119,12 +123,14 @@ func TestProbesAllowForTheWaitForTheDatabase(t *testing.T) {
 }
 
 func TestPodsLetOpenCallsOfTheExecutorEnd(t *testing.T) {
+	t.Parallel()
 	p := byKind(t, "Deployment")["carillon"].Spec.Template.Spec
 	assertGrace(t, "kubernetes carillon", strconv.Itoa(p.TerminationGracePeriod)+"s")
 }
 
 // TestAChangeOfSettingsReplacesPods asks kustomize for the names that it makes.
 func TestAChangeOfSettingsReplacesPods(t *testing.T) {
+	t.Parallel()
 	program, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Skip("SKIPPED: no kubectl here")

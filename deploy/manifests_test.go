@@ -264,6 +264,7 @@ func assertGrace(t *testing.T, where, grace string) {
 // A GOMEMLIMIT that is close to the container's limit, or above it, lets the
 // kernel end the process before the garbage collector works harder.
 func TestTheGoMemoryLimitFitsTheContainer(t *testing.T) {
+	t.Parallel()
 	limits := make(map[string]string) // by where GOMEMLIMIT is set
 	for _, o := range byKind(t, "Deployment") {
 		limits["kubernetes carillon"] = o.containers()[0].Resources.Limits["memory"]

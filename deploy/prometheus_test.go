@@ -23,6 +23,7 @@ var mayBeEmpty = []string{"> 0", "ALERTS{", "carillon_call_duration"}
 // TestARealPrometheusAnswersEveryQuery scrapes a deployment at work, with the
 // rules loaded, and asks what the dashboard asks.
 func TestARealPrometheusAnswersEveryQuery(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.work(t)
 	api := startPrometheus(t, s)

@@ -24,6 +24,7 @@ type composeFile struct {
 // Executors report to PUBLIC_URL, so an executor has to reach it from the place
 // where EXECUTOR_URL finds the executor.
 func TestAnExecutorContainerOfComposeCanReport(t *testing.T) {
+	t.Parallel()
 	var file composeFile
 	readYAML(t, "compose/compose.yaml", &file)
 	if name := file.Networks["default"].Name; name != "carillon" {
@@ -60,6 +61,7 @@ func TestAnExecutorContainerOfComposeCanReport(t *testing.T) {
 }
 
 func TestComposeSaysWhereAnExecutorOnTheHostReports(t *testing.T) {
+	t.Parallel()
 	var file composeFile
 	readYAML(t, "compose/compose.yaml", &file)
 	text := strings.Join(lines(t, "compose/compose.yaml"), "\n")

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	rulesFile      = "prometheus/rules.yml"
-	rulesTestsFile = "prometheus/rules_test.yml"
-	runbooksFile   = "../docs/runbooks.md"
-	runbooksURL    = "https://github.com/carillon/carillon/blob/main/docs/runbooks.md#"
+	rulesFile    = "prometheus/rules.yml"
+	runbooksFile = "../docs/runbooks.md"
+	runbooksURL  = "https://github.com/carillon/carillon/blob/main/docs/runbooks.md#"
 )
+
+var rulesTestsFiles = []string{"prometheus/rules_test.yml", "prometheus/rules_hours_test.yml"}
 
 // rule is one of Prometheus' rules.
 type rule struct {
@@ -45,9 +46,10 @@ func alerts(t *testing.T) []rule {
 }
 
 func TestPromtoolAcceptsTheRulesAndTheirTests(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"check", "rules", "--lint-fatal", rulesFile},
-		{"test", "rules", rulesTestsFile},
+		slices.Concat([]string{"test", "rules"}, rulesTestsFiles),
 	} {
 		if out, err := promtool(t, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -58,7 +60,8 @@ func TestPromtoolAcceptsTheRulesAndTheirTests(t *testing.T) {
 // TestEveryAlertIsTestedToFireAndToStaySilent looks at what the tests of the
 // rules promise; that they pass, promtool says.
 func TestEveryAlertIsTestedToFireAndToStaySilent(t *testing.T) {
-	var file struct {
+	t.Parallel()
+	type testsFile struct {
 		Tests []struct {
 			Name  string `yaml:"name"`
 			Exprs []struct {
@@ -69,9 +72,14 @@ func TestEveryAlertIsTestedToFireAndToStaySilent(t *testing.T) {
 			} `yaml:"promql_expr_test"`
 		} `yaml:"tests"`
 	}
-	readYAML(t, rulesTestsFile, &file)
+	var all testsFile
+	for _, path := range rulesTestsFiles {
+		var file testsFile
+		readYAML(t, path, &file)
+		all.Tests = append(all.Tests, file.Tests...)
+	}
 	fires, silent := make(map[string]bool), make(map[string]bool)
-	for _, test := range file.Tests {
+	for _, test := range all.Tests {
 		for _, e := range test.Exprs {
 			if !strings.Contains(e.Expr, `alertname="`+test.Name+`"`) {
 				t.Errorf("the test of %s asks for another alert: %s", test.Name, e.Expr)
@@ -82,12 +90,13 @@ func TestEveryAlertIsTestedToFireAndToStaySilent(t *testing.T) {
 	}
 	for _, alert := range alerts(t) {
 		if !fires[alert.Alert] || !silent[alert.Alert] {
-			t.Errorf("%s: tested to fire: %v, to stay silent: %v; both belong in %s", alert.Alert, fires[alert.Alert], silent[alert.Alert], rulesTestsFile)
+			t.Errorf("%s: tested to fire: %v, to stay silent: %v; both belong in one of %s", alert.Alert, fires[alert.Alert], silent[alert.Alert], rulesTestsFiles)
 		}
 	}
 }
 
 func TestEveryAlertHasItsRunbookAndEveryRunbookItsAlert(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(runbooksFile)
 	if err != nil {
 		t.Fatal(err)

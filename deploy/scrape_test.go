@@ -101,6 +101,7 @@ func queries(t *testing.T) map[string]string {
 }
 
 func TestDashboardAndRulesNameWhatARealProcessShows(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.work(t)
 	scrapes := s.scrapes(t)
@@ -126,6 +127,7 @@ func TestDashboardAndRulesNameWhatARealProcessShows(t *testing.T) {
 // TestEveryFigureIsOnTheDashboardOrInARule keeps new metrics from being
 // forgotten.
 func TestEveryFigureIsOnTheDashboardOrInARule(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.work(t)
 	asked := strings.Join(slices.Collect(maps.Values(queries(t))), "\n")
@@ -138,6 +140,7 @@ func TestEveryFigureIsOnTheDashboardOrInARule(t *testing.T) {
 }
 
 func TestTheReaderOfScrapesSeesWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	has := read([]string{"carillon_leader{shard=\"0\"} 1\ncarillon_x_bucket{le=\"+Inf\",step=\"plan\"} 3\n"})
 	for query, want := range map[string]int{
 		`carillon_leader{shard="0"}`:                            0,

@@ -24,6 +24,7 @@ func byKind(t *testing.T, kind string) map[string]object {
 
 // The namespace enforces the restricted standard, and probes watch the pods.
 func TestPodsKeepTheRestrictedStandard(t *testing.T) {
+	t.Parallel()
 	deployments := byKind(t, "Deployment")
 	for name, o := range deployments {
 		c := o.containers()[0]
@@ -80,6 +81,7 @@ func selects(selector, labels map[string]string) bool {
 // TestWhatSelectsPodsFindsSome holds services, budgets, policies and monitors to
 // the labels and ports of the pods.
 func TestWhatSelectsPodsFindsSome(t *testing.T) {
+	t.Parallel()
 	pods := byKind(t, "Deployment")
 	found := make(map[string]int)
 	for _, o := range objects(t) {
@@ -132,6 +134,7 @@ func TestWhatSelectsPodsFindsSome(t *testing.T) {
 }
 
 func TestKustomizeNamesEveryManifest(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("kubernetes/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +152,7 @@ func TestKustomizeNamesEveryManifest(t *testing.T) {
 
 // TestPrometheusOfComposeScrapesItsServices holds the two files to each other.
 func TestPrometheusOfComposeScrapesItsServices(t *testing.T) {
+	t.Parallel()
 	var config struct {
 		RuleFiles []string `yaml:"rule_files"`
 		Scrapes   []struct {
@@ -179,6 +183,7 @@ func TestPrometheusOfComposeScrapesItsServices(t *testing.T) {
 
 // TestSystemdAcceptsTheUnits asks systemd itself, where it is.
 func TestSystemdAcceptsTheUnits(t *testing.T) {
+	t.Parallel()
 	program, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("SKIPPED: no systemd here")

@@ -30,6 +30,7 @@ func (u unit) has(key, word string) bool {
 // By default systemd gives a unit up after five failures in ten seconds, and a
 // failed unit fails all units that require it.
 func TestTheUnitsSurviveASlowDatabaseAtBoot(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"carillon.service", "carillon-migrate.service"} {
 		t.Run(name, func(t *testing.T) {
 			u := readUnit(t, name)
@@ -59,6 +60,7 @@ func TestTheUnitsSurviveASlowDatabaseAtBoot(t *testing.T) {
 // A dynamic user has another number in each unit, unless both name it. systemd
 // gives the state folder to the unit that started last.
 func TestTheUnitsShareTheUserOfTheirStateFolder(t *testing.T) {
+	t.Parallel()
 	serve, migrate := readUnit(t, "carillon.service"), readUnit(t, "carillon-migrate.service")
 	for _, key := range []string{"Service/User", "Service/StateDirectory", "Service/DynamicUser"} {
 		if !slices.Equal(serve[key], migrate[key]) || len(serve[key]) != 1 {
@@ -69,6 +71,7 @@ func TestTheUnitsShareTheUserOfTheirStateFolder(t *testing.T) {
 
 // The dynamic user may not read /etc/carillon: what it reads is a credential.
 func TestEveryFileThatTheUnitsNameIsACredential(t *testing.T) {
+	t.Parallel()
 	for name, parts := range map[string][]string{
 		"carillon.service":         {"carillon.service", "tokens.conf"},
 		"carillon-migrate.service": {"carillon-migrate.service"},
@@ -101,5 +104,6 @@ func TestEveryFileThatTheUnitsNameIsACredential(t *testing.T) {
 
 // systemd kills a process that takes longer to end.
 func TestTheUnitLetsOpenCallsOfTheExecutorEnd(t *testing.T) {
+	t.Parallel()
 	assertGrace(t, "systemd carillon.service", strings.Join(readUnit(t, "carillon.service")["Service/TimeoutStopSec"], " ")+"s")
 }

@@ -11,6 +11,7 @@ import (
 
 // Only the schedule's owner sees an alert. Its notifications are visible to operators and viewers only.
 func TestOnlyTheOwnerSeesAnAlertAndAcknowledgingItIsAudited(t *testing.T) {
+	t.Parallel()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
 	t.Cleanup(receiver.Close)
 	g := newGuarded(t, map[string]any{

@@ -43,6 +43,7 @@ func eventually(t *testing.T, what string, ready func() bool) {
 }
 
 func TestReadyzFailsDuringShutdownWhileCallsAreStillAnswered(t *testing.T) {
+	t.Parallel()
 	called, release := make(chan struct{}), make(chan struct{})
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(called)

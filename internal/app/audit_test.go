@@ -25,6 +25,7 @@ func (g *guarded) as(who string) context.Context {
 
 // Each refused call names a different target, so that they cannot be merged.
 func TestRefusedCallsDoNotFillTheAuditTrail(t *testing.T) {
+	t.Parallel()
 	// One per second, so that the limit also applies on a machine that makes only ten calls per second.
 	onBothStoresWith(t, map[string]any{"caller_refusals_per_s": 1}, func(t *testing.T, g *guarded) {
 		const each = 300 // over REST and over gRPC

@@ -14,6 +14,7 @@ import (
 )
 
 func TestListenersOffLoopbackNeedAuthenticationOrAuthOff(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(tokens, []byte("tokens: []\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,6 +57,7 @@ func TestListenersOffLoopbackNeedAuthenticationOrAuthOff(t *testing.T) {
 }
 
 func TestDevWithoutAuthenticationNeedsLoopback(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		settings map[string]any

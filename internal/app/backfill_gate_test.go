@@ -10,6 +10,7 @@ import (
 
 // Backfills and schedules of another owner must look like missing ones.
 func TestAnOwnerSeesAndChangesItsOwnBackfillsOnly(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	must := func(code int, answer string) string {
 		t.Helper()

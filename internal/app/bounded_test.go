@@ -26,6 +26,7 @@ const (
 )
 
 func TestEveryAnonymousCallHasASizeLimit(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	runToken := strings.Repeat("a", 64)
 	const refused, waitedFor = "8", "4"
@@ -58,6 +59,7 @@ func TestEveryAnonymousCallHasASizeLimit(t *testing.T) {
 }
 
 func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	// 3 bytes are the field's tag and length.
 	check := &healthv1.HealthCheckRequest{Service: strings.Repeat("x", 1<<10-3)}
@@ -79,6 +81,7 @@ func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
 
 // An 8 kB message can decompress to the largest message that the server accepts.
 func TestCompressedRequestsAreRefusedUnread(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	open := newGuarded(t, map[string]any{"auth_tokens_file": "", "auth": "off"})
 	bomb := &healthv1.HealthCheckRequest{Service: strings.Repeat("x", schedule.MaxApplyBytes-16)}

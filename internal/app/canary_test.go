@@ -118,6 +118,7 @@ func (a *aviary) live(t *testing.T) {
 }
 
 func TestNoSecretIsFoundInLogsAnswersOrTables(t *testing.T) {
+	t.Parallel()
 	for _, store := range []struct{ name, driver string }{{"SQLite", "sqlite"}, {"Postgres", "pgx"}} {
 		t.Run(store.name, func(t *testing.T) {
 			a := &aviary{canaries: []string{"canary"}}

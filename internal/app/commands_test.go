@@ -46,6 +46,7 @@ func TestLocalExecutorRolesAreChecked(t *testing.T) {
 }
 
 func TestOnlyTheNamedRolesStoreCommands(t *testing.T) {
+	t.Parallel()
 	const dag = `{"workflow_id":"w","version":1,"triggers":[],"steps":[{"id":"a","shell":"true"}]}`
 	calls := []struct {
 		name, method, path, body string

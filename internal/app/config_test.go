@@ -90,6 +90,7 @@ func TestInvalidSettingsAreRefusedWithNameValueAndBounds(t *testing.T) {
 
 // The registrar sets plan_at of a schedule by this bound.
 func TestLookaheadIsAtMostTheBoundThatTheRegistrarUses(t *testing.T) {
+	t.Parallel()
 	for _, s := range app.Settings() {
 		if want := fmt.Sprintf("1000 to %d", schedule.MaxLookahead.Milliseconds()); s.Name == "LOOKAHEAD_MS" && s.Bounds != want {
 			t.Errorf("LOOKAHEAD_MS is within %s, want %s", s.Bounds, want)
@@ -128,6 +129,7 @@ func TestSettingsThatBelongTogetherAreAccepted(t *testing.T) {
 }
 
 func TestAnUnknownSettingInTheFileIsRefused(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "carillon.yaml")
 	if err := os.WriteFile(file, []byte("tick: 100\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -184,6 +186,7 @@ func TestSettingsFileAcceptsYAMLValues(t *testing.T) {
 }
 
 func TestDataDirWithAccessForOtherUsersIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, holds, says string
 	}{

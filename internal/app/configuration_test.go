@@ -16,6 +16,7 @@ var update = flag.Bool("update", false, "rewrite the table of settings in docs/c
 const readmeLines = 150
 
 func TestTheReadmeIsShort(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +27,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 }
 
 func TestConfigurationListsEverySetting(t *testing.T) {
+	t.Parallel()
 	const path = "../../docs/configuration.md"
 	page, err := os.ReadFile(path)
 	if err != nil {

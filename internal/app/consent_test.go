@@ -43,6 +43,7 @@ func (g *guarded) call(who, method, body string) (answer string, err error) {
 }
 
 func TestWhoMayGiveAGrantOverRESTAndGRPC(t *testing.T) {
+	t.Parallel()
 	whoGives(t, func(t *testing.T, g *guarded) {
 		for who, workflow := range map[string]string{"user": "mine", "bob": "theirs"} {
 			if code, answer := g.send(who, "PUT", "/v1/workflows/"+workflow+"/versions/1", `{"dag":{"nodes":[]}}`); code != http.StatusOK {
@@ -83,6 +84,7 @@ func TestWhoMayGiveAGrantOverRESTAndGRPC(t *testing.T) {
 
 // A grant in the request of a schedule follows the same rule.
 func TestWhoMayCreateAGrantWithASchedule(t *testing.T) {
+	t.Parallel()
 	whoGives(t, func(t *testing.T, g *guarded) {
 		if code, answer := g.send("user", "PUT", "/v1/workflows/w/versions/1", `{"dag":{"nodes":[]}}`); code != http.StatusOK {
 			t.Fatalf("put: %d %s", code, answer)

@@ -14,6 +14,7 @@ import (
 const promising = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"* * * * * *","overlap_policy":"allow","expect":{"finish_within_ms":1000,"success_every_ms":86400000}}`
 
 func TestTheConsoleShowsAndAcknowledgesAnAlert(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("promising", promising)
 		id := g.alerted("promising")

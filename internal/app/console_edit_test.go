@@ -35,6 +35,7 @@ func changedForm(form url.Values, pairs ...string) url.Values {
 }
 
 func TestAScheduleIsEditedByItsForm(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		for i, c := range []struct {
 			name, who string
@@ -91,6 +92,7 @@ func TestAScheduleIsEditedByItsForm(t *testing.T) {
 }
 
 func TestAScheduleWithALargeInputIsEdited(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		const path, page = "/v1/schedules/nightly", "/ui/schedules/nightly/edit"
 		large := strings.Replace(wholeSchedule, "1.50", "[1"+strings.Repeat(",1", 32_000)+"]", 1)
@@ -106,6 +108,7 @@ func TestAScheduleWithALargeInputIsEdited(t *testing.T) {
 }
 
 func TestTheSecondWriterOfAScheduleSeesBothVersions(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		const path, page = "/v1/schedules/nightly", "/ui/schedules/nightly/edit"
 		if code, answer := g.send("operator", "PUT", path, wholeSchedule); code != http.StatusOK {
@@ -136,6 +139,7 @@ func TestTheSecondWriterOfAScheduleSeesBothVersions(t *testing.T) {
 }
 
 func TestAnEditOfAScheduleIsRefused(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		const path, page = "/v1/schedules/nightly", "/ui/schedules/nightly/edit"
 		if code, answer := g.send("compiler", "PUT", path, strings.Replace(wholeSchedule, "{", `{"managed_by":"set:nightly",`, 1)); code != http.StatusOK {

@@ -15,6 +15,7 @@ const fleetSize = 2100
 
 // The wanted schedules sort last by id, so that a page that reads only a part misses them.
 func TestPagesAreRightBeyondTwoThousandSchedules(t *testing.T) {
+	t.Parallel()
 	onBothStoresWith(t, map[string]any{"owner_max_schedules": 0}, func(t *testing.T, g *guarded) {
 		now := time.Now().UTC()
 		yearly := fmt.Sprintf("0 0 1 %d *", 1+(now.Month()+5)%12) // half a year away
@@ -72,6 +73,7 @@ func TestPagesAreRightBeyondTwoThousandSchedules(t *testing.T) {
 }
 
 func TestRunsAreFoundByKeyRunIDAndSchedule(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("hourly", hourly)
 		for _, c := range []struct {

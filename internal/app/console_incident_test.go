@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheConsoleShowsLaunchRetriesAndTheirReason(t *testing.T) {
+	t.Parallel()
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = io.WriteString(w, "<h1>no backend</h1>")
@@ -30,6 +31,7 @@ func TestTheConsoleShowsLaunchRetriesAndTheirReason(t *testing.T) {
 }
 
 func TestTheOverviewShowsAShardWithoutALeader(t *testing.T) {
+	t.Parallel()
 	onBothStoresWith(t, map[string]any{"roles": "registrar"}, func(t *testing.T, g *guarded) {
 		g.browse("operator", "/", nil).holds(t, "without a worker", "No worker has started on this database: nothing is planned or launched.")
 	})

@@ -17,6 +17,7 @@ var (
 
 // The overview caches the list of schedules for seconds. Changes and fires must be visible at once.
 func TestTheOverviewShowsNoStaleSchedules(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("each.second", `{"workflow_id":"w","version":1,"user_id":"ada","interval_ms":1000,"overlap_policy":"skip"}`)
 		g.register("hourly", hourly)
@@ -63,6 +64,7 @@ func TestTheOverviewShowsNoStaleSchedules(t *testing.T) {
 
 // The text is the API's, the minute is in the viewer's zone.
 func TestTheTimelineSuggestsHowToFlattenAPeak(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	for _, id := range []string{"a", "b", "c"} {
 		if code, answer := g.send("compiler", "PUT", "/v1/schedules/"+id, `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 2 * * *"}`); code != http.StatusOK {

@@ -23,6 +23,7 @@ func (g *guarded) openLive(who string) (code int, leave func()) {
 }
 
 func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		for _, c := range []struct {
 			name, who string
@@ -41,6 +42,7 @@ func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
 }
 
 func TestOneCallerCannotUseUpTheLiveUpdates(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	const most = 32
 	leave := func() {}

@@ -37,6 +37,7 @@ func (s seen) holds(t *testing.T, what string, texts ...string) {
 }
 
 func TestTheOutputTabFollowsARun(t *testing.T) {
+	t.Parallel()
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()

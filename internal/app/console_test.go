@@ -111,6 +111,7 @@ const hourly = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * 
 var inline = regexp.MustCompile(`(?i)<script>|<script [^>]*[^>"]>[^<]|<style| style="| on[a-z]+="|javascript:|https?://[^1]`)
 
 func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("reports.hourly", hourly)
 		for _, test := range []struct{ path, want string }{
@@ -159,6 +160,7 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 }
 
 func TestRefusalsAreShownAsText(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	key := g.register("reports.hourly", hourly)
 	for _, test := range []struct {
@@ -218,6 +220,7 @@ func TestRefusalsAreShownAsText(t *testing.T) {
 }
 
 func TestActionsOfTheConsoleTakeEffectAndAreAudited(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("a", hourly)
 		g.register("b", hourly)
@@ -253,6 +256,7 @@ func TestActionsOfTheConsoleTakeEffectAndAreAudited(t *testing.T) {
 }
 
 func TestABackfillIsPreviewedStartedAndCancelledInTheConsole(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("a", `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin"}`)
 		form := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}, "reprocess": {"all"}, "dry_run": {"1"}}
@@ -300,6 +304,7 @@ func TestABackfillIsPreviewedStartedAndCancelledInTheConsole(t *testing.T) {
 }
 
 func TestTheConsoleHidesRowsOfOtherOwners(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("ada.secret", hourly)
 		for _, path := range []string{"/ui/schedules/ada.secret", "/ui/schedules/ada.secret/history", "/ui/schedules/ada.secret/explain?time=2090-01-01T13:00:00Z", "/ui/runs/" + key} {
@@ -325,6 +330,7 @@ func TestTheConsoleHidesRowsOfOtherOwners(t *testing.T) {
 }
 
 func TestHostileTextStaysText(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	const evil = `"'><img src=x onerror=alert(1)><script>alert(2)</script>{{.}}`
 	text, err := json.Marshal(evil)
@@ -349,6 +355,7 @@ func TestHostileTextStaysText(t *testing.T) {
 }
 
 func TestSigningInWithATokenAndOut(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	if got := g.browse("", "/ui/runs?status=FAILED", nil); got.code != http.StatusSeeOther || got.header.Get("Location") != "/ui/signin?next=%2Fui%2Fruns%3Fstatus%3DFAILED" {
 		t.Errorf("without a token: %d %v", got.code, got.header)
@@ -387,6 +394,7 @@ func TestSigningInWithATokenAndOut(t *testing.T) {
 }
 
 func TestPagesOfOtherSitesCannotCallTheConsole(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	g.register("a", hourly)
 	for _, headers := range [][]string{
@@ -407,6 +415,7 @@ func TestPagesOfOtherSitesCannotCallTheConsole(t *testing.T) {
 }
 
 func TestLiveUpdatesReportChangedRuns(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		if got := g.browse("", "/ui/live", nil); got.code != http.StatusUnauthorized {
 			t.Errorf("live updates for nobody: %d", got.code)

@@ -9,6 +9,7 @@ import (
 
 // A deleted schedule is explained until its retention ends.
 func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("reports.hourly", hourly)
 		if code, answer := g.send("operator", "DELETE", "/v1/schedules/reports.hourly", ""); code != http.StatusOK {
@@ -30,6 +31,7 @@ func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
 
 // Its backfills are shown too, but no new one can start.
 func TestTheBackfillsOfADeletedScheduleAreShownOnBothStores(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("reports.hourly", hourly)
 		past := time.Now().UTC().Add(-48 * time.Hour).Format(time.RFC3339)

@@ -101,6 +101,7 @@ func emptyStore(t *testing.T, cfg app.Config) app.Store {
 }
 
 func TestOpeningWaitsForADatabaseThatIsStarting(t *testing.T) {
+	t.Parallel()
 	dsn := startingPostgres(t, migrated.Postgres(t), 3)
 	cfg := onDatabase(t, dsn)
 	var log bytes.Buffer
@@ -117,6 +118,7 @@ func TestOpeningWaitsForADatabaseThatIsStarting(t *testing.T) {
 }
 
 func TestOpeningDoesNotWaitForWhatNoWaitingMends(t *testing.T) {
+	t.Parallel()
 	good := migrated.Postgres(t)
 	for _, tt := range []struct {
 		name, says string
@@ -143,6 +145,7 @@ func TestOpeningDoesNotWaitForWhatNoWaitingMends(t *testing.T) {
 }
 
 func TestWaitingForADatabaseEndsAndSaysWhichSettingBoundsIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// No server listens on port 1, and nothing leaves the bubble's clock behind:
 		// the connection is refused at once.

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheDoctorReportsFailedNotifications(t *testing.T) {
+	t.Parallel()
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
 	said := func() (said string) {

@@ -78,6 +78,7 @@ func settleRun(t *testing.T, store app.Store, now time.Time, s schedule.Settleme
 }
 
 func TestTheDoctorReportsFailedCallsOfTheExecutor(t *testing.T) {
+	t.Parallel()
 	const check = "executor calls"
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
@@ -126,6 +127,7 @@ func TestTheDoctorReportsFailedCallsOfTheExecutor(t *testing.T) {
 }
 
 func TestTheDoctorReportsFailedRuns(t *testing.T) {
+	t.Parallel()
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
 	for check, want := range map[string]string{
@@ -161,6 +163,7 @@ func TestTheDoctorReportsFailedRuns(t *testing.T) {
 
 // Reads succeed while another process holds SQLite's lock. No worker can lead then.
 func TestTheDoctorNoticesAFileThatIsLocked(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "carillon.db")
 	cfg := onDatabase(t, "sqlite:"+path)
 	emptyStore(t, cfg)
@@ -189,6 +192,7 @@ func TestTheDoctorNoticesAFileThatIsLocked(t *testing.T) {
 
 // A file on a network disk may be slow for every answer.
 func TestTheDoctorAcceptsADatabaseThatStaysSlow(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []time.Duration{10 * time.Millisecond, 70 * time.Millisecond, 400 * time.Millisecond} {
 		t.Run(answer.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -209,6 +213,7 @@ func TestTheDoctorAcceptsADatabaseThatStaysSlow(t *testing.T) {
 }
 
 func TestTheDoctorChecksThatTheExecutorAnswers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheDoctorReportsAWorkerWithoutAStandby(t *testing.T) {
+	t.Parallel()
 	cfg := onDatabase(t, migrated.Postgres(t))
 	store := emptyStore(t, cfg)
 	for host, roles := range map[string]string{"a:1": "registrar", "b:2": "worker", "c:3": "launcher"} {
@@ -24,6 +25,7 @@ func TestTheDoctorReportsAWorkerWithoutAStandby(t *testing.T) {
 }
 
 func TestTheDoctorReportsALauncherThatIsUnhealthy(t *testing.T) {
+	t.Parallel()
 	cfg := onDatabase(t, migrated.Postgres(t))
 	store := emptyStore(t, cfg)
 	for _, i := range []schedule.Instance{
@@ -43,6 +45,7 @@ func TestTheDoctorReportsALauncherThatIsUnhealthy(t *testing.T) {
 }
 
 func TestTheDoctorReportsGapsWithoutALeader(t *testing.T) {
+	t.Parallel()
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db")) // its terms use this machine's clock
 	store := emptyStore(t, cfg)
 	if got := finding(t, cfg, "leadership"); got != "ok no gap in the last 15 minutes" {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheDoctorFindsWhatBackgroundWorkLeftUndone(t *testing.T) {
+	t.Parallel()
 	url := migrated.Postgres(t)
 	cfg := onDatabase(t, url)
 	store := emptyStore(t, cfg)
@@ -56,6 +57,7 @@ func TestTheDoctorFindsWhatBackgroundWorkLeftUndone(t *testing.T) {
 }
 
 func TestTheDoctorFindsLaunchersWithoutTheirPresenceLock(t *testing.T) {
+	t.Parallel()
 	url := migrated.Postgres(t)
 	cfg := onDatabase(t, url)
 	store := emptyStore(t, cfg)

@@ -33,6 +33,7 @@ func aStart(n int) schedule.StartRequest {
 // A launcher in shutdown answers the starts that it has received, and does not wait for the open stream
 // of a worker.
 func TestALauncherAnswersItsStartsDuringShutdown(t *testing.T) {
+	t.Parallel()
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
@@ -102,6 +103,7 @@ func TestALauncherAnswersItsStartsDuringShutdown(t *testing.T) {
 
 // Each start of a stream is checked separately.
 func TestAnInvalidStartDoesNotAffectValidOnes(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.tokens["worker"])
 	stream, err := carillonv1.NewRunLauncherClient(g.conn).StartBatch(ctx)

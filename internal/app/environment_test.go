@@ -15,6 +15,7 @@ import (
 
 // If staging looks like production, people change production by mistake.
 func TestTheEnvironmentIsShownEverywhere(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var told []string
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,6 +51,7 @@ func TestTheEnvironmentIsShownEverywhere(t *testing.T) {
 }
 
 func TestEveryLineOfTheLogNamesTheEnvironment(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]bool{"prod": true, "": false} {
 		var out bytes.Buffer
 		app.NewLogger(&out, app.Config{LogFormat: "json", LogLevel: "info", Environment: name}).Info("up")

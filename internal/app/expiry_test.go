@@ -20,6 +20,7 @@ import (
 
 // A watch does not end by itself, so it must not outlive its credentials.
 func TestAWatchEndsWithTheTokenThatOpenedIt(t *testing.T) {
+	t.Parallel()
 	token, entry, err := tokenfile.New(tokenfile.Entry{Subject: "ada", Roles: []auth.Role{auth.User}, ExpiresAt: time.Now().Add(2 * time.Second)})
 	if err != nil {
 		t.Fatal(err)

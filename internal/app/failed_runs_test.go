@@ -11,6 +11,7 @@ import (
 )
 
 func TestFailedRunsLogAWarningWithScheduleReasonAndCode(t *testing.T) {
+	t.Parallel()
 	for _, store := range databases {
 		for _, c := range []struct {
 			name, answer string

@@ -27,6 +27,7 @@ import (
 const refused = `{"code":16,"message":"` + "not authenticated: send a valid token (Authorization: Bearer …) or a known client certificate" + `","details":[]}`
 
 func TestForgedTokensAreRefusedOverGRPCAndREST(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	right, tokens := authtest.Forged(now.Add(-time.Minute))
 	for _, name := range []string{"nbf ahead", "iat ahead"} { // off by one second, which this test may take
@@ -81,6 +82,7 @@ func TestForgedTokensAreRefusedOverGRPCAndREST(t *testing.T) {
 }
 
 func TestInvalidCertificatesAreRefusedOverGRPCAndREST(t *testing.T) {
+	t.Parallel()
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	ca := &authtest.Authority{Cert: p.cert, Key: p.key, Noon: time.Now()}

@@ -249,6 +249,7 @@ func (g *guarded) callers() []string {
 }
 
 func TestEveryRoleMayMakeItsCallsAndNoOther(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	cells := 0
 	eachCall(func(service string, m protoreflect.MethodDescriptor) {
@@ -325,6 +326,7 @@ func verb(rule *annotations.HttpRule) (method, path string) {
 }
 
 func TestRESTAdmitsTheSameCallersAsGRPC(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	cells := 0
 	eachCall(func(service string, m protoreflect.MethodDescriptor) {
@@ -364,6 +366,7 @@ func TestRESTAdmitsTheSameCallersAsGRPC(t *testing.T) {
 }
 
 func TestPagesOutsideTheAPINeedAuthenticationToo(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string]any{"metrics_token": "scrape-with-this"})
 	eventually(t, "ready", func() bool { code, _ := g.send("", http.MethodGet, "/readyz", ""); return code == http.StatusOK })
 	for _, c := range []struct {
@@ -412,6 +415,7 @@ func TestPagesOutsideTheAPINeedAuthenticationToo(t *testing.T) {
 }
 
 func TestAnOwnerSeesAndChangesOnlyItsOwnRows(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	must := func(code int, answer string) string {
 		t.Helper()

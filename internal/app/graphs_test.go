@@ -94,6 +94,7 @@ func send(t *testing.T, a *app.App, method, path, body string, header ...string)
 }
 
 func TestAGraphRunLoadsItsWorkflowFromTheBucket(t *testing.T) {
+	t.Parallel()
 	e, folder := &graphExecutor{}, t.TempDir()
 	executor := httptest.NewServer(e)
 	t.Cleanup(executor.Close)
@@ -162,6 +163,7 @@ func TestAGraphRunLoadsItsWorkflowFromTheBucket(t *testing.T) {
 }
 
 func TestSettingsOfGraphsAndBucketsAreChecked(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		settings map[string]any
 		says     string

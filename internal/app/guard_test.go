@@ -42,6 +42,7 @@ func endsAfter(t *testing.T, c net.Conn) time.Duration {
 }
 
 func TestASlowClientIsDisconnected(t *testing.T) {
+	t.Parallel()
 	const post = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n"
 	for _, c := range []struct {
 		name   string
@@ -71,6 +72,7 @@ func TestASlowClientIsDisconnected(t *testing.T) {
 }
 
 func TestAClientThatSendsItsHeaderSlowlyIsDisconnected(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lis := serve(t, func(http.ResponseWriter, *http.Request) {})
 		client := lis.dial()
@@ -90,6 +92,7 @@ func TestAClientThatSendsItsHeaderSlowlyIsDisconnected(t *testing.T) {
 }
 
 func TestAnAnswerThatNobodyReadsIsGivenUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gaveUp := make(chan time.Duration, 1)
 		lis := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -109,6 +112,7 @@ func TestAnAnswerThatNobodyReadsIsGivenUp(t *testing.T) {
 }
 
 func TestAnAnswerThatStreamsForHoursIsNotCut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lis := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
@@ -139,6 +143,7 @@ func TestAnAnswerThatStreamsForHoursIsNotCut(t *testing.T) {
 }
 
 func TestAnOversizedHeaderIsRefused(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = app.NewHTTPServer(app.Guard(http.NotFoundHandler(), app.Config{}))
 	server.Start()
@@ -158,6 +163,7 @@ func TestAnOversizedHeaderIsRefused(t *testing.T) {
 }
 
 func TestPagesOfOtherSitesMakeNoCalls(t *testing.T) {
+	t.Parallel()
 	calls := 0
 	server := httptest.NewServer(app.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), app.Config{PublicURL: "https://carillon.example"}))
 	defer server.Close()
@@ -216,6 +222,7 @@ func TestPagesOfOtherSitesMakeNoCalls(t *testing.T) {
 }
 
 func TestTheGRPCListenerSaysItsLimitsAndGivesUpTheSilent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lis := newPipes()
 		server := grpc.NewServer(app.GRPCLimits(2000)...)

@@ -78,6 +78,7 @@ func textOf(t *testing.T, a *app.App, path string) string {
 }
 
 func TestAWorkerWithAnUnreachableLauncherIsNotReady(t *testing.T) {
+	t.Parallel()
 	addr := reserve.Addr(t)
 	folder := t.TempDir()
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": addr})
@@ -127,6 +128,7 @@ func blockPresence(t *testing.T, folder string) (unblock func()) {
 }
 
 func TestALauncherThatCannotTakeItsPresenceLockTellsItsWorkers(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	unblock := blockPresence(t, folder)
 	launcher := begin(t, map[string]any{"data_dir": folder, "roles": "launcher"})
@@ -153,6 +155,7 @@ func TestALauncherThatCannotTakeItsPresenceLockTellsItsWorkers(t *testing.T) {
 }
 
 func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	unblock := blockPresence(t, folder)
 	a := begin(t, map[string]any{"data_dir": folder, "roles": "worker,launcher"})
@@ -175,6 +178,7 @@ func TestAWorkerThatCannotTakeItsPresenceLockIsUnhealthyAndSaysWhy(t *testing.T)
 }
 
 func TestAServerWithoutTheLauncherRoleIsRefusedAsLauncher(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	reg := begin(t, map[string]any{"data_dir": folder, "roles": "registrar"})
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": reg.GRPCAddr()})
@@ -187,6 +191,7 @@ func TestAServerWithoutTheLauncherRoleIsRefusedAsLauncher(t *testing.T) {
 // A launcher that answers health checks but refuses launches counts as unreachable, so that another
 // worker with a valid token can lead.
 func TestAWorkerThatItsLauncherRefusesIsNotReady(t *testing.T) {
+	t.Parallel()
 	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
 	g := newGuarded(t, map[string]any{"database_url": database, "roles": "registrar,launcher"})
 	for _, c := range []struct{ name, token, want string }{

@@ -19,6 +19,7 @@ const (
 )
 
 func TestRequestsOfARebindingPageAreRefused(t *testing.T) {
+	t.Parallel()
 	tokens := app.Config{AuthTokensFile: "tokens.yaml"}
 	open := app.Config{PublicURL: "https://Carillon.example./", HTTPAddr: "box.internal:8080", AllowedHosts: "worker-1, Ops.Example.com,*.svc.example"}
 	off := open
@@ -82,6 +83,7 @@ func TestRequestsOfARebindingPageAreRefused(t *testing.T) {
 }
 
 func TestAllowedHostsAreHostNames(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, value, want string }{
 		{"nothing", "", ""},
 		{"names", "carillon.example.com, worker-1 ,*.example.com,a_b", ""},

@@ -12,6 +12,7 @@ import (
 )
 
 func TestEachChangeOfReadinessIsLoggedOnceWithItsReasons(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	var problem error
 	h := ready([]check{

@@ -16,6 +16,7 @@ var (
 
 // A renamed document or section breaks the links of others.
 func TestNoLinkOfTheDocumentsIsBroken(t *testing.T) {
+	t.Parallel()
 	root := filepath.Join("..", "..")
 	documents := []string{filepath.Join(root, "README.md"), filepath.Join(root, "docs", "examples", "README.md")}
 	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -62,6 +63,7 @@ func sections(t *testing.T, document string) map[string]bool {
 
 // Too many or too long records are not read.
 func TestDecisionsAreFewAndShort(t *testing.T) {
+	t.Parallel()
 	const (
 		most   = 30
 		length = 15 * 120 // 15 lines

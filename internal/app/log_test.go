@@ -14,6 +14,7 @@ import (
 )
 
 func TestAnOutageWritesAFewLinesPerSecondAndCountsDroppedOnes(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	h := app.LimitErrors(slog.NewTextHandler(&out, nil)).WithAttrs([]slog.Attr{slog.String("component", "worker")})
 	began := time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
@@ -49,6 +50,7 @@ func TestAnOutageWritesAFewLinesPerSecondAndCountsDroppedOnes(t *testing.T) {
 }
 
 func TestDurationsAreReadableInBothFormats(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		format string

@@ -11,6 +11,7 @@ import (
 
 // A schedule managed by a set is upserted by hand over both protocols.
 func TestUpsertKeepsTheManager(t *testing.T) {
+	t.Parallel()
 	const warning = "schedule nightly is managed by set:prod; the next apply of that set overwrites this change"
 	const refusal = "set:test cannot take over nightly (managed by set:prod)"
 	body := func(version, more string) string {

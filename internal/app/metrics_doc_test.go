@@ -12,6 +12,7 @@ import (
 // The table of docs/operations.md has exactly the metrics that the source registers. The deploy tests
 // compare the dashboard with a real scrape, which lacks the metrics of unconfigured features.
 func TestEveryMetricIsDocumented(t *testing.T) {
+	t.Parallel()
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 // Two owners use the same names for grants, schedules, sets and workflows over both protocols. Each
 // reaches only its own.
 func TestTwoOwnersUseTheSameNames(t *testing.T) {
+	t.Parallel()
 	const schedule = `"workflow_id":"w","version":1,"cron_expr":"@daily","execution_grant_id":"g"`
 	steps := []struct{ name, rest, body, grpc, request, second string }{
 		{"a workflow", "PUT /v1/workflows/w/versions/1", `{"dag":{"nodes":[]}}`, "", "", ""},

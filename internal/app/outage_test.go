@@ -33,6 +33,7 @@ func cutOff(t *testing.T) (dsn string, link *proxy.Link) {
 }
 
 func TestMetricsShowTheBuildAndAnAvailableDatabase(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		settings func(t *testing.T) map[string]any
@@ -114,6 +115,7 @@ func movedFile(t *testing.T) (settings map[string]any, begin, end func()) {
 }
 
 func TestMetricsShowAnUnavailableDatabase(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +143,7 @@ func logLines(t *testing.T, text string) (lines []map[string]any) {
 }
 
 func TestADatabaseOutageLogsOneErrorAndOneRecovery(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

@@ -80,6 +80,7 @@ func (f *field) logs(who string, key schedule.Key, after uint32) (*carillonv1.Ge
 }
 
 func TestTheOutputOfAReportIsMaskedAndVisibleToReadersOfTheRun(t *testing.T) {
+	t.Parallel()
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
@@ -125,6 +126,7 @@ func TestTheOutputOfAReportIsMaskedAndVisibleToReadersOfTheRun(t *testing.T) {
 }
 
 func TestReadingTheLastLinesOfAnOutput(t *testing.T) {
+	t.Parallel()
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
@@ -163,6 +165,7 @@ func TestReadingTheLastLinesOfAnOutput(t *testing.T) {
 }
 
 func TestTooLongOutputIsCutAtItsBeginning(t *testing.T) {
+	t.Parallel()
 	line := strings.Repeat("x", 99) + "\n"
 	for _, c := range []struct {
 		name string
@@ -196,6 +199,7 @@ func TestTooLongOutputIsCutAtItsBeginning(t *testing.T) {
 }
 
 func TestALargeReportNeedsTheRunsTokenBeforeItsBodyIsRead(t *testing.T) {
+	t.Parallel()
 	f := newAccepting(t, true, nil)
 	key, other := f.accepted("mine"), f.accepted("other")
 	body := fmt.Sprintf(`{"status":"STARTED","output":%q}`, strings.Repeat("x", 100<<10))
@@ -217,6 +221,7 @@ func TestALargeReportNeedsTheRunsTokenBeforeItsBodyIsRead(t *testing.T) {
 }
 
 func TestAReportWithBinaryOutputIsAccepted(t *testing.T) {
+	t.Parallel()
 	f := newAccepting(t, true, nil)
 	key := f.accepted("binary")
 	body := "{\"status\":\"FAILED\",\"output\":\"a\xff\xfeb\\u0000c\\ud800d\"}"
@@ -230,6 +235,7 @@ func TestAReportWithBinaryOutputIsAccepted(t *testing.T) {
 }
 
 func TestOutputIsPrunedByLogRetentionDays(t *testing.T) {
+	t.Parallel()
 	f := newAccepting(t, false, map[string]any{"log_retention_days": 2})
 	key := f.accepted("old")
 	now := time.Now()

@@ -21,6 +21,7 @@ import (
 var ownerIDs = []string{"auth0|5f7c8ec7", "ada@example.com", "https://id.example/users/7", "team:ada", "Zoë Ångström 李", `a"b'<c>&d`}
 
 func TestOwnerIDsOfIdentityProvidersWork(t *testing.T) {
+	t.Parallel()
 	pair := authtest.NewEd25519("ed")
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, authtest.Text(authtest.KeySet(pair)), 0o600); err != nil {
@@ -110,6 +111,7 @@ func jsonOf(text string) string {
 }
 
 func TestTheAnswerNamesTheInvalidClaimAndTheLogItsValue(t *testing.T) {
+	t.Parallel()
 	pair, other := authtest.NewEd25519("ed"), authtest.NewEd25519("gone")
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, authtest.Text(authtest.KeySet(pair)), 0o600); err != nil {

@@ -21,6 +21,7 @@ const wholeSchedule = `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr
 	`"input":{"b":1.50,"a":[1e3]},"labels":{"team":"x","tier":"1"},"start_at":"2026-01-01T00:00:00Z"}`
 
 func TestPatchChangesOnlyTheFieldsOfItsMask(t *testing.T) {
+	t.Parallel()
 	whoGives(t, func(t *testing.T, g *guarded) {
 		for i, tc := range []struct {
 			name, query, body string
@@ -102,6 +103,7 @@ func scheduleAt(t *testing.T, g *guarded, path string) map[string]any {
 }
 
 func TestTheSecondWriterOfARevisionIsRefused(t *testing.T) {
+	t.Parallel()
 	whoGives(t, func(t *testing.T, g *guarded) {
 		if code, answer := g.send("operator", "PUT", "/v1/schedules/s", wholeSchedule); code != http.StatusOK {
 			t.Fatalf("%d %s", code, answer)
@@ -158,6 +160,7 @@ func TestTheSecondWriterOfARevisionIsRefused(t *testing.T) {
 }
 
 func TestPatchFollowsTheRulesOfUpsert(t *testing.T) {
+	t.Parallel()
 	whoGives(t, func(t *testing.T, g *guarded) {
 		set := `{"set":"prod","schedules":[{"schedule_id":"managed","workflow_id":"w","version":1,"user_id":"ada","cron_expr":"@daily"}]}`
 		if code, answer := g.send("operator", "POST", "/v1/schedules:apply", set); code != http.StatusOK {

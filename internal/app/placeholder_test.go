@@ -72,6 +72,7 @@ func TestRandomTokensAreAccepted(t *testing.T) {
 }
 
 func TestAStoredReportSecretThatIsTooShortIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "report.secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

@@ -174,6 +174,7 @@ func (f *field) want(what, got, want string) {
 }
 
 func TestCodeOfAnOwnerNeverRunsForAnotherOwner(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{"SQLite", "Postgres"} {
 		for _, store := range []string{"db", "dir", "blob"} {
 			for _, protocol := range []string{"REST", "gRPC"} {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestOwnerMaxSchedulesLimitsAnOwner(t *testing.T) {
+	t.Parallel()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	app.Flags(fs, nil)
 	cfg, err := app.Load(fs, map[string]any{

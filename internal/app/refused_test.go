@@ -88,6 +88,7 @@ func TestAnAnswerDoesNotWaitForAnUnreadBody(t *testing.T) {
 }
 
 func TestAClientThatSendsItsWholeBodyReadsTheRefusal(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	for _, size := range []int{0, 10, 100 << 10, 250 << 10} {
 		for range 20 {
@@ -128,6 +129,7 @@ func openCall(t *testing.T, conn net.Conn, fields ...string) *http2.Framer {
 }
 
 func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	config := p.client("")
@@ -279,6 +281,7 @@ func TestConnectionErrorsGetOneLineASecond(t *testing.T) {
 // A DNS rebinding page cannot call gRPC: without TLS browsers use HTTP/1.1, and with TLS no certificate
 // has the page's name. Over TLS a page of another site cannot send a call without a preflight.
 func TestABrowserCannotCallTheGRPCPort(t *testing.T) {
+	t.Parallel()
 	p := newPKI(t)
 	plain := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": ""})
 	secure := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": "", "tls_cert_file": p.path("server.pem"), "tls_key_file": p.path("server.key")})
@@ -329,6 +332,7 @@ func TestABrowserCannotCallTheGRPCPort(t *testing.T) {
 }
 
 func TestACallWithoutAHostIsLoggedWithItsPeer(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	conn, err := net.Dial("tcp", g.HTTPAddr())
 	if err != nil {

@@ -51,6 +51,7 @@ func (e *slowToStop) asked() []string {
 }
 
 func TestReplaceWaitsForTheReportAfterAnAcceptedCancel(t *testing.T) {
+	t.Parallel()
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()

@@ -150,6 +150,7 @@ func replace(t *testing.T, path string, text []byte) {
 }
 
 func TestOpenStreamsEndWhenTheirCredentialsAreRevoked(t *testing.T) {
+	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	gone, stays := authtest.NewEd25519("gone"), authtest.NewEd25519("stays")
 	replace(t, keys, authtest.Text(authtest.KeySet(gone, stays)))
@@ -193,6 +194,7 @@ func TestOpenStreamsEndWhenTheirCredentialsAreRevoked(t *testing.T) {
 }
 
 func TestOpenStreamsEndWhenTheirCAIsRemoved(t *testing.T) {
+	t.Parallel()
 	p, other := newPKI(t), newPKI(t)
 	ca := filepath.Join(t.TempDir(), "clients.pem")
 	text, err := os.ReadFile(p.path("ca.pem"))

@@ -84,6 +84,7 @@ func call(t *testing.T, a *app.App, method, path, body string) string {
 }
 
 func TestADeploymentWorksWithALeastPrivilegedRoleForEachPart(t *testing.T) {
+	t.Parallel()
 	dsn := migrated.Postgres(t)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestASecretIsNeverPrinted(t *testing.T) {
+	t.Parallel()
 	type holder struct{ Token app.Secret }
 	secret := app.Secret("canary-of-a-secret")
 	asJSON, err := json.Marshal(holder{secret})
@@ -39,6 +40,7 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 }
 
 func TestEverySecretSettingHasTheTypeSecret(t *testing.T) {
+	t.Parallel()
 	secretName := regexp.MustCompile(`(^|_)(token|secret|password|dsn)s?$|^(database|redis)_url$`)
 	fields := reflect.VisibleFields(reflect.TypeFor[app.Config]())
 	for _, f := range fields {
@@ -133,6 +135,7 @@ func TestAnErrorNeverRepeatsAPassword(t *testing.T) {
 }
 
 func TestALogNeverRepeatsASecret(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"json", "text"} {
 		cfg := app.Config{
 			LogFormat: format, LogLevel: "debug", ExecutorToken: `canary "token"`, ReportSecret: "canary-report",

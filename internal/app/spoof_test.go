@@ -21,6 +21,7 @@ import (
 const operator = `{"Subject":"evil","Roles":["operator"],"Via":"token"}`
 
 func TestInternalMetadataFromOutsideIsIgnored(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	schedules := carillonv1.NewScheduleServiceClient(g.conn)
 	for _, via := range []string{operator, `{"Via":"process"}`, `{"Via":"open"}`} {
@@ -42,6 +43,7 @@ func TestInternalMetadataFromOutsideIsIgnored(t *testing.T) {
 }
 
 func TestACallWithTwoTokensIsRefused(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	if code, _ := g.send("viewer", http.MethodGet, "/v1/schedules", "", "Authorization", "Bearer "+g.tokens["operator"]); code != http.StatusUnauthorized {
 		t.Errorf("REST with two: %d", code)
@@ -59,6 +61,7 @@ func TestACallWithTwoTokensIsRefused(t *testing.T) {
 
 // A path without its leading slash once bypassed interceptors.
 func TestPathsThatAreNotMethodsAreRefused(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	for _, path := range []string{
 		"carillon.v1.ScheduleService/ListSchedules", "//carillon.v1.ScheduleService/ListSchedules", "/carillon.v1.ScheduleService/ListSchedules/",

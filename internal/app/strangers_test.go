@@ -101,6 +101,7 @@ func (c *frameClient) answers(n int) map[uint32]string {
 }
 
 func TestHealthWatchesOfUnidentifiedCallersAreLimited(t *testing.T) {
+	t.Parallel()
 	const watches, ofOnePeer = 300, 16
 	for _, c := range []struct {
 		name     string
@@ -142,6 +143,7 @@ func TestHealthWatchesOfUnidentifiedCallersAreLimited(t *testing.T) {
 
 // Calls without a message fill the pools of unidentified callers.
 func TestReportsAreAcceptedWhileUnidentifiedCallersKeepCallsOpen(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, method string
 		calls        int
@@ -176,6 +178,7 @@ func TestReportsAreAcceptedWhileUnidentifiedCallersKeepCallsOpen(t *testing.T) {
 }
 
 func TestAConnectionThatResetsManyStreamsIsClosed(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	for _, c := range []struct {
 		name, shown string
@@ -220,6 +223,7 @@ func TestAConnectionThatResetsManyStreamsIsClosed(t *testing.T) {
 }
 
 func TestIdleConnectionsOfUnidentifiedCallersAreClosedForNewOnes(t *testing.T) {
+	t.Parallel()
 	const limit = 20
 	g := newGuarded(t, map[string]any{"max_connections_per_peer": limit})
 	if _, err := healthv1.NewHealthClient(g.conn).Check(g.as("worker"), &healthv1.HealthCheckRequest{}); err != nil {
@@ -263,6 +267,7 @@ func TestIdleConnectionsOfUnidentifiedCallersAreClosedForNewOnes(t *testing.T) {
 
 // The answer must not reveal which calls exist.
 func TestUnidentifiedCallersGetTheSameAnswerForUnknownCalls(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	paths := []string{
 		"/carillon.v1.ScheduleService/GetSchedule", "/carillon.v1.RunService/WatchRuns", "/carillon.v1.RunLauncher/StartBatch", reportRun,

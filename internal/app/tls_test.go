@@ -101,6 +101,7 @@ func (p *pki) client(name string) *tls.Config {
 }
 
 func TestACertificateIsTheSameCallerOverGRPCAndREST(t *testing.T) {
+	t.Parallel()
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
 	for _, c := range []struct {
@@ -166,6 +167,7 @@ func (s shows) GetRequestMetadata(context.Context, ...string) (map[string]string
 func (shows) RequireTransportSecurity() bool { return true }
 
 func TestALauncherAdmitsOnlyWorkersOverTLS(t *testing.T) {
+	t.Parallel()
 	p := newPKI(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
 	g := newGuarded(t, p.settings(map[string]any{"database_url": database, "roles": "registrar,launcher"}))

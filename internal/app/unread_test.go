@@ -50,6 +50,7 @@ func announced(t *testing.T, addr, path string, size uint32, within time.Duratio
 }
 
 func TestUnidentifiedCallersAreRefusedBeforeTheMessageIsRead(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	const apply, report, check = "/carillon.v1.ScheduleService/ApplySchedules", "/carillon.v1.RunService/ReportRun", "/grpc.health.v1.Health/Check"
 	hex := strings.Repeat("a", 64)
@@ -85,6 +86,7 @@ func TestUnidentifiedCallersAreRefusedBeforeTheMessageIsRead(t *testing.T) {
 }
 
 func TestABodyWithAnUncheckedReportTokenIsNotRead(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, nil)
 	hex := strings.Repeat("a", 64)
 	for _, path := range []string{"/v1/schedules:apply", "/v1/schedules/x:pause", "/v1/nothing", "/v1/runs/" + hex + ":cancel"} {

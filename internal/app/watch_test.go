@@ -12,6 +12,7 @@ import (
 
 // Nobody leads, so no memory of a leader knows that the run is due.
 func TestAProcessShowsWhatIsDueWithoutALeader(t *testing.T) {
+	t.Parallel()
 	url := migrated.Postgres(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -39,6 +40,7 @@ func TestAProcessShowsWhatIsDueWithoutALeader(t *testing.T) {
 }
 
 func TestAWorkerOnPostgresShowsItsLeadAndThePartitionsOfHistory(t *testing.T) {
+	t.Parallel()
 	a := begin(t, map[string]any{"data_dir": t.TempDir(), "database_url": migrated.Postgres(t), "roles": "worker,launcher"})
 	eventually(t, "the lead and the partitions are in the metrics", func() bool {
 		metrics := metricsOf(t, a)

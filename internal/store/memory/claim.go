@@ -266,9 +266,8 @@ func (r *reader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 		if v == nil {
 			continue
 		}
-		d := v.Definition
-		f.Definitions[id] = &d
-		if ref := d.GrantRef(); r.grants[ref] != nil {
+		f.Definitions[id] = &v.Definition // a revision never changes
+		if ref := v.Definition.GrantRef(); r.grants[ref] != nil {
 			f.Grants[ref] = r.grants[ref]
 		}
 	}

@@ -41,7 +41,7 @@ func Postgres(t testing.TB, migrate Migrate) string {
 		}
 	}
 	name := "carillon_test_" + strings.ToLower(rand.Text())
-	if err := execAlone(ctx, server, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(source)); err != nil {
+	if err := execAlone(ctx, server, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(source)+" STRATEGY file_copy"); err != nil {
 		t.Fatalf("make a database for this test: %v", err)
 	}
 	t.Cleanup(func() {
