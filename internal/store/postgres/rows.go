@@ -178,27 +178,6 @@ func (w *scheduleRow) definition(d *decoding) schedule.Definition {
 	}
 }
 
-// eventRow is a row of sqlListEvents.
-type eventRow struct {
-	id, count, revision int64
-	scheduleID, kind    string
-	time, from, to      pgtype.Timestamptz
-	reason, actor, note pgtype.Text
-}
-
-func (w *eventRow) targets() []any {
-	return []any{&w.id, &w.scheduleID, &w.time, &w.kind, &w.from, &w.to, &w.count, &w.reason, &w.actor, &w.note, &w.revision}
-}
-
-func (w *eventRow) event() (schedule.Event, error) {
-	var d decoding
-	return schedule.Event{
-		ID: w.id, ScheduleID: w.scheduleID, Time: d.time("time", w.time), Kind: schedule.EventKind(w.kind),
-		From: d.time("from_at", w.from), To: d.time("to_at", w.to), Count: w.count,
-		Reason: schedule.Reason(w.reason.String), Actor: w.actor.String, Note: w.note.String, Revision: w.revision,
-	}, d.err
-}
-
 // requestRow is a row as requestColumns list it.
 type requestRow struct {
 	key, hash                        []byte

@@ -229,13 +229,13 @@ WHERE ` + scheduleFilter
 const sqlListEvents = `
 SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
 FROM schedule_events
-WHERE schedule_id = $1 AND ($2 = 0 OR event_id < $2)
+WHERE schedule_id = $1 AND event_id < $2
 ORDER BY event_id DESC LIMIT $3`
 
 const sqlListRevisions = `
 SELECT schedule_id, revision, definition, changed_by, created_at
 FROM schedule_revisions
-WHERE schedule_id = $1 AND ($2 = 0 OR revision < $2)
+WHERE schedule_id = $1 AND revision < $2
 ORDER BY revision DESC LIMIT $3`
 
 const sqlDefinitions = `
