@@ -56,9 +56,7 @@ func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateR
 // readable fields.
 func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
-	var row scheduleRow
-	err := each(ctx, tx, row.targets(), func() error {
-		s, problem := row.schedule()
+	err := tables.EachSchedule(ctx, queries{tx}, func(s schedule.Schedule, problem error) error {
 		for _, i := range at[s.ScheduleID] {
 			cases[i].Schedule, cases[i].Unreadable = &s, problem
 		}

@@ -325,7 +325,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 }
 
 // leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.
-var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels,", " NULL::jsonb,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
+var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels::text,", " NULL::text,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
 
 // scheduleFilterArgs are $1 to $9 of a list's statement.
 func scheduleFilterArgs(f *schedule.ScheduleFilter) []any {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"time"
 
@@ -94,17 +92,17 @@ func (s *Store) newTables() *tables.Tables {
 }
 
 func (q queries) Each(ctx context.Context, statement string, targets []any, visit func(bad error) error, args ...any) error {
-	var read badColumns
+	var read bad
 	into := make([]any, len(targets))
 	for i, target := range targets {
 		into[i] = targetOf(target, &read)
 	}
 	return q.query(ctx, statement, func(scan scan) error {
-		read.errs = nil
+		read.err = nil
 		if err := scan(into...); err != nil {
 			return err
 		}
-		return visit(errors.Join(read.errs...))
+		return visit(read.err)
 	}, bound(args)...)
 }
 
@@ -158,7 +156,16 @@ func zipped(columns tables.Rows) string {
 	return jsonArg(rows)
 }
 
-func targetOf(target any, read *badColumns) any {
+// bad is the first value of a row that its target cannot hold.
+type bad struct{ err error }
+
+func (b *bad) refuse(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func targetOf(target any, read *bad) any {
 	switch to := target.(type) {
 	case *time.Time:
 		return moment{to}
@@ -181,7 +188,7 @@ func targetOf(target any, read *badColumns) any {
 // value is a text or a number.
 type value struct {
 	to   reflect.Value
-	read *badColumns
+	read *bad
 }
 
 var _ sql.Scanner = value{}
@@ -199,14 +206,17 @@ func (t value) Scan(v any) error {
 		}
 	case int64:
 		switch {
-		case t.to.CanInt() && !t.to.OverflowInt(v):
+		case t.to.CanInt():
+			if t.to.OverflowInt(v) {
+				t.read.refuse(fmt.Errorf("%d is outside of %s", v, t.to.Type()))
+			}
 			t.to.SetInt(v)
 			return nil
 		case t.to.CanUint():
-			if v < 0 || v > math.MaxUint32 {
-				t.read.errs = append(t.read.errs, fmt.Errorf("%d is not from 0 to %d", v, uint32(math.MaxUint32)))
+			if v < 0 || t.to.OverflowUint(uint64(v)) {
+				t.read.refuse(fmt.Errorf("%d is outside of %s", v, t.to.Type()))
 			}
-			t.to.SetUint(uint64(uint32(v)))
+			t.to.SetUint(uint64(v))
 			return nil
 		}
 	}
@@ -216,7 +226,7 @@ func (t value) Scan(v any) error {
 // words are a JSON array of strings.
 type words struct {
 	to   *[]string
-	read *badColumns
+	read *bad
 }
 
 // Scan reads NULL as nil.
@@ -227,7 +237,7 @@ func (w words) Scan(v any) error {
 		return err
 	}
 	if err := json.Unmarshal([]byte(t), w.to); err != nil {
-		w.read.errs = append(w.read.errs, err)
+		w.read.refuse(err)
 	}
 	return nil
 }
