@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -53,23 +52,4 @@ func auditOf(changes []schedule.Change) (entries []schedule.AuditEntry) {
 		}
 	}
 	return entries
-}
-
-// ListAudit returns rows, newest first.
-func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
-	var (
-		e     schedule.AuditEntry
-		at    pgtype.Timestamptz
-		found []schedule.AuditEntry
-	)
-	targets := []any{&e.ID, &at, &e.Subject, &e.Via, &e.Method, &e.Target, &e.UserID, &e.RequestID, &e.Code, &e.RevisionBefore, &e.RevisionAfter, &e.Count, &e.OtherTargets}
-	err := each(ctx, s.pool, targets, func() error {
-		e.Time = at.Time.UTC()
-		found = append(found, e)
-		return nil
-	}, sqlListAudit, f.Subject, f.Target, f.Method, noneOrTime(f.From), noneOrTime(f.To), f.BeforeID, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the audit trail: %w", err)
-	}
-	return found, nil
 }

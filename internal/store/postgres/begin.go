@@ -87,7 +87,7 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 		refs[i] = reqs[i].Grant.Ref()
 	}
 	var err error
-	b.grants, err = readGrants(ctx, b.tx, refs)
+	b.grants, err = dialect.ReadGrants(ctx, queries{b.tx}, refs)
 	return err
 }
 

@@ -226,6 +226,6 @@ func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 	for _, d := range definitions {
 		refs = append(refs, d.GrantRef())
 	}
-	grants, err := readGrants(r.ctx, r.tx, refs)
+	grants, err := dialect.ReadGrants(r.ctx, queries{r.tx}, refs)
 	return ledger.Facts{Definitions: definitions, Grants: grants}, err
 }

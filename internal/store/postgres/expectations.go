@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // wakeExpectations makes the expectations of changed schedules due for evaluation.
@@ -31,7 +32,7 @@ func wakeExpectations(ctx context.Context, tx pgx.Tx, touched []schedule.Expecta
 // with their messages; see alert.ExpectationStore.
 func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
-		cases, err := dueExpectations(ctx, tx, sqlDueExpectations, req.Now, req.Limit)
+		cases, err := tables.Expectations(ctx, queries{tx}, sqlDueExpectations, req.Now, req.Limit)
 		judged = len(cases)
 		if err != nil || judged == 0 {
 			return err
@@ -43,7 +44,7 @@ func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateR
 				return err
 			}
 		}
-		return writeVerdicts(ctx, tx, decide(cases))
+		return dialect.WriteVerdicts(ctx, queries{tx}, decide(cases))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("judge expectations: %w", err)
@@ -51,37 +52,11 @@ func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateR
 	return judged, nil
 }
 
-func dueExpectations(ctx context.Context, q querier, statement string, args ...any) (cases []schedule.ExpectationCase, err error) {
-	var (
-		e                                          schedule.ExpectationState
-		limit                                      int64
-		lateSince, watched, until, met, at, judged pgtype.Timestamptz
-		alertID                                    pgtype.Text
-	)
-	targets := []any{
-		&e.ScheduleID, &e.Kind, &e.Status, &limit, &e.Late, &lateSince, &watched, &until, &met, &alertID, &at, &judged,
-	}
-	err = each(ctx, q, targets, func() error {
-		var d decoding
-		e.LimitMS, e.AlertID = d.unsigned("limit_ms", limit), alertID.String
-		e.LateSince, e.WatchedSince, e.JudgedUntil = d.time("late_since", lateSince), d.time("watched_since", watched), d.time("judged_until", until)
-		e.MetAt, e.JudgeAt, e.JudgedAt = d.time("met_at", met), d.time("judge_at", at), d.time("judged_at", judged)
-		cases = append(cases, schedule.ExpectationCase{State: e})
-		return d.err
-	}, statement, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read expectations: %w", err)
-	}
-	return cases, nil
-}
-
 // readJudgedSchedules leaves out missing schedules. Of an unreadable row it returns the
 // readable fields.
 func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
 	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
-	var row scheduleRow
-	err := each(ctx, tx, row.targets(), func() error {
-		s, problem := row.schedule()
+	err := tables.EachSchedule(ctx, queries{tx}, func(s schedule.Schedule, problem error) error {
 		for _, i := range at[s.ScheduleID] {
 			cases[i].Schedule, cases[i].Unreadable = &s, problem
 		}
@@ -105,7 +80,7 @@ func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, 
 	if len(ids) == 0 {
 		return nil
 	}
-	alerts, err := collectAlerts(ctx, tx, sqlAlertsByID, ids)
+	alerts, err := dialect.AlertsWith(ctx, queries{tx}, ids)
 	for i := range alerts {
 		cases[open[alerts[i].AlertID]].Alert = &alerts[i]
 	}
@@ -149,16 +124,14 @@ func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest
 	if len(ids) == 0 {
 		return nil
 	}
-	var row eventRow
-	err := each(ctx, tx, row.targets(), func() error {
-		event, err := row.event()
+	events, err := tables.Events(ctx, queries{tx}, sqlPauses, ids, req.MaxHistory)
+	if err != nil {
+		return fmt.Errorf("read pauses: %w", err)
+	}
+	for _, event := range events {
 		for _, i := range at[event.ScheduleID] {
 			cases[i].Pauses = append(cases[i].Pauses, event)
 		}
-		return err
-	}, sqlPauses, ids, req.MaxHistory)
-	if err != nil {
-		return fmt.Errorf("read pauses: %w", err)
 	}
 	return nil
 }
@@ -239,63 +212,4 @@ func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.EvaluateRequest,
 		return fmt.Errorf("read last successes: %w", err)
 	}
 	return nil
-}
-
-// writeVerdicts writes all verdicts in one batch.
-func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.ExpectationVerdict) error {
-	batch := &pgx.Batch{}
-	batch.Queue(sqlNoticesLock)
-	for i := range verdicts {
-		v := &verdicts[i]
-		e := &v.State
-		if v.Drop {
-			batch.Queue(sqlDropExpectation, e.ScheduleID, e.Kind)
-		} else {
-			batch.Queue(sqlSaveExpectation, e.ScheduleID, e.Kind, e.Status, int64(e.LimitMS), e.Late, noneOrTime(e.LateSince),
-				noneOrTime(e.WatchedSince), noneOrTime(e.JudgedUntil), noneOrTime(e.MetAt), noneOrText(e.AlertID),
-				noneOrTime(e.JudgeAt), noneOrTime(e.JudgedAt))
-		}
-		for _, a := range v.Alerts {
-			batch.Queue(sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, a.Kind, a.Revision, int64(a.LimitMS), a.Cause, a.Late,
-				noneOrTime(a.FirstSlot), noneOrTime(a.LastSlot), noneOrTime(a.Deadline), noneOrTime(a.OpenedAt), noneOrTime(a.ClosedAt),
-				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt), a.Targets, noneOrKey(a.RunKey), noneOrText(a.Detail))
-		}
-		for i := range v.Deliveries {
-			queueDelivery(batch, &v.Deliveries[i])
-		}
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("write verdicts: %w", err)
-	}
-	return nil
-}
-
-// UnmetExpectations counts the late and alerting expectations by kind.
-func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
-	var (
-		kind  schedule.ExpectationKind
-		count int
-		unmet = make(map[schedule.ExpectationKind]int)
-	)
-	err := each(ctx, s.pool, []any{&kind, &count}, func() error {
-		unmet[kind] = count
-		return nil
-	}, sqlUnmetExpectations)
-	if err != nil {
-		return nil, fmt.Errorf("count unmet expectations: %w", err)
-	}
-	return unmet, nil
-}
-
-// ListExpectations returns the states of one schedule, in order of kind.
-func (s *Store) ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
-	cases, err := dueExpectations(ctx, s.pool, sqlExpectationsOf, scheduleID)
-	if err != nil {
-		return nil, err
-	}
-	states := make([]schedule.ExpectationState, len(cases))
-	for i := range cases {
-		states[i] = cases[i].State
-	}
-	return states, nil
 }

@@ -54,7 +54,7 @@ func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int)
 	if err != nil {
 		return nil, fmt.Errorf("read recent outcomes: %w", err)
 	}
-	failures, err := readFailures(ctx, s.pool, scheduleIDs)
+	failures, err := dialect.FailuresOf(ctx, queries{s.pool}, scheduleIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -86,24 +86,6 @@ func (w *failureRow) failure() *schedule.Failure {
 	return &f
 }
 
-func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
-	var (
-		row     failureRow
-		message pgtype.Text
-	)
-	found := make(map[string]*schedule.Failure)
-	err := each(ctx, q, append(row.targets(), &message), func() error {
-		f := row.failure()
-		f.ErrorMessage = message.String
-		found[f.ScheduleID] = f
-		return nil
-	}, sqlFailures, scheduleIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read failures: %w", err)
-	}
-	return found, nil
-}
-
 // FailureGroups returns the failing schedules grouped by how they fail, the largest group
 // first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
@@ -123,37 +105,6 @@ func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.Fa
 	return groups, nil
 }
 
-// CountEnded counts runs that ended since an instant; see registrar.OutcomeStore.
-func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
-	var c schedule.EndedCount
-	err = each(ctx, s.pool, []any{&c.ScheduleID, &c.Status, &c.Reason, &c.ErrorCode, &c.Runs}, func() error {
-		counts = append(counts, c)
-		return nil
-	}, sqlCountEnded, since, limit)
-	if err != nil {
-		return nil, fmt.Errorf("count runs that ended: %w", err)
-	}
-	return counts, nil
-}
-
-// CountCalls counts executor calls by result; see registrar.OutcomeStore.
-func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
-	var (
-		c     schedule.CallCount
-		found []schedule.CallCount
-	)
-	err := each(ctx, s.pool, []any{&c.Result, &c.ErrorCode, &c.Calls, &c.Last, &c.ScheduleID, &c.ErrorMessage}, func() error {
-		one := c
-		one.Last = c.Last.UTC()
-		found = append(found, one)
-		return nil
-	}, sqlCountCalls, since, limit, since.UnixMicro())
-	if err != nil {
-		return schedule.CallCounts{}, fmt.Errorf("count executor calls: %w", err)
-	}
-	return schedule.CallCountsOf(found, since, limit), nil
-}
-
 // WakeFailures makes schedules with changed failures due for evaluation; see
 // alert.ExpectationStore. Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
@@ -170,5 +121,7 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 
 // readCaseFailures adds how the schedules fail; see schedule.ReadCaseFailures.
 func readCaseFailures(ctx context.Context, tx pgx.Tx, _ schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
-	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, tx, ids) })
+	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) {
+		return dialect.FailuresOf(ctx, queries{tx}, ids)
+	})
 }

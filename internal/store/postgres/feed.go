@@ -12,6 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // FeedBackfills gives open backfills to feeder and writes its decisions: the position in
@@ -41,7 +42,7 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 		for i := range candidates {
 			c := &candidates[i]
 			c.Slots = feeder.Window(c)
-			if c.SlotStates, err = standings(ctx, tx, c.Backfill.ScheduleID, c.Slots); err != nil {
+			if c.SlotStates, err = dialect.SlotStates(ctx, queries{tx}, c.Backfill.ScheduleID, c.Slots); err != nil {
 				return fmt.Errorf("read how the slots of %s stand: %w", c.Backfill.ScheduleID, err)
 			}
 		}
@@ -104,7 +105,7 @@ func (s *Store) feedCandidates(ctx context.Context, tx pgx.Tx, req schedule.Feed
 		ids = append(ids, backfills...)
 	}
 	slices.Sort(ids)
-	rows, err := collectBackfills(ctx, tx, sqlLockBackfills, ids)
+	rows, err := tables.Backfills(ctx, queries{tx}, sqlLockBackfills, ids)
 	if err != nil {
 		return nil, fmt.Errorf("lock backfills: %w", err)
 	}
@@ -169,7 +170,7 @@ func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule
 func writeFeed(ctx context.Context, tx pgx.Tx, d *schedule.BackfillDecision, req schedule.FeedRequest) (inserted int, err error) {
 	type slot = schedule.BackfillSlot
 	b := &d.Backfill
-	if err := writeBackfill(ctx, tx, b, req.Now); err != nil {
+	if err := dialect.PutBackfill(ctx, queries{tx}, b, req.Now); err != nil {
 		return 0, err
 	}
 	if len(d.Slots) > 0 {

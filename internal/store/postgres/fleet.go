@@ -5,24 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ListUpcoming lists active schedules by their next slots.
 func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
 	f.State = schedule.StateActive
 	var (
-		at   pgtype.Timestamptz
-		row  scheduleRow
+		at   time.Time
+		row  tables.ScheduleRow
 		list []schedule.Upcoming
 	)
-	err := each(ctx, s.pool, append([]any{&at}, row.targets()...), func() error {
-		found, err := row.schedule()
-		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at.Time.UTC()})
+	err := queries{s.pool}.Each(ctx, sqlListUpcoming, append([]any{&at}, row.Targets()...), func(bad error) error {
+		found, err := row.Schedule(bad)
+		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at})
 		return err
-	}, sqlListUpcoming, append(scheduleFilterArgs(&f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)...)
+	}, append(scheduleFilterArgs(&f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list upcoming schedules: %w", err)
 	}

@@ -177,7 +177,7 @@ func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[schedule.GrantRef]
 	for i := range g.calls {
 		refs = append(refs, g.calls[i].req.GrantRefs...)
 	}
-	return readGrants(ctx, tx, refs)
+	return dialect.ReadGrants(ctx, queries{tx}, refs)
 }
 
 // ask lets one call decide. A panic is raised again in that call only.

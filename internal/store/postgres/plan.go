@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // Plan locks a batch of schedules, gives them to decide and writes rows and cursors in
@@ -66,9 +67,9 @@ FOR NO KEY UPDATE SKIP LOCKED`
 // rows. It fills places.
 func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest, places map[string]runPlace) ([]schedule.PlanCandidate, error) {
 	var (
-		row        scheduleRow
+		row        tables.ScheduleRow
 		sid        int32
-		until      pgtype.Timestamptz
+		until      time.Time
 		candidates []schedule.PlanCandidate
 		ids        []string
 
@@ -79,18 +80,16 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		return nil, fmt.Errorf("read seen_until: %w", err)
 	}
 	lock := func(statement string, args ...any) error {
-		return each(ctx, tx, append(row.targets(), &sid, &until), func() error {
-			places[row.scheduleID] = runPlace{sid: sid, plannedUntil: until.Time}
-			decoded, err := row.schedule()
-			if err != nil { // only its id is reliable
-				decoded = schedule.Schedule{
-					Definition: schedule.Definition{ScheduleID: row.scheduleID}, PlanFailures: int(row.planFailures),
-				}
+		return queries{tx}.Each(ctx, statement, append(row.Targets(), &sid, &until), func(bad error) error {
+			s, problem := row.Schedule(bad)
+			places[s.ScheduleID] = runPlace{sid: sid, plannedUntil: until}
+			if problem != nil { // only its id is reliable
+				s = schedule.Schedule{Definition: schedule.Definition{ScheduleID: s.ScheduleID}, PlanFailures: s.PlanFailures}
 			}
-			candidates = append(candidates, schedule.PlanCandidate{Schedule: decoded, Unreadable: err})
-			ids = append(ids, row.scheduleID)
+			candidates = append(candidates, schedule.PlanCandidate{Schedule: s, Unreadable: problem})
+			ids = append(ids, s.ScheduleID)
 			return nil
-		}, statement, args...)
+		}, args...)
 	}
 	if err := lock(sqlPlanDue, req.Horizon, req.Now, req.Limit, first, last); err != nil {
 		return nil, fmt.Errorf("lock due schedules: %w", err)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -76,127 +75,6 @@ func (d *decoding) key(column string, raw []byte) schedule.Key {
 		d.refuse(column, len(raw), "bytes where a key has 32")
 	}
 	return k
-}
-
-func (d *decoding) labels(raw []byte) map[string]string {
-	if raw == nil {
-		return nil
-	}
-	var labels map[string]string
-	if err := json.Unmarshal(raw, &labels); err != nil {
-		d.refuse("labels", string(raw), "which is no object of strings")
-	}
-	return labels
-}
-
-func (d *decoding) expect(text string) schedule.Expect {
-	e, err := schedule.ParseExpect(text)
-	if err != nil {
-		d.refuse("expect", text, "which is no object of limits")
-	}
-	return e
-}
-
-// rawJSON returns nil for NULL.
-func rawJSON(v pgtype.Text) json.RawMessage {
-	if !v.Valid {
-		return nil
-	}
-	return json.RawMessage(v.String)
-}
-
-// scheduleRow is a row as scheduleColumns list it.
-type scheduleRow struct {
-	scheduleID, workflowID, userID, timezone, dst        string
-	overlapPolicy, overlapKey, catchupPolicy             string
-	version, priority                                    int32
-	cronExpr, input, grantID, managedBy, expect          pgtype.Text
-	intervalMS, backlogRevision                          pgtype.Int8
-	jitterMS, maxQueued, catchupWindowMS, runTimeoutMS   int64
-	launchTimeoutMS                                      pgtype.Int8
-	revision, planFailures                               int64
-	labels                                               []byte
-	paused                                               bool
-	pauseNote, pausedBy                                  pgtype.Text
-	onceAt, startAt, endAt, revisedAt, nextRunAt, planAt pgtype.Timestamptz
-	backlogFrom, backlogUntil, backlogAt, pausedUntil    pgtype.Timestamptz
-	lastRunAt, createdAt, updatedAt, deletedAt           pgtype.Timestamptz
-}
-
-func (w *scheduleRow) targets() []any {
-	return []any{
-		&w.scheduleID, &w.workflowID, &w.version, &w.userID, &w.cronExpr, &w.intervalMS, &w.onceAt,
-		&w.timezone, &w.startAt, &w.endAt, &w.dst, &w.jitterMS,
-		&w.overlapPolicy, &w.overlapKey, &w.maxQueued, &w.catchupPolicy, &w.catchupWindowMS, &w.runTimeoutMS, &w.priority,
-		&w.input, &w.grantID, &w.labels, &w.managedBy, &w.expect, &w.launchTimeoutMS,
-		&w.revision, &w.revisedAt, &w.nextRunAt, &w.planAt,
-		&w.backlogFrom, &w.backlogUntil, &w.backlogRevision, &w.backlogAt, &w.planFailures,
-		&w.paused, &w.pauseNote, &w.pausedBy, &w.pausedUntil,
-		&w.lastRunAt, &w.createdAt, &w.updatedAt, &w.deletedAt,
-	}
-}
-
-// schedule is the row as a schedule. On an error its id, revision and failures
-// are still right.
-func (w *scheduleRow) schedule() (schedule.Schedule, error) {
-	var d decoding
-	s := schedule.Schedule{
-		Definition: w.definition(&d),
-		Revision:   w.revision, RevisedAt: d.time("revised_at", w.revisedAt),
-		NextRunAt: d.time("next_run_at", w.nextRunAt), PlanAt: d.time("plan_at", w.planAt),
-		Backlog: schedule.Backlog{
-			From: d.time("backlog_from", w.backlogFrom), Until: d.time("backlog_until", w.backlogUntil),
-			Revision: w.backlogRevision.Int64, At: d.time("backlog_at", w.backlogAt),
-		},
-		PlanFailures: int(w.planFailures),
-		Pause: schedule.Pause{
-			Paused: w.paused, Note: w.pauseNote.String, By: w.pausedBy.String, Until: d.time("paused_until", w.pausedUntil),
-		},
-		LastRunAt: d.time("last_run_at", w.lastRunAt),
-		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
-		DeletedAt: d.time("deleted_at", w.deletedAt),
-	}
-	if d.err != nil {
-		return s, fmt.Errorf("schedule %s: %w", s.ScheduleID, d.err)
-	}
-	return s, nil
-}
-
-func (w *scheduleRow) definition(d *decoding) schedule.Definition {
-	return schedule.Definition{
-		ScheduleID: w.scheduleID, WorkflowID: w.workflowID, Version: w.version, UserID: w.userID,
-		CronExpr: w.cronExpr.String, IntervalMS: d.unsigned("interval_ms", w.intervalMS.Int64), OnceAt: d.time("once_at", w.onceAt),
-		Timezone: w.timezone, StartAt: d.time("start_at", w.startAt), EndAt: d.time("end_at", w.endAt),
-		DST: schedule.DST(w.dst), JitterMS: d.unsigned("jitter_ms", w.jitterMS),
-		OverlapPolicy: schedule.OverlapPolicy(w.overlapPolicy), OverlapKey: w.overlapKey,
-		MaxQueued:     d.unsigned("max_queued", w.maxQueued),
-		CatchupPolicy: schedule.CatchupPolicy(w.catchupPolicy), CatchupWindowMS: d.unsigned("catchup_window_ms", w.catchupWindowMS),
-		RunTimeoutMS: d.unsigned("run_timeout_ms", w.runTimeoutMS), Priority: w.priority,
-		LaunchTimeoutMS: d.unsigned("launch_timeout_ms", w.launchTimeoutMS.Int64),
-		Input:           rawJSON(w.input), ExecutionGrantID: w.grantID.String,
-		Labels: d.labels(w.labels), ManagedBy: w.managedBy.String, Expect: d.expect(w.expect.String),
-	}
-}
-
-// eventRow is a row of sqlListEvents.
-type eventRow struct {
-	id, count, revision int64
-	scheduleID, kind    string
-	time, from, to      pgtype.Timestamptz
-	reason, actor, note pgtype.Text
-}
-
-func (w *eventRow) targets() []any {
-	return []any{&w.id, &w.scheduleID, &w.time, &w.kind, &w.from, &w.to, &w.count, &w.reason, &w.actor, &w.note, &w.revision}
-}
-
-func (w *eventRow) event() (schedule.Event, error) {
-	var d decoding
-	return schedule.Event{
-		ID: w.id, ScheduleID: w.scheduleID, Time: d.time("time", w.time), Kind: schedule.EventKind(w.kind),
-		From: d.time("from_at", w.from), To: d.time("to_at", w.to), Count: w.count,
-		Reason: schedule.Reason(w.reason.String), Actor: w.actor.String, Note: w.note.String, Revision: w.revision,
-	}, d.err
 }
 
 // requestRow is a row as requestColumns list it.

@@ -125,7 +125,7 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 		}
 	}
 	if !change.Report.Empty() && (moved || change.LateReport != "" && first) {
-		if err := writeReport(ctx, tx, key, change.Report, change.Now); err != nil {
+		if err := dialect.WriteReport(ctx, queries{tx}, key, change.Report, change.Now); err != nil {
 			return false, err
 		}
 	}

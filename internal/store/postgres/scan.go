@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // querier is a pool or a transaction.
@@ -67,15 +68,10 @@ func oneRun(ctx context.Context, q querier, statement string, args ...any) (sche
 }
 
 // collectSchedules reads rows of scheduleColumns.
-func collectSchedules(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Schedule, error) {
-	var (
-		row       scheduleRow
-		schedules []schedule.Schedule
-	)
-	err := each(ctx, q, row.targets(), func() error {
-		s, err := row.schedule()
+func collectSchedules(ctx context.Context, c conn, statement string, args ...any) (schedules []schedule.Schedule, err error) {
+	err = tables.EachSchedule(ctx, queries{c}, func(s schedule.Schedule, problem error) error {
 		schedules = append(schedules, s)
-		return err
+		return problem
 	}, statement, args...)
 	return schedules, err
 }

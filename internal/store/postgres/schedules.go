@@ -91,7 +91,7 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 		}
 	}
 	inputs := inputsOf(asked, rows, inFlight)
-	return inputs, attachGrants(ctx, s.pool, &req, inputs)
+	return inputs, dialect.AttachGrants(ctx, queries{s.pool}, &req, inputs)
 }
 
 // readForChange locks the existing schedules and returns all in the given order; known
@@ -119,7 +119,7 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 		}
 	}
 	inputs = inputsOf(asked, rows, inFlight)
-	return inputs, known, attachGrants(ctx, tx, &req, inputs)
+	return inputs, known, dialect.AttachGrants(ctx, queries{tx}, &req, inputs)
 }
 
 // inputsOf returns one input for each id, in their order.
@@ -325,29 +325,11 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 }
 
 // leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.
-var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels,", " NULL::jsonb,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
+var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels::text,", " NULL::text,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
 
 // scheduleFilterArgs are $1 to $9 of a list's statement.
 func scheduleFilterArgs(f *schedule.ScheduleFilter) []any {
 	return []any{
 		f.UserID, f.WorkflowID, f.ManagedBy, f.GrantID, f.LabelKey, f.LabelValue, schedule.FoldText(f.Text), string(f.State), f.Now,
 	}
-}
-
-// ListEvents returns events, newest first.
-func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	events, err := collectEvents(ctx, s.pool, sqlListEvents, scheduleID, beforeID, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return events, nil
-}
-
-// ListRevisions returns revisions, newest first.
-func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	revisions, err := collectRevisions(ctx, s.pool, sqlListRevisions, scheduleID, before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list revisions: %w", err)
-	}
-	return revisions, nil
 }

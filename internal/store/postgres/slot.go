@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // snapshot begins a transaction that sees one state of the database.
@@ -45,11 +44,11 @@ func readSlot(ctx context.Context, tx pgx.Tx, q schedule.SlotQuery) (f schedule.
 	for i := range f.Runs {
 		named[i] = f.Runs[i].Revision
 	}
-	if f.Revisions, err = collectRevisions(ctx, tx, sqlSlotRevisions, q.ScheduleID, q.At, named); err != nil {
+	if f.Revisions, err = tables.Revisions(ctx, queries{tx}, sqlSlotRevisions, q.ScheduleID, q.At, named); err != nil {
 		return f, fmt.Errorf("revisions: %w", err)
 	}
 	f.Revisions = slices.CompactFunc(f.Revisions, func(a, b schedule.Revision) bool { return a.Revision == b.Revision })
-	f.Events, err = collectEvents(ctx, tx, sqlSlotEvents, q.ScheduleID, q.At,
+	f.Events, err = tables.Events(ctx, queries{tx}, sqlSlotEvents, q.ScheduleID, q.At,
 		kinds(schedule.LifeEvents), kinds(schedule.PauseEvents), kinds(schedule.PlanFailureEvents), kinds(schedule.RangeEvents),
 		schedule.SlotChanges, schedule.SlotRanges)
 	if err != nil {
@@ -92,35 +91,4 @@ func blocking(ctx context.Context, tx pgx.Tx, b schedule.Blocking) (runs []sched
 		return nil, fmt.Errorf("what was in flight: %w", err)
 	}
 	return runs, nil
-}
-
-func collectEvents(ctx context.Context, q querier, statement string, args ...any) (events []schedule.Event, err error) {
-	var row eventRow
-	err = each(ctx, q, row.targets(), func() error {
-		event, err := row.event()
-		events = append(events, event)
-		return err
-	}, statement, args...)
-	return events, err
-}
-
-func collectRevisions(ctx context.Context, q querier, statement string, args ...any) (revisions []schedule.Revision, err error) {
-	var (
-		id, raw   string
-		number    int64
-		changedBy pgtype.Text
-		createdAt pgtype.Timestamptz
-	)
-	err = each(ctx, q, []any{&id, &number, &raw, &changedBy, &createdAt}, func() error {
-		definition, err := revision.Decode(raw)
-		if err != nil {
-			return fmt.Errorf("revision %d of %s: %w", number, id, err)
-		}
-		revisions = append(revisions, schedule.Revision{
-			ScheduleID: id, Revision: number, Definition: *definition,
-			ChangedBy: changedBy.String, CreatedAt: createdAt.Time.UTC(),
-		})
-		return nil
-	}, statement, args...)
-	return revisions, err
 }

@@ -36,9 +36,6 @@ const sqlPutWorkflow = `
 INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workflow_id, user_id, version) DO NOTHING`
 
-const sqlWorkflowHash = `
-SELECT dag_hash FROM workflow_versions WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
-
 const sqlGetWorkflow = `
 SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions
 WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
@@ -71,7 +68,7 @@ INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) VALUES ($
 ON CONFLICT (workflow_id, user_id) DO NOTHING`
 
 const sqlGetShare = `
-SELECT coalesce(given_by, ''), given_at FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
+SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
 
 // sqlGiveWorkflows inserts in the order of the key, so that two of them never wait
 // for each other.
@@ -88,5 +85,5 @@ const sqlUnshareWorkflow = `
 DELETE FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
 
 const sqlListShares = `
-SELECT workflow_id, user_id, coalesce(given_by, ''), given_at FROM workflow_shares
+SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares
 WHERE workflow_id = $1 AND (user_id <> '*', user_id) > ($2 NOT IN ('', '*'), $2) ORDER BY user_id <> '*', user_id LIMIT $3`

@@ -118,13 +118,17 @@ INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PENDING', $10, $10, $10)
 ON CONFLICT (delivery_id) DO NOTHING`
 
-const sqlClaimDeliveries = `
-UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $2
-WHERE delivery_id = ANY(ARRAY(
-	SELECT delivery_id FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1
-		AND ($4 = '' OR target = $4) AND target <> ALL($5::text[])
-	ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED))
-RETURNING delivery_id`
+const sqlAnyDelivery = `
+SELECT EXISTS (SELECT FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1)`
+
+const sqlDueDeliveries = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1
+	AND ($2 = '' OR d.target = $2) AND d.target <> ALL($3::text[])
+ORDER BY d.next_at LIMIT $4 FOR UPDATE OF d SKIP LOCKED`
+
+const sqlClaimDelivery = `
+UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $1 WHERE delivery_id = $2`
 
 const sqlDeliveriesByID = `
 SELECT` + deliveryColumns + `
@@ -132,14 +136,14 @@ FROM alert_deliveries d WHERE d.delivery_id = ANY($1::text[]) ORDER BY d.created
 
 const sqlSettleDelivery = `
 UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
-WHERE delivery_id = $1 AND attempts = $2 AND round = $3 AND state = 'PENDING'
-RETURNING target, host`
+WHERE delivery_id = $1 AND attempts = $2 AND round = $3 AND state = 'PENDING'`
 
 const sqlDisableTarget = `
-INSERT INTO alert_targets (target, host, disabled_at) VALUES ($1, $2, $3) ON CONFLICT (target) DO NOTHING`
+INSERT INTO alert_targets (target, host, disabled_at) SELECT d.target, d.host, $2 FROM alert_deliveries d
+WHERE d.delivery_id = $1 ON CONFLICT (target) DO NOTHING`
 
 const sqlEnableTarget = `
-DELETE FROM alert_targets WHERE target = $1`
+DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = $1)`
 
 const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
@@ -212,21 +216,17 @@ const sqlDueGroups = `
 SELECT` + groupColumns + `
 FROM alert_groups g WHERE g.check_at <= $1 ORDER BY g.check_at LIMIT $2`
 
-const sqlPlaceNotices = `
-UPDATE alert_group_members m SET group_id = u.group_id, pending = false
-FROM unnest($1::text[], $2::text[], $3::text[]) AS u(alert_id, target, group_id)
-WHERE m.alert_id = u.alert_id AND m.target = u.target`
+const sqlPlaceNotice = `
+UPDATE alert_group_members SET group_id = $3, pending = false WHERE alert_id = $1 AND target = $2`
 
 // A group that was closed begins again: its first alert is open again.
-const sqlJoinGroups = `
-INSERT INTO alert_groups AS g (target, group_id, grouped_by, joined_at, check_at)
-SELECT u.target, u.group_id, u.grouped_by, $4, $4 FROM unnest($1::text[], $2::text[], $3::text[]) AS u(target, group_id, grouped_by)
+const sqlJoinGroup = `
+INSERT INTO alert_groups AS g (target, group_id, grouped_by, joined_at, check_at) VALUES ($1, $2, $3, $4, $4)
 ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, joined_at = EXCLUDED.joined_at,
 	told_at = CASE WHEN g.closed_at IS NULL THEN g.told_at END, closed_at = NULL`
 
-const sqlCheckGroups = `
-UPDATE alert_groups g SET check_at = greatest($3, g.told_at + $4::bigint * interval '1 microsecond') FROM unnest($1::text[], $2::text[]) AS u(target, group_id)
-WHERE g.target = u.target AND g.group_id = u.group_id`
+const sqlCheckGroup = `
+UPDATE alert_groups SET check_at = greatest($3, told_at + $4::bigint * interval '1 microsecond') WHERE target = $1 AND group_id = $2`
 
 const sqlSaveGroup = `
 UPDATE alert_groups SET told_at = coalesce($3, told_at), check_at = $4, closed_at = $5 WHERE target = $1 AND group_id = $2`

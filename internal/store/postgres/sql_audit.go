@@ -15,7 +15,7 @@ SELECT audit_id, time, subject, via, method, target, user_id, request_id, code, 
 FROM audit_log
 WHERE ($1 = '' OR subject = $1) AND ($2 = '' OR target = $2) AND ($3 = '' OR method = $3)
 	AND ($4::timestamptz IS NULL OR time >= $4) AND ($5::timestamptz IS NULL OR time < $5)
-	AND ($6::bigint = 0 OR audit_id < $6)
+	AND audit_id < $6
 ORDER BY audit_id DESC LIMIT $7`
 
 const sqlPruneAudit = `

@@ -21,15 +21,12 @@ const sqlDropReportedOutput = `
 DELETE FROM run_logs l WHERE l.idempotency_key = $1 AND l.step = ''
 	AND l.seq < (SELECT max(seq) FROM run_logs m WHERE m.idempotency_key = $1)`
 
-const sqlInsertLogParts = `
+const sqlInsertLogPart = `
 INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
-SELECT $1, u.seq, u.step, u.written_at, u.from_byte, u.to_byte, u.content
-FROM unnest($2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::text[])
-	AS u(seq, step, written_at, from_byte, to_byte, content)
-ON CONFLICT DO NOTHING`
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
 
-const sqlDropLogParts = `
-DELETE FROM run_logs WHERE idempotency_key = $1 AND seq = ANY($2::bigint[])`
+const sqlDropLogPart = `
+DELETE FROM run_logs WHERE idempotency_key = $1 AND seq = $2`
 
 // logParts numbers the gaps before it selects: a page must know what the one
 // before it held. A run has a few thousand parts at most.

@@ -18,7 +18,7 @@ const (
 s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
 s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms,
 s.overlap_policy, s.overlap_key, s.max_queued, s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority,
-s.input, s.execution_grant_id, s.labels, s.managed_by, s.expect, s.launch_timeout_ms,
+s.input, s.execution_grant_id, s.labels::text, s.managed_by, s.expect, s.launch_timeout_ms,
 s.revision, s.revised_at, s.next_run_at, s.plan_at,
 s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
 s.paused, s.pause_note, s.paused_by, s.paused_until,
@@ -229,13 +229,13 @@ WHERE ` + scheduleFilter
 const sqlListEvents = `
 SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
 FROM schedule_events
-WHERE schedule_id = $1 AND ($2 = 0 OR event_id < $2)
+WHERE schedule_id = $1 AND event_id < $2
 ORDER BY event_id DESC LIMIT $3`
 
 const sqlListRevisions = `
 SELECT schedule_id, revision, definition, changed_by, created_at
 FROM schedule_revisions
-WHERE schedule_id = $1 AND ($2 = 0 OR revision < $2)
+WHERE schedule_id = $1 AND revision < $2
 ORDER BY revision DESC LIMIT $3`
 
 const sqlDefinitions = `

@@ -28,6 +28,7 @@ import (
 	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 
 // Store stores everything in one Postgres database. It is safe for concurrent use.
 type Store struct {
+	*tables.Tables
+
 	pool        *pgxpool.Pool
 	log         *slog.Logger
 	definitions revision.Cache
@@ -74,6 +77,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.log = s.log.With("component", "store")
+	s.Tables = s.newTables()
 	s.notifier = notifier{pool: pool, log: s.log}
 	s.changes = batch.New(mostGrouped, s.changeTogether)
 	if _, err := s.MeasureClock(ctx); err != nil {

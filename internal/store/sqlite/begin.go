@@ -93,7 +93,7 @@ func (b *beginning) read(ctx context.Context, s *Store, t tx, reqs []schedule.Be
 		return err
 	}
 	var err error
-	b.grants, err = readGrants(ctx, t, refs)
+	b.grants, err = dialect.ReadGrants(ctx, queries{t}, refs)
 	return err
 }
 

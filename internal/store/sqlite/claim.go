@@ -121,7 +121,7 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 				c.definitions[id] = d
 				grants = append(grants, d.GrantRef())
 			}
-			f.Grants, err = readGrants(ctx, c.t, grants)
+			f.Grants, err = dialect.ReadGrants(ctx, queries{c.t}, grants)
 			return f, err
 		},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // The facts of all expectations are read at once: one statement for each would cost three
@@ -46,7 +47,7 @@ func readRareFacts(ctx context.Context, t tx, req *schedule.EvaluateRequest, cas
 	for i := range cases {
 		c := &cases[i]
 		if c.State.AlertID != "" {
-			alerts, err := readAlerts(ctx, t, sqlGetAlert, c.State.AlertID)
+			alerts, err := dialect.AlertsWith(ctx, queries{t}, []string{c.State.AlertID})
 			if err != nil {
 				return err
 			}
@@ -106,13 +107,7 @@ func readCasePauses(ctx context.Context, t tx, req *schedule.EvaluateRequest, ca
 	}, list(ids))
 	for i := 0; err == nil && i < len(paused); i++ {
 		var events []schedule.Event
-		var row eventRow
-		columns := row.columns()
-		err = t.query(ctx, sqlPauses, func(scan scan) error {
-			err := scan(columns...)
-			events = append(events, row.event())
-			return err
-		}, paused[i], req.MaxHistory)
+		events, err = tables.Events(ctx, queries{t}, sqlPauses, paused[i], req.MaxHistory)
 		slices.Reverse(events)
 		for _, place := range at[paused[i]] {
 			cases[place].Pauses = events

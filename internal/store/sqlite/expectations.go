@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // wakeExpectations makes the expectations of changed schedules due for evaluation.
@@ -24,91 +25,19 @@ func (s *Store) EvaluateExpectations(ctx context.Context, req schedule.EvaluateR
 	err = s.readers.query(ctx, sqlAnyExpectationDue, func(scan scan) error { return scan(&due) }, req.Now.UnixMicro())
 	if err == nil && due {
 		err = s.write(ctx, func(ctx context.Context, t tx) error {
-			states, err := readExpectations(ctx, t, sqlDueExpectations, req.Now.UnixMicro(), req.Limit)
-			judged = len(states)
+			cases, err := tables.Expectations(ctx, queries{t}, sqlDueExpectations, req.Now, req.Limit)
+			judged = len(cases)
 			if err != nil {
 				return err
-			}
-			cases := make([]schedule.ExpectationCase, len(states))
-			for i := range states {
-				cases[i].State = states[i]
 			}
 			if err := readCases(ctx, t, &req, cases); err != nil {
 				return err
 			}
-			for _, v := range decide(cases) {
-				if err := writeVerdict(ctx, t, &v); err != nil {
-					return fmt.Errorf("%s of %s: %w", v.State.Kind, v.State.ScheduleID, err)
-				}
-			}
-			return nil
+			return dialect.WriteVerdicts(ctx, queries{t}, decide(cases))
 		})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("judge expectations: %w", err)
 	}
 	return judged, nil
-}
-
-func readExpectations(ctx context.Context, q querier, statement string, args ...any) (states []schedule.ExpectationState, err error) {
-	var (
-		id, kind, status, alertID                  text
-		limit, late                                number
-		lateSince, watched, until, met, at, judged instant
-	)
-	err = q.query(ctx, statement, func(scan scan) error {
-		err := scan(&id, &kind, &status, &limit, &late, &lateSince, &watched, &until, &met, &alertID, &at, &judged)
-		states = append(states, schedule.ExpectationState{
-			ScheduleID: string(id), Kind: schedule.ExpectationKind(kind), Status: schedule.ExpectationStatus(status),
-			LimitMS: uint32(limit), Late: int64(late), LateSince: lateSince.Time, WatchedSince: watched.Time,
-			JudgedUntil: until.Time, MetAt: met.Time, AlertID: string(alertID), JudgeAt: at.Time, JudgedAt: judged.Time,
-		})
-		return err
-	}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read expectations: %w", err)
-	}
-	return states, nil
-}
-
-func writeVerdict(ctx context.Context, t tx, v *schedule.ExpectationVerdict) (err error) {
-	if e := &v.State; v.Drop {
-		_, err = t.exec(ctx, sqlDropExpectation, e.ScheduleID, string(e.Kind))
-	} else {
-		_, err = t.exec(ctx, sqlSaveExpectation, e.ScheduleID, string(e.Kind), string(e.Status), int64(e.LimitMS), e.Late, micros(e.LateSince),
-			micros(e.WatchedSince), micros(e.JudgedUntil), micros(e.MetAt), word(e.AlertID), micros(e.JudgeAt), micros(e.JudgedAt))
-	}
-	for i := 0; err == nil && i < len(v.Alerts); i++ {
-		a := &v.Alerts[i]
-		_, err = t.exec(ctx, sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, string(a.Kind), a.Revision, int64(a.LimitMS),
-			string(a.Cause), a.Late, micros(a.FirstSlot), micros(a.LastSlot), micros(a.Deadline), micros(a.OpenedAt), micros(a.ClosedAt),
-			word(a.Resolution), micros(a.NotifiedAt), a.Targets, keyArg(a.RunKey), word(a.Detail))
-	}
-	if err != nil {
-		return err
-	}
-	return insertDeliveries(ctx, t, v.Deliveries)
-}
-
-// UnmetExpectations counts the late and alerting expectations by kind.
-func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
-	var (
-		kind  text
-		n     number
-		unmet = make(map[schedule.ExpectationKind]int)
-	)
-	err := s.readers.query(ctx, sqlUnmetExpectations, func(scan scan) error {
-		err := scan(&kind, &n)
-		unmet[schedule.ExpectationKind(kind)] = int(n)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count unmet expectations: %w", err)
-	}
-	return unmet, nil
-}
-
-// ListExpectations returns the states of one schedule, in order of kind.
-func (s *Store) ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
-	return readExpectations(ctx, s.readers, sqlExpectationsOf, scheduleID)
 }

@@ -12,7 +12,7 @@ import (
 // see registrar.OutcomeStore.
 func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
 	recent := make(map[string]schedule.Recent, len(scheduleIDs))
-	failures, err := readFailures(ctx, s.readers, scheduleIDs)
+	failures, err := dialect.FailuresOf(ctx, queries{s.readers}, scheduleIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -47,34 +47,6 @@ func readOutcomes(ctx context.Context, q querier, scheduleID string, n int) (out
 	return outcomes, nil
 }
 
-func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
-	return collectFailures(ctx, q, sqlFailures, scheduleIDs)
-}
-
-// collectFailures runs a statement with the columns of sqlFailures.
-func collectFailures(ctx context.Context, q querier, statement string, scheduleIDs []string) (map[string]*schedule.Failure, error) {
-	var (
-		id, reason, code, message                text
-		n                                        number
-		firstRun, firstEnded, lastRun, lastEnded instant
-		last                                     key
-	)
-	found := make(map[string]*schedule.Failure)
-	err := q.query(ctx, statement, func(scan scan) error {
-		err := scan(&id, &n, &firstRun, &firstEnded, &lastRun, &lastEnded, &last, &reason, &code, &message)
-		found[string(id)] = &schedule.Failure{
-			ScheduleID: string(id), Failures: int64(n), FirstRunAt: firstRun.Time, FirstEndedAt: firstEnded.Time,
-			LastRunAt: lastRun.Time, LastEndedAt: lastEnded.Time, LastKey: schedule.Key(last),
-			Reason: schedule.Reason(reason), ErrorCode: string(code), ErrorMessage: string(message),
-		}
-		return err
-	}, list(scheduleIDs))
-	if err != nil {
-		return nil, fmt.Errorf("read failures: %w", err)
-	}
-	return found, nil
-}
-
 // FailureGroups returns the failing schedules grouped by how they fail, the largest group
 // first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
@@ -106,48 +78,6 @@ func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.Fa
 	return groups, nil
 }
 
-// CountEnded counts runs that ended since an instant; see registrar.OutcomeStore.
-func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
-	var (
-		id, reason, code text
-		status           status
-		n                number
-	)
-	err = s.readers.query(ctx, sqlCountEnded, func(scan scan) error {
-		err := scan(&id, &status, &reason, &code, &n)
-		counts = append(counts, schedule.EndedCount{
-			ScheduleID: string(id), Status: schedule.Status(status), Reason: schedule.Reason(reason), ErrorCode: string(code), Runs: int64(n),
-		})
-		return err
-	}, since.UnixMicro(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("count runs that ended: %w", err)
-	}
-	return counts, nil
-}
-
-// CountCalls counts executor calls by result; see registrar.OutcomeStore.
-func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
-	var (
-		result, code, id, message text
-		n                         number
-		last                      instant
-		found                     []schedule.CallCount
-	)
-	err := s.readers.query(ctx, sqlCountCalls, func(scan scan) error {
-		err := scan(&result, &code, &n, &last, &id, &message)
-		found = append(found, schedule.CallCount{
-			Result: schedule.LaunchResult(result), ErrorCode: string(code), Calls: int64(n), Last: last.Time,
-			ScheduleID: string(id), ErrorMessage: string(message),
-		})
-		return err
-	}, since.UnixMicro(), limit)
-	if err != nil {
-		return schedule.CallCounts{}, fmt.Errorf("count executor calls: %w", err)
-	}
-	return schedule.CallCountsOf(found, since, limit), nil
-}
-
 // WakeFailures makes schedules with changed failures due for evaluation; see
 // alert.ExpectationStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
@@ -171,5 +101,7 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 
 // readCaseFailures adds how the schedules fail; see schedule.ReadCaseFailures.
 func readCaseFailures(ctx context.Context, t tx, _ *schedule.EvaluateRequest, cases []schedule.ExpectationCase) error {
-	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, t, ids) })
+	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) {
+		return dialect.FailuresOf(ctx, queries{t}, ids)
+	})
 }

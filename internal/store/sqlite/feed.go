@@ -7,6 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // FeedBackfills gives open backfills to feeder and writes its decisions: the position in
@@ -61,7 +62,7 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 
 func (s *Store) feedCandidates(ctx context.Context, t tx, req schedule.FeedRequest, feeder schedule.BackfillFeeder) ([]schedule.BackfillCandidate, error) {
 	first, last := req.Term.Buckets()
-	rows, err := readBackfills(ctx, t, sqlFeedBackfills, first, last, req.Limit)
+	rows, err := tables.Backfills(ctx, queries{t}, sqlFeedBackfills, first, last, req.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read backfills: %w", err)
 	}
@@ -73,7 +74,7 @@ func (s *Store) feedCandidates(ctx context.Context, t tx, req schedule.FeedReque
 			return nil, fmt.Errorf("backfill %s: %w", c.Backfill.BackfillID, err)
 		}
 		c.Slots = feeder.Window(c)
-		if c.SlotStates, err = standings(ctx, t, c.Backfill.ScheduleID, c.Slots); err != nil {
+		if c.SlotStates, err = dialect.SlotStates(ctx, queries{t}, c.Backfill.ScheduleID, c.Slots); err != nil {
 			return nil, fmt.Errorf("backfill %s: read how its slots stand: %w", c.Backfill.BackfillID, err)
 		}
 	}
@@ -127,7 +128,7 @@ func (s *Store) attachFeed(ctx context.Context, t tx, c *schedule.BackfillCandid
 
 func writeFeed(ctx context.Context, t tx, d *schedule.BackfillDecision, req schedule.FeedRequest) (inserted int, err error) {
 	b := &d.Backfill
-	if err := writeBackfill(ctx, t, b, req.Now); err != nil {
+	if err := dialect.PutBackfill(ctx, queries{t}, b, req.Now); err != nil {
 		return 0, err
 	}
 	for _, slot := range d.Slots {

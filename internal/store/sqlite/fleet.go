@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ListUpcoming lists active schedules by their next slots.
@@ -15,18 +16,16 @@ func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]
 	q.addSchedules(&f, f.Now)
 	q.add(!f.AfterNext.IsZero(), sqlWhereAfterNext, f.AfterNext.UnixMicro(), f.After)
 	list := []schedule.Upcoming{}
-	var at instant
-	var row scheduleRow
-	err := s.readers.query(ctx, sqlNextSlots+sqlListUpcoming+q.where.String()+sqlListUpcomingOrder, func(scan scan) error {
-		if err := scan(append([]any{&at}, row.columns()...)...); err != nil {
-			return err
-		}
-		found, problem := row.schedule()
+	var at time.Time
+	var row tables.ScheduleRow
+	statement := sqlNextSlots + sqlListUpcoming + q.where.String() + sqlListUpcomingOrder
+	err := queries{s.readers}.Each(ctx, statement, append([]any{&at}, row.Targets()...), func(bad error) error {
+		found, problem := row.Schedule(bad)
 		if problem != nil { // it must not hide the others
 			s.log.Error("schedule unreadable", "schedule_id", found.ScheduleID, "err", problem)
 			return nil
 		}
-		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at.Time})
+		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at})
 		return nil
 	}, append(q.args, f.Limit)...)
 	if err != nil {

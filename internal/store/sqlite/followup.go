@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // followUp writes what follows runs that are in history.
@@ -54,7 +55,7 @@ func (r *endReader) Failures(ended []*schedule.Run) (map[schedule.Key]*schedule.
 		ids[i] = ended[i].ScheduleID
 	}
 	slices.Sort(ids)
-	failing, err := collectFailures(r.ctx, r.t, sqlFailing, slices.Compact(ids))
+	failing, err := tables.Failures(r.ctx, queries{r.t}, sqlFailing, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}

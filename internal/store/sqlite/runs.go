@@ -111,7 +111,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		}
 	}
 	if !c.Report.Empty() && (moved || c.LateReport != "" && first) {
-		if err := writeReport(ctx, t, run.Key, c.Report, c.Now); err != nil {
+		if err := dialect.WriteReport(ctx, queries{t}, run.Key, c.Report, c.Now); err != nil {
 			return after, false, err
 		}
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ChangeSchedules reads the named schedules, tombstones included, gives them to decide
@@ -19,10 +19,9 @@ import (
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
 	var wakes bool
-	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
-		if err := beginDeploy(ctx, t, req, now); err != nil {
+		if err := dialect.BeginDeploy(ctx, queries{t}, &req); err != nil {
 			return err
 		}
 		ids, err := askedFor(ctx, t, req)
@@ -136,12 +135,7 @@ func changeInputs(ctx context.Context, q querier, ids []string, req *schedule.Ch
 			return nil, err
 		}
 	}
-	grants, err := readGrants(ctx, q, req.GrantRefs)
-	if err != nil {
-		return nil, err
-	}
-	req.AttachGrants(inputs, grants)
-	return inputs, nil
+	return inputs, dialect.AttachGrants(ctx, queries{q}, req, inputs)
 }
 
 // attachPlanned adds the slots that have a row to an open backlog.
@@ -335,6 +329,11 @@ type conditions struct {
 	args  []any
 }
 
+// list is a list's statement, with a page's size.
+func (c *conditions) list(selected, order string, limit int) tables.Call {
+	return tables.Call{Statement: selected + c.where.String() + order, Args: append(c.args, limit)}
+}
+
 func (c *conditions) add(set bool, condition string, args ...any) {
 	if set {
 		c.where.WriteString(condition)
@@ -348,30 +347,4 @@ func limitOf(limit int) int {
 		return schedule.DefaultPageSize
 	}
 	return limit
-}
-
-// orLast is a page's lower end, or past the last.
-func orLast(before int64) int64 {
-	if before <= 0 {
-		return math.MaxInt64
-	}
-	return before
-}
-
-// ListEvents is newest first; beforeID = 0 begins at the end.
-func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	events, err := readEvents(ctx, s.readers, sqlListEvents, scheduleID, orLast(beforeID), limitOf(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list events of %s: %w", scheduleID, err)
-	}
-	return events, nil
-}
-
-// ListRevisions is newest first; before = 0 begins at the end.
-func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	revisions, err := readRevisions(ctx, s.readers, sqlListRevisions, scheduleID, orLast(before), limitOf(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list revisions of %s: %w", scheduleID, err)
-	}
-	return revisions, nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ReadSlot reads all facts about one instant of a schedule.
@@ -44,10 +44,10 @@ func readSlot(ctx context.Context, r querier, q schedule.SlotQuery) (f schedule.
 	for i := range f.Runs {
 		named[i] = strconv.FormatInt(f.Runs[i].Revision, 10)
 	}
-	if f.Revisions, err = readRevisions(ctx, r, sqlSlotRevisions, q.ScheduleID, at, list(named)); err != nil {
+	if f.Revisions, err = tables.Revisions(ctx, queries{r}, sqlSlotRevisions, q.ScheduleID, at, list(named)); err != nil {
 		return f, fmt.Errorf("revisions: %w", err)
 	}
-	f.Events, err = readEvents(ctx, r, sqlSlotEvents, q.ScheduleID, at,
+	f.Events, err = tables.Events(ctx, queries{r}, sqlSlotEvents, q.ScheduleID, at,
 		list(schedule.LifeEvents), list(schedule.PauseEvents), list(schedule.PlanFailureEvents), list(schedule.RangeEvents),
 		schedule.SlotChanges, schedule.SlotRanges)
 	if err != nil {
@@ -83,41 +83,6 @@ func blocking(ctx context.Context, r querier, b schedule.Blocking) (runs []sched
 		return nil, fmt.Errorf("what was in flight: %w", err)
 	}
 	return runs, nil
-}
-
-// readEvents reads rows of eventColumns.
-func readEvents(ctx context.Context, r querier, statement string, args ...any) (events []schedule.Event, err error) {
-	var row eventRow
-	columns := row.columns()
-	err = r.query(ctx, statement, func(scan scan) error {
-		if err := scan(columns...); err != nil {
-			return err
-		}
-		events = append(events, row.event())
-		return nil
-	}, args...)
-	return events, err
-}
-
-// readRevisions reads rows of revisionColumns.
-func readRevisions(ctx context.Context, r querier, statement string, args ...any) (revisions []schedule.Revision, err error) {
-	var id, definition, by text
-	var number number
-	var created instant
-	err = r.query(ctx, statement, func(scan scan) error {
-		if err := scan(&id, &number, &definition, &by, &created); err != nil {
-			return err
-		}
-		d, err := revision.Decode(string(definition))
-		if err != nil {
-			return fmt.Errorf("revision %d: %w", number, err)
-		}
-		revisions = append(revisions, schedule.Revision{
-			ScheduleID: string(id), Revision: int64(number), Definition: *d, ChangedBy: string(by), CreatedAt: created.Time,
-		})
-		return nil
-	}, args...)
-	return revisions, err
 }
 
 // snapshot reads one state of the file throughout.

@@ -79,7 +79,7 @@ const (
 	// The first share stays as it is.
 	sqlShareWorkflow = `INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) VALUES (?, ?, ?, ?)
  ON CONFLICT (workflow_id, user_id) DO NOTHING`
-	sqlGetShare     = `SELECT given_by, given_at FROM workflow_shares WHERE workflow_id = ? AND user_id = ?`
+	sqlGetShare     = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = ? AND user_id = ?`
 	sqlGiveWorkflow = `INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) SELECT ?1, ?2, ?4, ?5
  WHERE NOT EXISTS (SELECT 1 FROM workflow_versions WHERE workflow_id = ?1 AND user_id = ?2 AND version = ?3)
  AND NOT EXISTS (SELECT 1 FROM workflow_shares WHERE workflow_id = ?1 AND user_id IN (?2, '*'))`

@@ -50,7 +50,7 @@ const (
 	sqlUnmetExpectations = `SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
 	sqlExpectationsOf    = `SELECT ` + expectationColumns + ` FROM expectations e WHERE e.schedule_id = ? ORDER BY e.kind`
 
-	sqlGetAlert       = `SELECT ` + alertColumns + ` FROM alerts a WHERE a.alert_id = ?`
+	sqlAlertsByID     = `SELECT ` + alertColumns + ` FROM json_each(?) j CROSS JOIN alerts a ON a.alert_id = j.value`
 	sqlListAlerts     = `SELECT ` + alertColumns + ` FROM alerts a WHERE true`
 	sqlAlertUser      = ` AND a.user_id = ?`
 	sqlAlertSchedule  = ` AND a.schedule_id = ?`
@@ -62,10 +62,11 @@ const (
 	sqlAckAlert       = `UPDATE alerts SET acked_at = COALESCE(acked_at, ?2), acked_by = COALESCE(acked_by, ?3), ack_note = COALESCE(ack_note, ?4) WHERE alert_id = ?1`
 	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'PENDING', ?10, ?10, ?10) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlAnyDelivery   = `SELECT EXISTS (SELECT 1 FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= ?)`
 	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1
  AND (?2 = '' OR d.target = ?2) AND d.target NOT IN (SELECT value FROM json_each(?3)) ORDER BY d.next_at LIMIT ?4`
 	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE delivery_id = ?`
-	sqlGetDelivery    = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.delivery_id = ?`
+	sqlDeliveriesByID = `SELECT ` + deliveryColumns + ` FROM json_each(?) j CROSS JOIN alert_deliveries d ON d.delivery_id = j.value`
 	sqlSettleDelivery = `UPDATE alert_deliveries SET state = ?4, next_at = ?5, last_status = ?6, last_error = ?7, ended_at = ?8
  WHERE delivery_id = ?1 AND attempts = ?2 AND round = ?3 AND state = 'PENDING'`
 	sqlDisableTarget = `INSERT INTO alert_targets (target, host, disabled_at) SELECT d.target, d.host, ?2 FROM alert_deliveries d

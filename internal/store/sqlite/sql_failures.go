@@ -29,7 +29,7 @@ const (
   WHERE recorded_at >= ?1 AND completed_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4) n
  CROSS JOIN schedules s ON s.sid = n.sid`
 	// sqlCountCalls has one row per result and error code, and one without a result
-	// for the runs read: how many, and the oldest update.
+	// for the runs read: how many, and the oldest update. ?3 is since.
 	sqlCountCalls = `WITH recent AS MATERIALIZED (SELECT s.schedule_id, n.* FROM (
   SELECT * FROM (SELECT ` + calledRun + `, reason, completed_at, recorded_at AS updated_at FROM ended_runs INDEXED BY ended_runs_recorded
    WHERE recorded_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2)
@@ -44,7 +44,7 @@ const (
  WHERE status = 6 AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= ?1
  UNION ALL
  SELECT j.value ->> 'result', COALESCE(j.value ->> 'code', ''), j.value ->> 'at', c.schedule_id, COALESCE(j.value ->> 'message', '')
- FROM recent c CROSS JOIN json_each(c.attempt_log) j WHERE c.attempt_log IS NOT NULL AND j.value ->> 'at' >= ?1)
+ FROM recent c CROSS JOIN json_each(c.attempt_log) j WHERE c.attempt_log IS NOT NULL AND j.value ->> 'at' >= ?3)
  SELECT '', '', count(*), min(updated_at), '', '' FROM recent HAVING count(*) > 0
  UNION ALL
  SELECT result, code, calls, at, schedule_id, message FROM (SELECT *, count(*) OVER (PARTITION BY result, code) AS calls,

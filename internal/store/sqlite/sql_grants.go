@@ -10,7 +10,7 @@ const (
 	sqlGrants = `SELECT ` + grantColumns + ` FROM json_each(?) j CROSS JOIN execution_grants g
  ON g.user_id = j.value ->> 0 AND g.grant_id = j.value ->> 1`
 	// The first revocation stays.
-	sqlRevokeGrant = `UPDATE execution_grants SET revoked_at = ?1, revoked_by = ?2, revoke_note = ?3 WHERE grant_id = ?4 AND user_id = ?5 AND revoked_at IS NULL`
+	sqlRevokeGrant = `UPDATE execution_grants SET revoked_at = ?2, revoked_by = ?3, revoke_note = ?4 WHERE grant_id = ?1 AND user_id = ?5 AND revoked_at IS NULL`
 
 	// ?5 = now.
 	sqlListGrants = `SELECT ` + grantColumns + ` FROM execution_grants g WHERE (g.grant_id, g.user_id) > (?1, ?7)

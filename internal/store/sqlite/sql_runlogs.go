@@ -2,10 +2,10 @@ package sqlite
 
 // Logs of runs.
 const (
-	sqlNoteReport = `UPDATE open_runs SET exit_code = COALESCE(?1, exit_code), log_url = COALESCE(?2, log_url)
- WHERE idempotency_key = ?3 AND status = 4`
-	sqlNoteEndReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET exit_code = COALESCE(?1, exit_code), log_url = COALESCE(?2, log_url)
- WHERE idempotency_key = ?3 AND status IN (5, 6, 8)`
+	sqlNoteOpenReport = `UPDATE open_runs SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url)
+ WHERE idempotency_key = ?1 AND status = 4`
+	sqlNoteEndedReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url)
+ WHERE idempotency_key = ?1 AND status IN (5, 6, 8)`
 
 	// The number comes before the deletion: a reader that has the part that goes
 	// must find the new one behind it.

@@ -58,6 +58,7 @@ const (
 
 	sqlDropPlanned = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?)) AND +state IN (1, 2)`
 
+	eventColumns   = `event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision`
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlListEvents    = `SELECT ` + eventColumns + ` FROM schedule_events WHERE schedule_id = ? AND event_id < ? ORDER BY event_id DESC LIMIT ?`

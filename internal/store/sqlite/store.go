@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -38,6 +39,8 @@ type Options struct {
 
 // Store is the whole of the ledger in one SQLite file.
 type Store struct {
+	*tables.Tables
+
 	log         *slog.Logger
 	clock       *clock
 	writer      *writer
@@ -83,6 +86,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		path: path, opening: rand.Text(), log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
 		closed: make(chan struct{}),
 	}
+	s.Tables = s.newTables()
 	s.clock = newClock(opts, s.log)
 	if err := s.recallClock(ctx); err != nil {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(err, s.Close))

@@ -88,7 +88,7 @@ func TestAPanickingDecisionLeavesNothingBehind(t *testing.T) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		w := &schedule.WorkflowVersion{WorkflowID: "w", Version: 1, DAG: []byte("{}")}
+		w := &schedule.WorkflowVersion{WorkflowID: "w", Version: 1, DAG: []byte("{}"), CreatedAt: noon}
 		_ = s.ChangeSchedules(t.Context(), schedule.ChangeRequest{Workflows: []*schedule.WorkflowVersion{w}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
 			panic("a bug")
 		})

@@ -1,0 +1,124 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func deliveryFields(d *schedule.AlertDelivery) []any {
+	return []any{
+		&d.DeliveryID, &d.AlertID, &d.ScheduleID, &d.UserID, &d.Type, &d.Target, &d.TargetKind, &d.Host, &d.Payload, &d.State, &d.Attempts,
+		&d.Round, &d.RoundAt, &d.NextAt, &d.LastStatus, &d.LastError, &d.CreatedAt, &d.EndedAt, &d.Disabled,
+	}
+}
+
+// insertDelivery adds a message to the outbox, or to the notices that wait for a group.
+func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
+	if m.GroupKey != "" {
+		return Call{d.SaveNotice, []any{m.AlertID, m.Target, m.GroupKey, m.ScheduleID, m.Type, m.Payload, m.CreatedAt}}
+	}
+	return Call{d.InsertDelivery, []any{
+		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.CreatedAt,
+	}}
+}
+
+// InsertDeliveries adds messages to the outbox; one that exists stays as it is.
+func (t *Tables) InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error {
+	calls := make([]Call, len(deliveries))
+	for i := range deliveries {
+		calls[i] = t.dialect.insertDelivery(&deliveries[i])
+	}
+	err := t.write(ctx, func(ctx context.Context, q Queries) error { return q.ExecAll(ctx, calls) })
+	if err != nil {
+		return fmt.Errorf("insert deliveries: %w", err)
+	}
+	return nil
+}
+
+// ClaimDeliveries claims messages to send, for one caller and the length of a lease.
+func (t *Tables) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
+	due := false // mostly nothing is: then no writer has to wait
+	if _, err := one(ctx, t.read, []any{&due}, t.dialect.AnyDelivery, c.Now); err != nil || !due {
+		return nil, err
+	}
+	next, except := c.Now.Add(c.Lease).Truncate(time.Microsecond), append([]string{}, c.Except...)
+	err = t.write(ctx, func(ctx context.Context, q Queries) error {
+		claimed, err = collect(ctx, q, deliveryFields, t.dialect.DueDeliveries, c.Now, c.Target, except, c.Limit)
+		if err != nil || len(claimed) == 0 {
+			return err
+		}
+		calls := make([]Call, len(claimed))
+		for i := range claimed {
+			d := &claimed[i]
+			d.Attempts++
+			d.NextAt = next
+			calls[i] = Call{t.dialect.ClaimDelivery, []any{next, d.DeliveryID}}
+		}
+		return q.ExecAll(ctx, calls)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim deliveries: %w", err)
+	}
+	return claimed, nil
+}
+
+// SettleDelivery writes the result of the newest attempt; false: a newer attempt exists.
+func (t *Tables) SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error) {
+	ended := time.Time{}
+	if d.State != schedule.DeliveryPending {
+		ended = d.Now
+	}
+	err = t.write(ctx, func(ctx context.Context, q Queries) error {
+		n, err := q.Exec(ctx, t.dialect.SettleDelivery, d.DeliveryID, d.Attempts, d.Round, d.State, d.NextAt,
+			orNull(d.Status), orNull(d.Error), ended)
+		moved = n > 0
+		switch {
+		case err != nil || !moved:
+		case d.Gone:
+			_, err = q.Exec(ctx, t.dialect.DisableTarget, d.DeliveryID, d.Now)
+		case d.Arrived:
+			_, err = q.Exec(ctx, t.dialect.EnableTarget, d.DeliveryID)
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("settle delivery %s: %w", d.DeliveryID, err)
+	}
+	return moved, nil
+}
+
+// ListDeliveries returns messages, newest first.
+func (t *Tables) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
+	f.Limit = limitOf(f.Limit)
+	list := t.dialect.ListDeliveries(&f)
+	found, err := collect(ctx, t.read, deliveryFields, list.Statement, list.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	return found, nil
+}
+
+// Redeliver makes an ended or waiting message due again and returns it; one in progress
+// stays as it is. schedule.ErrNotFound.
+func (t *Tables) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
+	err = t.write(ctx, func(ctx context.Context, q Queries) error {
+		if _, err := q.Exec(ctx, t.dialect.Redeliver, again.DeliveryID, again.Now, again.Now.Add(again.Lease)); err != nil {
+			return err
+		}
+		found, err := collect(ctx, q, deliveryFields, t.dialect.DeliveriesByID, []string{again.DeliveryID})
+		if err == nil && len(found) == 0 {
+			err = schedule.ErrNotFound
+		}
+		if err == nil {
+			d = &found[0]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(again.DeliveryID), err)
+	}
+	return d, nil
+}

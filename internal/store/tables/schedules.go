@@ -1,0 +1,71 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ScheduleRow is a schedule as it is scanned. A schedule that cannot be read must not stop
+// the others.
+type ScheduleRow struct {
+	row            schedule.Schedule
+	labels, expect string // JSON
+}
+
+// Targets are those of a statement that selects all columns of schedules.
+func (r *ScheduleRow) Targets() []any {
+	s := &r.row
+	return []any{
+		&s.ScheduleID, &s.WorkflowID, &s.Version, &s.UserID, &s.CronExpr, &s.IntervalMS, &s.OnceAt,
+		&s.Timezone, &s.StartAt, &s.EndAt, &s.DST, &s.JitterMS,
+		&s.OverlapPolicy, &s.OverlapKey, &s.MaxQueued, &s.CatchupPolicy, &s.CatchupWindowMS, &s.RunTimeoutMS, &s.Priority,
+		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS,
+		&s.Revision, &s.RevisedAt, &s.NextRunAt, &s.PlanAt,
+		&s.Backlog.From, &s.Backlog.Until, &s.Backlog.Revision, &s.Backlog.At, &s.PlanFailures,
+		&s.Pause.Paused, &s.Pause.Note, &s.Pause.By, &s.Pause.Until,
+		&s.LastRunAt, &s.CreatedAt, &s.UpdatedAt, &s.DeletedAt,
+	}
+}
+
+// Schedule is the row as far as it can be read, and what cannot: id, revision and failures
+// are right even then.
+func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
+	s := r.row
+	problems := []error{bad}
+	note := func(column string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("read %s: %w", column, err))
+		}
+	}
+	if r.labels != "" {
+		note("labels", json.Unmarshal([]byte(r.labels), &s.Labels))
+	}
+	var err error
+	s.Expect, err = schedule.ParseExpect(r.expect)
+	note("expect", err)
+	note("dst", known(s.DST, schedule.DSTVixie, schedule.DSTLiteral))
+	note("overlap_policy", known(s.OverlapPolicy, schedule.OverlapPolicies...))
+	note("catchup_policy", known(s.CatchupPolicy, schedule.CatchupPolicies...))
+	if err := errors.Join(problems...); err != nil {
+		return s, fmt.Errorf("schedule %s: %w", s.ScheduleID, err)
+	}
+	return s, nil
+}
+
+func known[W ~string](word W, words ...W) error {
+	if slices.Contains(words, word) {
+		return nil
+	}
+	return fmt.Errorf("%s is none of the words that this binary knows", schedule.Quote(word))
+}
+
+// EachSchedule hands over the schedules of a statement, with what cannot be read of them.
+func EachSchedule(ctx context.Context, q Queries, visit func(s schedule.Schedule, problem error) error, statement string, args ...any) error {
+	var row ScheduleRow
+	return q.Each(ctx, statement, row.Targets(), func(bad error) error { return visit(row.Schedule(bad)) }, args...)
+}

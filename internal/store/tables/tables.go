@@ -1,0 +1,126 @@
+// Package tables reads and writes the tables that hold no runs: alerts and their messages,
+// backfills, grants, workflows, logs, terms. Postgres and SQLite need the same Go for them
+// and have their own SQL. A store embeds a Tables and gives it a Dialect.
+package tables
+
+import (
+	"context"
+	"math"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Queries runs statements, in a transaction or outside of one.
+//
+// Arguments and targets are Go's types; a Dialect has no others. A zero time, a zero key,
+// a nil slice and nil are NULL; NULL is scanned as the zero value.
+type Queries interface {
+	// Each calls visit for each row, scanned into targets. bad says that a column holds
+	// what its target cannot.
+	Each(ctx context.Context, statement string, targets []any, visit func(bad error) error, args ...any) error
+	// Exec returns how many rows a statement has changed.
+	Exec(ctx context.Context, statement string, args ...any) (int, error)
+	// ExecAll runs statements in one round trip where the database allows it.
+	ExecAll(ctx context.Context, calls []Call) error
+}
+
+// Call is a statement with its arguments.
+type Call struct {
+	Statement string
+	Args      []any
+}
+
+// Rows are arguments of many rows, one slice for each column.
+type Rows []any
+
+// Dialect is the SQL of a database.
+type Dialect struct {
+	Statements
+
+	// Lists whose statements depend on the filter: SQLite finds an index only for the
+	// conditions that it sees.
+	ListAlerts     func(*schedule.AlertFilter) Call
+	ListDeliveries func(*schedule.DeliveryFilter) Call
+	ListAudit      func(*schedule.AuditFilter) Call
+	ListBackfills  func(*schedule.BackfillFilter) Call
+	ListTerms      func(*schedule.TermFilter) Call
+	WindowTerms    func(*schedule.TermWindow) Call
+	NoticesLock    []Call // keeps evaluations and groupings of alerts apart
+	GroupsLock     []Call
+}
+
+// Tables are the methods of a store for tables that hold no runs.
+type Tables struct {
+	dialect *Dialect
+	read    Queries
+	write   func(context.Context, func(context.Context, Queries) error) error
+}
+
+// New returns the tables of a database. write runs a function in a transaction, and may
+// run it again.
+func New(d *Dialect, read Queries, write func(context.Context, func(context.Context, Queries) error) error) *Tables {
+	return &Tables{dialect: d, read: read, write: write}
+}
+
+// Statements are named after the methods that run them.
+type Statements struct {
+	AlertsByID, AckAlert                                                                      string
+	InsertDelivery, AnyDelivery, DueDeliveries, ClaimDelivery, SettleDelivery, DeliveriesByID string
+	DisableTarget, EnableTarget, Redeliver                                                    string
+	SaveNotice, AnyGrouping, PendingNotices, NoticesOf, NoticeText, ToldNotices               string
+	JoinedGroups, DueGroups, PlaceNotice, JoinGroup, CheckGroup, SaveGroup                    string
+	SaveExpectation, DropExpectation, SaveAlert, UnmetExpectations, ExpectationsOf            string
+	GetBackfill, WriteBackfill, BackfillCounts, Standings                                     string
+	PutGrant, Grants, ListGrants, RevokeGrant                                                 string
+	PutWorkflow, GetWorkflow, ListWorkflows, LoadDAG                                          string
+	OwnsWorkflow, WorkflowAccess, ShareWorkflow, GetShare, UnshareWorkflow, ListShares        string
+	InsertDeploy, DeployHash                                                                  string
+	NoteOpenReport, NoteEndedReport, InsertReportedOutput, DropReportedOutput                 string
+	InsertLogPart, DropLogPart, ReadRunLog, ReadLastLog, PruneRunLogs                         string
+	Failing, CountEnded, CountCalls                                                           string
+	ListEvents, ListRevisions, FirstSent                                                      string
+}
+
+// collect returns the rows of a statement. fields are pointers to what its columns are.
+func collect[T any](ctx context.Context, q Queries, fields func(*T) []any, statement string, args ...any) (found []T, err error) {
+	var row T
+	err = q.Each(ctx, statement, fields(&row), func(bad error) error {
+		found = append(found, row)
+		return bad
+	}, args...)
+	return found, err
+}
+
+// one scans the only row of a statement, and says whether there is one.
+func one(ctx context.Context, q Queries, targets []any, statement string, args ...any) (there bool, err error) {
+	err = q.Each(ctx, statement, targets, func(bad error) error {
+		there = true
+		return bad
+	}, args...)
+	return there, err
+}
+
+// orNull is NULL for the zero value.
+func orNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+// limitOf is a page's size; none asked for is the default.
+func limitOf(limit int) int {
+	if limit <= 0 {
+		return schedule.DefaultPageSize
+	}
+	return limit
+}
+
+// orLast is a page's lower end, or past the last.
+func orLast(before int64) int64 {
+	if before <= 0 {
+		return math.MaxInt64
+	}
+	return before
+}
