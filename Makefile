@@ -61,9 +61,10 @@ LONG = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func
 # Packages without goroutines of their own, and those that test other processes.
 RACE_FREE := carillon$$|/(deploy|docs|proto|schema|internal/(grant|ledger|plan|schedule|app/simulate|tools|test/(chaos|e2e)))(/|$$)
 
+# More tests at once than cores (-parallel): most of them wait for servers or timers.
 .PHONY: test
 test: tools ## Run all tests but the long ones on real Postgres and Redis (PKG=./... to narrow)
-	@$(call gotest,$(PKG),-skip=^TestLong,$(if $(ALL),$(TEST_MODULES))) $(TOOLS)/withservices -- $(GOTESTSUM)
+	@$(call gotest,$(PKG),-skip=^TestLong -parallel=4,$(if $(ALL),$(TEST_MODULES))) $(TOOLS)/withservices -- $(GOTESTSUM)
 
 .PHONY: test-short
 test-short: tools ## Run the tests that need no server
@@ -110,8 +111,8 @@ bench-steps: bench-build ## Measure the hot parts alone on both stores into .bui
 	@$(TOOLS)/bench steps .build/steps.txt
 
 .PHONY: bench-check
-bench-check: tools ## Vet and test the module of the benchmarks, every workload on a few slots
-	@cd internal/test/bench && go vet ./... && ../../../$(TOOLS)/withservices -- go test ./...
+bench-check: tools ## Test the module of the benchmarks, every workload on a few slots
+	@cd internal/test/bench && ../../../$(TOOLS)/withservices -- go test -vet=off -parallel=4 ./...
 
 .PHONY: pgo
 pgo: bench-build ## Profile streams on both stores and registering, and make of it what the compiler goes by (cmd/carillon/default.pgo)
@@ -152,7 +153,7 @@ breaking: ## Fail when the protos break a client of BASE (a commit or tag)
 .PHONY: browser
 browser: ## Drive the console in a real Chromium (RUN='Keyboard' for some of it; Debian's is installed where that can be done)
 	@sh internal/test/browser/chromium.sh
-	@cd internal/test/browser && go vet . && go test -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
+	@cd internal/test/browser && go test -vet=off -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
 
 .PHONY: pictures
 pictures: ## Take the pictures of docs/console.md again (ALL=1 OUT=folder: every page, wide and narrow, dark and light)
@@ -169,7 +170,7 @@ fmt-check: ## Fail when Go code is not formatted
 	if [ -n "$$unformatted" ]; then printf "not formatted:\n%s\nrun 'make fmt'\n" "$$unformatted" >&2; exit 1; fi
 
 .PHONY: vet
-vet: ## Run go vet
+vet: ## Run go vet (make lint runs its checks too)
 	go vet -pgo=off $(PKG)
 	$(if $(ALL),@for m in $(MODULES); do (cd $$m && go vet ./...) || exit 1; done)
 
@@ -187,7 +188,7 @@ vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev, or a copy: GOVU
 	@sh internal/tools/vuln/check.sh $(MODULES)
 
 .PHONY: check
-check: fmt-check modcheck generate-check vet lint bench-check browser race test-long test ## Everything CI checks
+check: fmt-check modcheck generate-check lint bench-check browser race test-long test ## Everything CI checks
 
 .PHONY: clean
 clean: ## Remove what the targets above made

@@ -82,7 +82,7 @@ func postgresArgs(o Options, f folder, port int, bin string) []string {
 	settings := []string{
 		"listen_addresses=127.0.0.1",
 		"unix_socket_directories=",
-		"max_connections=300", // many packages and tests at once
+		"max_connections=500", // many packages and tests at once
 		// Its shared memory goes with the folder, however the server ends.
 		"dynamic_shared_memory_type=mmap",
 		"timezone=UTC",
