@@ -58,8 +58,9 @@ GOTESTSUM = $(TOOLS)/gotestsum --format-hide-empty-pkg --rerun-fails=2 --rerun-f
 gotest = PACKAGES='$(strip $(1))' FLAGS='$(strip $(2))' MODULES='$(3)' EVENTS=.build/test.json
 # A test whose name begins with TestLong runs only in test-long.
 LONG = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' cmd deploy internal launcher registrar worker))))
-# Packages without goroutines of their own, and those that test other processes.
-RACE_FREE := carillon$$|/(deploy|docs|proto|schema|internal/(grant|ledger|plan|schedule|app/simulate|tools|test/(chaos|e2e)))(/|$$)
+# Packages without goroutines of their own, and those that test other processes. Of the
+# commands only these have some: backfill, client, render and server.
+RACE_FREE := carillon$$|/(deploy|docs|proto|schema|internal/(grant|ledger|plan|schedule|app/simulate|tools|test/(chaos|e2e|mutant|storetest)))(/|$$)|/internal/cli(/(alert|apply|command|crontab|explain|grant|preview|run|schedule|workflow))?$$|/(backoff|explain|expect|output|private|tokenfile|wire)$$
 
 # More tests at once than cores (-parallel): most of them wait for servers or timers.
 .PHONY: test
