@@ -160,7 +160,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	}
 	t.memory.state.Accepted(accepted)
 	m := &t.memory
-	claim := &ledger.Claim{State: m.state, Swept: t.swept.take(), Pass: ledger.Pass{
+	claim := &ledger.Claim{State: m.state, Swept: t.swept.take(), Clock: t.now, Pass: ledger.Pass{
 		Now: now, ClaimAhead: ahead, Grace: t.cfg.Grace, Limit: r.n, Capacity: r.capacity, RequireGrant: t.cfg.RequireGrant,
 	}}
 	claimed, err := t.Fires.Claim(ctx, ledger.ClaimRequest{

@@ -56,7 +56,7 @@ type FireStore interface {
 	// epoch and a new claimed_until. It leaves out runs that another transaction has locked,
 	// and runs with cancel_requested_at. It reads the runs that it left out (Reclaimed.Read).
 	Reclaim(ctx context.Context, req ledger.ReclaimRequest) (ledger.Reclaimed, error)
-	// Settle moves runs forward if their status allows; moved[i] is what became of the i-th.
+	// Settle moves runs forward if their status allows; moved[i] is the answer to the i-th.
 	// A settlement to LAUNCHING only renews claimed_until, which is a change that a claim
 	// reads, and records its error, which is cleared when the run leaves LAUNCHING, and its
 	// attempt, which stays; with GivesUp it can end the run (ledger.Settle). A launched run counts for last_run_at of its schedule.

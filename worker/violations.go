@@ -55,8 +55,9 @@ func (v *violations) check(ctx context.Context, t *term) {
 	v.parted = len(flights) == flightsMost || v.parted && len(flights) > flightsMost/flightsParts/2
 	found := ledger.Overlapped(flights)
 	t.Metrics.violations.Add(float64(len(found)))
-	for i := range found[:min(len(found), violationsLogged)] {
+	for _, v := range found[:min(len(found), violationsLogged)] {
 		t.log.Error("a run was in flight together with another exclusive run of its overlap key",
-			"key", found[i].Key.String(), "overlap_key", found[i].OverlapKey, "launched_at", found[i].Launched, "completed_at", found[i].Completed)
+			"key", v.Key.String(), "overlap_key", v.OverlapKey, "launched_at", v.Launched, "completed_at", v.Completed,
+			"other_key", v.With.Key.String(), "other_launched_at", v.With.Launched, "other_completed_at", v.With.Completed)
 	}
 }

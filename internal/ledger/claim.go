@@ -76,6 +76,10 @@ type Claim struct {
 	State *ShardState
 	Pass  Pass
 	Swept []schedule.Key // in flight when a sweep looked at them
+	// Clock gives Verdicts.At; nil: that is Pass.Now. A store can wait long before it reads
+	// the changes of a pass. A run that is claimed because another has ended must not be
+	// claimed at an instant before that end.
+	Clock func() time.Time
 
 	// Strays are the runs on which the state differed from the tables although no change
 	// has said so. There should be none.
@@ -86,6 +90,15 @@ type Claim struct {
 // of them is gone, changes are read and judged once more before its group counts
 // as free: what follows it may be in flight already.
 func (c *Claim) Decide(read Reader) (Verdicts, error) {
+	v, err := c.decide(read)
+	v.now = micro(c.Pass.Now)
+	if c.Clock != nil {
+		v.now = max(v.now, micro(c.Clock()))
+	}
+	return v, err
+}
+
+func (c *Claim) decide(read Reader) (Verdicts, error) {
 	v, err := c.readAndJudge(read)
 	if err != nil || len(v.Blockers) == 0 {
 		return v, err

@@ -50,6 +50,9 @@ type Verdicts struct {
 	epoch int64
 }
 
+// At is the instant of the verdicts: a store writes it as the time of the claims and ends.
+func (v *Verdicts) At() time.Time { return time.UnixMicro(v.now).UTC() }
+
 // End is the end of a planned run.
 type End struct {
 	Key          schedule.Key

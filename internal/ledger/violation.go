@@ -16,28 +16,37 @@ type Flight struct {
 	Completed  time.Time
 }
 
-// clocksDiffer is by how much the clocks of two processes may differ: each estimates the
-// database's clock from a round trip, which a kill or a busy machine makes long.
-const clocksDiffer = time.Second
+// clocksDiffer is by how much launched_at of a run may lie before completed_at of the run
+// that it waited for. It is launched after its claim has read that end (Claim.Clock), also
+// where launched_at is not known and claimed_at stands in for it. So only the clocks differ:
+// each estimates the database's, late by less than the fastest of three round trips in the
+// last second. The end took several round trips to be written meanwhile.
+const clocksDiffer = 20 * time.Millisecond
 
-// Overlapped returns the flights that began while another one of their overlap group was
-// not over. There should be none. It sorts flights.
-func Overlapped(flights []Flight) (violations []Flight) {
+// Violation is a flight that began while another one of its overlap group was not over.
+type Violation struct {
+	Flight
+	With Flight // of those the one that was over last
+}
+
+// Overlapped returns the flights that began too early. There should be none. It sorts
+// flights.
+func Overlapped(flights []Flight) (violations []Violation) {
 	slices.SortFunc(flights, func(a, b Flight) int {
 		return cmp.Or(cmp.Compare(a.OverlapKey, b.OverlapKey), a.Launched.Compare(b.Launched))
 	})
-	var over time.Time // when all flights of the group so far were over
+	var last *Flight // of the group so far, the one that was over last
 	for i := range flights {
 		f := &flights[i]
-		switch {
-		case i == 0 || f.OverlapKey != flights[i-1].OverlapKey:
-			over = f.Completed
+		if last == nil || f.OverlapKey != last.OverlapKey {
+			last = f
 			continue
-		case f.Launched.Add(clocksDiffer).Before(over):
-			violations = append(violations, *f)
 		}
-		if f.Completed.After(over) {
-			over = f.Completed
+		if f.Launched.Add(clocksDiffer).Before(last.Completed) {
+			violations = append(violations, Violation{*f, *last})
+		}
+		if f.Completed.After(last.Completed) {
+			last = f
 		}
 	}
 	return violations

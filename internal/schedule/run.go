@@ -38,7 +38,7 @@ type Run struct {
 	TraceID string
 
 	Epoch             int64     // of the leader that claimed it
-	ClaimedAt         time.Time // first claim
+	ClaimedAt         time.Time // first claim: not before the end of a run that it waited for
 	ClaimedUntil      time.Time // LAUNCHING: not re-sent before
 	CancelRequestedAt time.Time
 	CancelReason      Reason // what it ends with once the cancel is confirmed

@@ -26,7 +26,7 @@ type Store interface {
 	// GetRun is one row of the ledger; schedule.ErrNotFound.
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// SettleLaunched moves runs forward where their status allows, without a term.
-	// moved[i] is what became of run i.
+	// moved[i] is the answer to settlement i.
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
 	// GoneInstances returns which of the instances are proven to be gone, by their
 	// presence locks. Others, and ids that are not known, may live.

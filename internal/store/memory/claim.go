@@ -98,6 +98,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 	if err != nil {
 		return err
 	}
+	c.req.Now = v.At()
 	if c.out.Missing = c.missing(claim, &v); len(c.out.Missing) > 0 {
 		v = claim.State.Without(v, c.out.Missing)
 	}

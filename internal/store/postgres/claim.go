@@ -90,6 +90,7 @@ func (c *claimWrite) judgeAndWrite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.req.Now = verdicts.At()
 	failpoint.Hit(failpoint.Judging)
 	if c.mode.locked {
 		if verdicts, err = c.lockVerdicts(ctx, verdicts); err != nil {
@@ -135,7 +136,7 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	for _, key := range v.Claims {
 		add(key, "claim")
 	}
-	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names, c.req.Now.Add(c.claim.Pass.ClaimAhead))
+	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names, c.claim.Pass.Now.Add(c.claim.Pass.ClaimAhead))
 	if err != nil {
 		return v, fmt.Errorf("lock runs: %w", err)
 	}
@@ -280,7 +281,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 		found[run.Key] = run
 		return nil
 	}, sqlClaim, c.req.Term.Epoch, now, now.Add(c.req.Lease),
-		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), now.Add(c.claim.Pass.ClaimAhead))
+		keyBytes(keys), column(keys, c.timeout), c.revisions(keys), c.claim.Pass.Now.Add(c.claim.Pass.ClaimAhead))
 	if err := c.wrote(rows, len(keys), err); err != nil {
 		return err
 	}

@@ -133,8 +133,8 @@ func finishRest(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, r
 	return nil
 }
 
-// Settle moves runs forward if their status allows; the i-th result is what became of the
-// i-th. Settlements of one run apply in their order.
+// Settle moves runs forward if their status allows; the i-th answer is for the i-th
+// settlement. Settlements of one run apply in their order.
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	var moved []schedule.Moved
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {

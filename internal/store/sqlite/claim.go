@@ -50,6 +50,7 @@ func (s *Store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledge
 		if c.out.Verdicts, err = claim.Decide(read); err != nil {
 			return err
 		}
+		c.req.Now = c.out.Verdicts.At()
 		failpoint.Hit(failpoint.Judging)
 		c.out.Position = read.position
 		if err := c.find(ctx, claim); err != nil {

@@ -196,8 +196,11 @@ func (h *holders) run(t *testing.T, strikes int, strike func(h *holders, n int))
 		h.journal.register(h.api, definition{
 			ScheduleID: id, WorkflowID: "oracle", Version: 1, UserID: "u", CronExpr: "* * * * * *", OverlapPolicy: "allow", StartAt: start, EndAt: end,
 		})
+		created := h.journal.schedules[id].createdAt // on a busy machine that is after start: what is before it is no slot
 		for at := start; !at.After(end); at = at.Add(time.Second) {
-			h.slots[loggedSlot{id, at}] = true
+			if at.After(created) {
+				h.slots[loggedSlot{id, at}] = true
+			}
 		}
 	}
 	for n := range strikes {

@@ -113,7 +113,7 @@ func (w *world) delivered(h *history) {
 	}
 }
 
-// handedOver counts the attempts to launch a run, whatever becomes of each.
+// handedOver counts the attempts to launch a run, with or without an answer.
 func (x *executor) handedOver(key schedule.Key, at time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -207,6 +207,8 @@ var mutants = []struct {
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
 		"internal/ledger/bound.go", `r.Deliveries > 0 && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `r.Deliveries > 0`,
+	}, {
+		"internal/ledger/end.go", `if s.GivesUp && launchOver(&r, lease, now) {`, `if false && launchOver(&r, lease, now) {`,
 	}}},
 	{"a run past its launch time is asked for again at once", []edit{{
 		"internal/retry/retry.go", `GivesUp: tried(cause) || errors.Is(cause, schedule.ErrOverdue),`, ``,

@@ -12,6 +12,7 @@ var claims = []check{
 	{"due is what has a fire_at that is not after now", claimDue},
 	{"rows go in order: on time first, then priority, fire_at, run_at, key", claimOrder},
 	{"a claimed row carries the marks of its claim", claimMarks},
+	{"a claim that waits for its turn has the time at which it has read what has ended", claimAfterAnEnd},
 	{"a LAUNCHING row is bounded by the larger of retry time and run timeout", claimBound},
 	{"never more than Limit are claimed, and More says that some are left", claimLimit},
 	{"the limit holds for judged rows too", claimLimitJudged},
@@ -98,6 +99,25 @@ func claimMarks(r *rig) {
 	got := r.ledger(want.Key)
 	equal(r, "runs", got, want)
 	r.hold(r.row(s).LastRunAt.IsZero(), "a claim is no launch yet")
+}
+
+// claimAfterAnEnd: C19 compares claimed_at with the ends of other runs.
+func claimAfterAnEnd(r *rig) {
+	r.lead()
+	s := r.create("waits")
+	run := r.slot(s, r.at(-time.Second))
+	r.add(run)
+	began, read := r.now, r.at(700*time.Millisecond)
+	m := r.load()
+	result := m.pass(func(req *claimRequest) { req.Clock = func() time.Time { return read } })
+	r.now = read
+	want := []time.Time{read, r.at(lease), r.at(retryFor), read}
+	for what, got := range map[string]schedule.Run{"the row": r.ledger(run.Key), "the launch": result.Launches[0].Run} {
+		equal(r, what, []time.Time{got.ClaimedAt, got.ClaimedUntil, got.TimeoutAt, got.UpdatedAt}, want)
+	}
+	known, _ := m.state.Run(run.Key)
+	r.hold(known.NextSend.Equal(r.at(lease)), "the state sends it again at %s, want %s", known.NextSend, r.at(lease))
+	r.hold(!result.Verdicts.SeenUntil.After(began), "what fired while it waited was not seen, got %s", result.Verdicts.SeenUntil)
 }
 
 func claimBound(r *rig) {

@@ -22,6 +22,7 @@ type claimRequest struct {
 	RetryFor     time.Duration
 	Capacity     func(owner string) int
 	RequireGrant bool
+	Clock        func() time.Time // see ledger.Claim
 }
 
 func (q *claimRequest) reclaim(keys ...schedule.Key) ledger.ReclaimRequest {
@@ -103,7 +104,7 @@ func (r *rig) loadFor(term schedule.Term, now time.Time, forget ...schedule.Key)
 
 // claim is one pass with its transaction.
 func (m *memory) claim(req claimRequest) (claimResult, error) {
-	claim := &ledger.Claim{State: m.state, Pass: req.pass()}
+	claim := &ledger.Claim{State: m.state, Pass: req.pass(), Clock: req.Clock}
 	claimed, err := m.r.Claim(m.r.ctx, ledger.ClaimRequest{
 		Term: req.Term, Now: req.Now, Position: m.position, Lease: req.Lease, RetryFor: req.RetryFor,
 	}, claim)
