@@ -88,30 +88,11 @@ func finishRest(ctx context.Context, t tx, done []schedule.FinishRequest, rest [
 	if err != nil {
 		return fmt.Errorf("read ended runs: %w", err)
 	}
-	ended := make(map[schedule.Key]*schedule.Run, len(runs))
-	for i := range runs {
-		ended[runs[i].Key] = &runs[i]
+	events, outside := ledger.AnswerEnded(done, rest, runs, finished, now)
+	if err := t.insertEvents(ctx, "", events, now); err != nil {
+		return err
 	}
-	for _, at := range rest {
-		f := &done[at]
-		if r := ended[f.Key]; r != nil {
-			finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
-			event, late := ledger.LateAnswer(r, &f.Outcome, now)
-			if !late {
-				continue
-			}
-			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{event}, now); err != nil {
-				return err
-			}
-			continue
-		}
-		outcome, err := finishRequest(ctx, t, f, now)
-		if err != nil {
-			return fmt.Errorf("key %s: %w", f.Key, err)
-		}
-		finished[at] = schedule.Finished{Outcome: outcome}
-	}
-	return nil
+	return dialect.FinishRecords(ctx, queries{t}, done, outside, finished, now)
 }
 
 // Settle moves runs forward, each where its status allows.
