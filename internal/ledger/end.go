@@ -248,6 +248,15 @@ func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
 	return schedule.ReasonNone
 }
 
+// LeaseAfter is the lease of a run's key after the run has moved: an acceptance is the
+// answer to the call that holds the key.
+func LeaseAfter(r *schedule.Run, lease schedule.KeyLease) schedule.KeyLease {
+	if r.Status == schedule.StatusEnqueued {
+		return schedule.KeyLease{}
+	}
+	return lease
+}
+
 // LogAttempt returns the attempt log of a run after a settlement that moved it: a JSON
 // array of schedule.LaunchAttempt.Text with the newest schedule.KeptAttempts. A log that
 // cannot be read starts again.

@@ -473,3 +473,17 @@ func TestAnAnswerToAKeyWithoutAnOpenRunIsThatOfItsEndOrStaysOutside(t *testing.T
 		t.Errorf("finished are %+v, want the ends of the second and the fourth", finished)
 	}
 }
+
+func TestOnlyAnAcceptanceGivesTheKeyBack(t *testing.T) {
+	t.Parallel()
+	held := schedule.KeyLease{Holder: 7, Until: settleNow}
+	for status, want := range map[schedule.Status]schedule.KeyLease{
+		schedule.StatusLaunching: held,
+		schedule.StatusEnqueued:  {},
+		schedule.StatusStarted:   held, // a report can be faster than the answer to the call
+	} {
+		if got := ledger.LeaseAfter(&schedule.Run{Status: status}, held); got != want {
+			t.Errorf("%s: the lease is %v, want %v", status, got, want)
+		}
+	}
+}

@@ -10,10 +10,8 @@ import (
 )
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
-// sweep moves due_at on. An acceptance (3) is the answer to the call that holds the key.
-var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3),
- holder = CASE WHEN ?2 = 3 THEN NULL ELSE holder END, lease_until = CASE WHEN ?2 = 3 THEN NULL ELSE lease_until END,
- ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
+// sweep moves due_at on.
+var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
 
 // Runs on their way into history.
 var (
@@ -200,7 +198,7 @@ func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, stat
 // settle applies a settlement if the status allows it.
 func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, e, now); moved {
-		r.moved = true
+		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
 	}
 	return moved
