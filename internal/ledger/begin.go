@@ -224,6 +224,12 @@ func FinishKey(known schedule.ExecutionRequest, f *schedule.FinishRequest) sched
 	return known
 }
 
+// EndOfKey ends the run of a key for which no call was made.
+func EndOfKey(key *schedule.ExecutionRequest, now time.Time) schedule.Settlement {
+	o := &key.Outcome
+	return schedule.Settlement{Key: key.Key, To: o.Status, Reason: o.Reason, ErrorMessage: o.ErrorMessage, CompletedAt: now}
+}
+
 // cancelled returns the reason of a cancel: `cancelled` if the request gave none.
 func cancelled(reason schedule.Reason) schedule.Reason {
 	return cmp.Or(reason, schedule.ReasonCancelled)

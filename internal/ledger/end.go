@@ -56,6 +56,28 @@ func LateAnswer(ended *schedule.Run, o *schedule.Outcome, now time.Time) (event 
 	}, o.Status.Terminal() && o.Status != ended.Status
 }
 
+// AnswerEnded answers for keys at some places of done that have no open run: with the end
+// of the run if it is among ended. Events tell of answers with another end; the ledger does
+// not have the keys at the other places.
+func AnswerEnded(done []schedule.FinishRequest, places []int, ended []schedule.Run, finished []schedule.Finished, now time.Time) (events []schedule.Event, outside []int) {
+	byKey := make(map[schedule.Key]*schedule.Run, len(ended))
+	for i := range ended {
+		byKey[ended[i].Key] = &ended[i]
+	}
+	for _, at := range places {
+		r := byKey[done[at].Key]
+		if r == nil {
+			outside = append(outside, at)
+			continue
+		}
+		finished[at] = schedule.Finished{Outcome: OutcomeOf(r)}
+		if event, late := LateAnswer(r, &done[at].Outcome, now); late {
+			events = append(events, event)
+		}
+	}
+	return events, outside
+}
+
 // EndedTwice returns the event of an open run whose end is in history already. The first
 // end stays.
 func EndedTwice(r *schedule.Run, now time.Time) schedule.Event {
@@ -224,6 +246,15 @@ func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
 		return cmp.Or(s.Reason, unrecorded)
 	}
 	return schedule.ReasonNone
+}
+
+// LeaseAfter is the lease of a run's key after the run has moved: an acceptance is the
+// answer to the call that holds the key.
+func LeaseAfter(r *schedule.Run, lease schedule.KeyLease) schedule.KeyLease {
+	if r.Status == schedule.StatusEnqueued {
+		return schedule.KeyLease{}
+	}
+	return lease
 }
 
 // LogAttempt returns the attempt log of a run after a settlement that moved it: a JSON

@@ -447,3 +447,43 @@ func TestACancelIsRequestedOnceAndOnlyOfWhatIsInFlight(t *testing.T) {
 		})
 	}
 }
+
+func TestAnAnswerToAKeyWithoutAnOpenRunIsThatOfItsEndOrStaysOutside(t *testing.T) {
+	t.Parallel()
+	key := func(n byte) schedule.Key { return schedule.Key{n} }
+	ended := []schedule.Run{
+		{Key: key(1), Status: schedule.StatusSuccess, RunID: "one"},
+		{Key: key(2), Status: schedule.StatusFailed, Reason: schedule.ReasonLost},
+	}
+	done := []schedule.FinishRequest{
+		{Key: key(9), Outcome: schedule.Outcome{Status: schedule.StatusSuccess}},
+		{Key: key(1), Outcome: schedule.Outcome{Status: schedule.StatusSuccess}},
+		{Key: key(3), Outcome: schedule.Outcome{Status: schedule.StatusSuccess}},
+		{Key: key(2), Outcome: schedule.Outcome{Status: schedule.StatusSuccess}},
+	}
+	finished := make([]schedule.Finished, len(done))
+	events, outside := ledger.AnswerEnded(done, []int{1, 2, 3}, ended, finished, settleNow)
+	if len(outside) != 1 || outside[0] != 2 {
+		t.Errorf("outside are %v, want the third", outside)
+	}
+	if len(events) != 1 || events[0].Reason != schedule.ReasonLost {
+		t.Errorf("events are %v, want one: the run that is FAILED(lost) was answered SUCCESS", events)
+	}
+	if finished[0] != (schedule.Finished{}) || finished[1].Outcome.RunID != "one" || finished[3].Outcome.Status != schedule.StatusFailed {
+		t.Errorf("finished are %+v, want the ends of the second and the fourth", finished)
+	}
+}
+
+func TestOnlyAnAcceptanceGivesTheKeyBack(t *testing.T) {
+	t.Parallel()
+	held := schedule.KeyLease{Holder: 7, Until: settleNow}
+	for status, want := range map[schedule.Status]schedule.KeyLease{
+		schedule.StatusLaunching: held,
+		schedule.StatusEnqueued:  {},
+		schedule.StatusStarted:   held, // a report can be faster than the answer to the call
+	} {
+		if got := ledger.LeaseAfter(&schedule.Run{Status: status}, held); got != want {
+			t.Errorf("%s: the lease is %v, want %v", status, got, want)
+		}
+	}
+}

@@ -94,11 +94,8 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon alert get al-0123456789abcdef01234567",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			resp, err := client.Call(ctx, l, l.Alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
+			return client.ShowAnswer(ctx, o, l, l.Alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]},
+				func(p *render.Page, resp *carillonv1.GetAlertResponse) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 }
@@ -112,11 +109,8 @@ func newAckCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.AlertId = args[0]
-			resp, err := client.Call(ctx, l, l.Alerts().AcknowledgeAlert, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
+			return client.ShowAnswer(ctx, o, l, l.Alerts().AcknowledgeAlert, req,
+				func(p *render.Page, resp *carillonv1.AcknowledgeAlertResponse) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for the next reader")
@@ -161,11 +155,10 @@ func newTestCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon alert test",
 		Args:    command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-			resp, err := client.Call(ctx, l, l.Alerts().TestAlerts, &carillonv1.TestAlertsRequest{})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeDeliveries(p, resp.GetDeliveries(), "") })
+			return client.ShowAnswer(ctx, o, l, l.Alerts().TestAlerts, &carillonv1.TestAlertsRequest{},
+				func(p *render.Page, resp *carillonv1.TestAlertsResponse) {
+					writeDeliveries(p, resp.GetDeliveries(), "")
+				})
 		}),
 	}
 }

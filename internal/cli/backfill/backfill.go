@@ -141,11 +141,9 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := client.Call(ctx, l, l.Schedules().PauseBackfill, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressText(resp.GetBackfill())) })
+			return client.ShowAnswer(ctx, o, l, l.Schedules().PauseBackfill, req, func(p *render.Page, resp *carillonv1.PauseBackfillResponse) {
+				p.Line("%s paused; %s", args[0], progressText(resp.GetBackfill()))
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
@@ -161,11 +159,9 @@ func newResumeCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := client.Call(ctx, l, l.Schedules().ResumeBackfill, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressText(resp.GetBackfill())) })
+			return client.ShowAnswer(ctx, o, l, l.Schedules().ResumeBackfill, req, func(p *render.Page, resp *carillonv1.ResumeBackfillResponse) {
+				p.Line("%s resumed; %s", args[0], progressText(resp.GetBackfill()))
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
@@ -181,11 +177,9 @@ func newCancelCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := client.Call(ctx, l, l.Schedules().CancelBackfill, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressText(resp.GetBackfill())) })
+			return client.ShowAnswer(ctx, o, l, l.Schedules().CancelBackfill, req, func(p *render.Page, resp *carillonv1.CancelBackfillResponse) {
+				p.Line("%s cancelled; %s", args[0], progressText(resp.GetBackfill()))
+			})
 		}),
 	}
 	f := cmd.Flags()

@@ -2,10 +2,12 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/cli/command"
@@ -31,6 +33,15 @@ func (c *Client) Show(m proto.Message, people func(p *render.Page)) error {
 		return err
 	}
 	return c.Document(text)
+}
+
+// ShowAnswer makes one call and shows its answer.
+func ShowAnswer[Req any, Resp proto.Message](ctx context.Context, c *Client, l *Link, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req, people func(p *render.Page, resp Resp)) error {
+	resp, err := Call(ctx, l, method, req)
+	if err != nil {
+		return err
+	}
+	return c.Show(resp, func(p *render.Page) { people(p, resp) })
 }
 
 // Document prints one JSON text in the requested format.

@@ -34,11 +34,8 @@ func newCreateCommand(o *client.Client) *cobra.Command {
 			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
 		Args: command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-			resp, err := client.Call(ctx, l, l.Grants().CreateGrant, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
+			return client.ShowAnswer(ctx, o, l, l.Grants().CreateGrant, req,
+				func(p *render.Page, resp *carillonv1.CreateGrantResponse) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	f := cmd.Flags()
@@ -61,11 +58,8 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := client.Call(ctx, l, l.Grants().GetGrant, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
+			return client.ShowAnswer(ctx, o, l, l.Grants().GetGrant, req,
+				func(p *render.Page, resp *carillonv1.GetGrantResponse) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	ownerFlag(cmd, &req.UserId)
@@ -126,11 +120,9 @@ func newRevokeCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := client.Call(ctx, l, l.Grants().RevokeGrant, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt())) })
+			return client.ShowAnswer(ctx, o, l, l.Grants().RevokeGrant, req, func(p *render.Page, resp *carillonv1.RevokeGrantResponse) {
+				p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt()))
+			})
 		}),
 	}
 	ownerFlag(cmd, &req.UserId)

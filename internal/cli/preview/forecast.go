@@ -27,11 +27,8 @@ func NewForecastCommand(c *command.CLI) *cobra.Command {
 		Example: "  carillon forecast\n  carillon forecast --label team=billing --until 48h --peaks 10\n  carillon forecast --user ada -o json",
 		Args:    command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-			resp, err := client.Call(ctx, l, l.Schedules().ForecastLaunches, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeForecast(p, resp) })
+			return client.ShowAnswer(ctx, o, l, l.Schedules().ForecastLaunches, req,
+				func(p *render.Page, resp *carillonv1.ForecastLaunchesResponse) { writeForecast(p, resp) })
 		}),
 	}
 	o.Flags(cmd)

@@ -21,11 +21,7 @@ func newCancelCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("KEY"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := client.Call(ctx, l, l.Runs().CancelRun, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
+			return client.ShowAnswer(ctx, o, l, l.Runs().CancelRun, req, func(p *render.Page, resp *carillonv1.CancelRunResponse) {
 				r := resp.GetRun()
 				p.Line("run %s is %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
 				if resp.GetEffect() != "" { // empty from older servers

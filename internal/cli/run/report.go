@@ -50,11 +50,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 			if token != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 			}
-			resp, err := client.Call(ctx, l, l.Runs().ReportRun, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
+			return client.ShowAnswer(ctx, o, l, l.Runs().ReportRun, req, func(p *render.Page, resp *carillonv1.ReportRunResponse) {
 				verb := "is now"
 				if !resp.GetMoved() {
 					verb = "was not changed by this report; it is"

@@ -44,16 +44,13 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon run get 5f0c5a3d9b1e",
 		Args:    command.ExactArgs("KEY"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
-				writeRun(p, resp.GetRun())
-				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
-					p.Line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.When(timestamppb.New(first)))
-				}
-			})
+			return client.ShowAnswer(ctx, o, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]},
+				func(p *render.Page, resp *carillonv1.GetRunResponse) {
+					writeRun(p, resp.GetRun())
+					if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
+						p.Line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.When(timestamppb.New(first)))
+					}
+				})
 		}),
 	}
 }

@@ -18,11 +18,8 @@ func newDeleteCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon schedule delete nightly",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			resp, err := client.Call(ctx, l, l.Schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s deleted", args[0]) })
+			return client.ShowAnswer(ctx, o, l, l.Schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]},
+				func(p *render.Page, resp *carillonv1.DeleteScheduleResponse) { p.Line("%s deleted", args[0]) })
 		}),
 	}
 }

@@ -19,18 +19,15 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			resp, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
-				writeDefinition(p, resp.GetSchedule())
-				p.Line("")
-				writeState(p, resp.GetSchedule())
-				p.Line("")
-				writeExpectations(p, resp.GetSchedule().GetExpectations())
-				preview.WriteFires(p, resp.GetPreview())
-			})
+			return client.ShowAnswer(ctx, o, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]},
+				func(p *render.Page, resp *carillonv1.GetScheduleResponse) {
+					writeDefinition(p, resp.GetSchedule())
+					p.Line("")
+					writeState(p, resp.GetSchedule())
+					p.Line("")
+					writeExpectations(p, resp.GetSchedule().GetExpectations())
+					preview.WriteFires(p, resp.GetPreview())
+				})
 		}),
 	}
 }

@@ -22,11 +22,7 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := client.Call(ctx, l, l.Schedules().PauseSchedule, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
+			return client.ShowAnswer(ctx, o, l, l.Schedules().PauseSchedule, req, func(p *render.Page, resp *carillonv1.PauseScheduleResponse) {
 				until := ""
 				if resp.GetSchedule().GetPausedUntil() != nil {
 					until = " until " + p.When(resp.GetSchedule().GetPausedUntil())
@@ -50,11 +46,7 @@ func newResumeCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := client.Call(ctx, l, l.Schedules().ResumeSchedule, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
+			return client.ShowAnswer(ctx, o, l, l.Schedules().ResumeSchedule, req, func(p *render.Page, resp *carillonv1.ResumeScheduleResponse) {
 				next := "no next run"
 				if resp.GetSchedule().GetNextRunAt() != nil {
 					next = "next run " + p.When(resp.GetSchedule().GetNextRunAt())

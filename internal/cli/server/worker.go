@@ -127,17 +127,14 @@ func newWorkerProcessesCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon worker processes",
 		Args:    command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-			resp, err := client.Call(ctx, l, l.Workers().ListProcesses, &carillonv1.ListProcessesRequest{})
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) {
-				rows := make([][]string, len(resp.GetProcesses()))
-				for i, o := range resp.GetProcesses() {
-					rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt())}
-				}
-				p.Table([]string{"process", "host", "version", "roles", "started", "last seen"}, rows)
-			})
+			return client.ShowAnswer(ctx, o, l, l.Workers().ListProcesses, &carillonv1.ListProcessesRequest{},
+				func(p *render.Page, resp *carillonv1.ListProcessesResponse) {
+					rows := make([][]string, len(resp.GetProcesses()))
+					for i, o := range resp.GetProcesses() {
+						rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt())}
+					}
+					p.Table([]string{"process", "host", "version", "roles", "started", "last seen"}, rows)
+				})
 		}),
 	}
 }
@@ -152,11 +149,8 @@ func newWorkerTermsCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
 		Args:    command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-			resp, err := client.Call(ctx, l, l.Workers().ListLeaderTerms, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeTerms(p, resp.GetTerms()) })
+			return client.ShowAnswer(ctx, o, l, l.Workers().ListLeaderTerms, req,
+				func(p *render.Page, resp *carillonv1.ListLeaderTermsResponse) { writeTerms(p, resp.GetTerms()) })
 		}),
 	}
 	shardFlag(cmd, func(n uint32) { req.Shard = &n })

@@ -54,9 +54,8 @@ func (t *tx) putKey(key schedule.ExecutionRequest, now time.Time) {
 	case r == nil:
 		t.request(key, now)
 	case key.Done:
-		t.wake = t.settle(&schedule.Settlement{
-			Key: key.Key, To: key.Outcome.Status, Reason: key.Outcome.Reason, ErrorMessage: key.Outcome.ErrorMessage, CompletedAt: now,
-		}, now) || t.wake
+		end := ledger.EndOfKey(&key, now)
+		t.wake = t.settle(&end, now) || t.wake
 	default:
 		t.hold(r, key, now)
 	}

@@ -27,7 +27,6 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		b := beginning{
 			tx: tx, now: now, facts: make(map[schedule.Key]*ledger.BeginFacts, len(reqs)), sids: make(map[schedule.Key]int32, len(reqs)),
 			taken: make(map[schedule.Key]schedule.ExecutionRequest), calls: make(map[schedule.Key]schedule.ExecutionRequest),
-			refused: make(map[schedule.Key]schedule.Outcome), outside: make(map[schedule.Key]schedule.ExecutionRequest),
 		}
 		if err := b.read(ctx, s, reqs); err != nil {
 			return err
@@ -57,8 +56,8 @@ type beginning struct {
 	grants  map[schedule.GrantRef]*schedule.Grant
 	taken   map[schedule.Key]schedule.ExecutionRequest // as they were; without those that were granted
 	calls   map[schedule.Key]schedule.ExecutionRequest // of locked runs
-	refused map[schedule.Key]schedule.Outcome          // of runs
-	outside map[schedule.Key]schedule.ExecutionRequest // records that change
+	refused []schedule.Settlement                      // of runs
+	outside []schedule.ExecutionRequest                // records that change
 }
 
 // read takes or locks the keys and reads what Begin must know of each.
@@ -274,9 +273,9 @@ func (b *beginning) keep(result *schedule.BeginResult, outside bool) {
 	switch {
 	case !granted && result.Permission != schedule.Refused:
 	case outside:
-		b.outside[key.Key] = key
+		b.outside = append(b.outside, key)
 	case !granted:
-		b.refused[key.Key] = key.Outcome
+		b.refused = append(b.refused, ledger.EndOfKey(&key, b.now))
 	case taken:
 		delete(b.taken, key.Key) // it is written
 	default:
@@ -289,7 +288,7 @@ func (b *beginning) write(ctx context.Context) error {
 	if err := b.writeCalls(ctx); err != nil {
 		return err
 	}
-	if err := writeRecords(ctx, b.tx, b.outside, b.now); err != nil {
+	if err := dialect.WriteRecords(ctx, queries{b.tx}, b.outside, b.now); err != nil {
 		return err
 	}
 	return endKeys(ctx, b.tx, b.refused, b.now)
@@ -318,14 +317,7 @@ func (b *beginning) writeCalls(ctx context.Context) error {
 }
 
 // endKeys ends open runs for which no call was made.
-func endKeys(ctx context.Context, tx pgx.Tx, outcomes map[schedule.Key]schedule.Outcome, now time.Time) error {
-	if len(outcomes) == 0 {
-		return nil
-	}
-	settlements := make([]schedule.Settlement, 0, len(outcomes))
-	for key, o := range outcomes {
-		settlements = append(settlements, schedule.Settlement{Key: key, To: o.Status, Reason: o.Reason, ErrorMessage: o.ErrorMessage, CompletedAt: now})
-	}
+func endKeys(ctx context.Context, tx pgx.Tx, settlements []schedule.Settlement, now time.Time) error {
 	_, ended, err := settleAll(ctx, tx, now, settlements)
 	if err != nil {
 		return err

@@ -85,8 +85,8 @@ var runColumns = columns{
 	instant("created_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.CreatedAt }),
 	instant("updated_at", ofRun|ofRow|added|moves|history, func(r *openRow) *time.Time { return &r.UpdatedAt }).endedAs("recorded_at"),
 	instant("first_sent_at", ofRow|history, func(r *openRow) *time.Time { return &r.FirstSentAt }),
-	nonzero("holder", ofRow, func(r *openRow) *int32 { return &r.Lease.Holder }),
-	instant("lease_until", ofRow, func(r *openRow) *time.Time { return &r.Lease.Until }),
+	nonzero("holder", ofRow|moves, func(r *openRow) *int32 { return &r.Lease.Holder }),
+	instant("lease_until", ofRow|moves, func(r *openRow) *time.Time { return &r.Lease.Until }),
 }
 
 var (

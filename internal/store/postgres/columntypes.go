@@ -140,10 +140,13 @@ func int2(name string, in use, of func(*openRow) *int16) runColumn {
 	return c
 }
 
-// nonzero is NULL if it is 0. It is never added or moved.
+// nonzero is NULL if it is 0.
 func nonzero(name string, in use, of func(*openRow) *int32) runColumn {
 	c := newColumn(name, in, "integer")
 	c.target = func(r *openRow) any { return nonzeroTarget{of(r)} }
+	c.array = func(rows []*openRow) any {
+		return column(rows, func(r **openRow) pgtype.Int8 { return noneOrInt(int64(*of(*r))) })
+	}
 	c.copy = func(to *copied, r *openRow) { to.noneOrInt4(pgtype.Int4{Int32: *of(r), Valid: *of(r) != 0}) }
 	return c
 }

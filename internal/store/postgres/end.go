@@ -100,37 +100,11 @@ func finishRest(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, r
 	if err != nil {
 		return fmt.Errorf("read ended runs: %w", err)
 	}
-	ended := make(map[schedule.Key]*schedule.Run, len(runs))
-	for i := range runs {
-		ended[runs[i].Key] = &runs[i]
-	}
-	var (
-		events  []schedule.Event
-		outside []schedule.FinishRequest
-		places  []int
-	)
-	for _, at := range rest {
-		r := ended[done[at].Key]
-		if r == nil {
-			outside, places = append(outside, done[at]), append(places, at)
-			continue
-		}
-		finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
-		if event, late := ledger.LateAnswer(r, &done[at].Outcome, now); late {
-			events = append(events, event)
-		}
-	}
-	if err := insertEvents(ctx, tx, events); err != nil || len(outside) == 0 {
+	events, outside := ledger.AnswerEnded(done, rest, runs, finished, now)
+	if err := insertEvents(ctx, tx, events); err != nil {
 		return err
 	}
-	outcomes, err := finishRecords(ctx, tx, outside, now)
-	if err != nil {
-		return err
-	}
-	for i, at := range places {
-		finished[at] = schedule.Finished{Outcome: outcomes[i]}
-	}
-	return nil
+	return dialect.FinishRecords(ctx, queries{tx}, done, outside, finished, now)
 }
 
 // Settle moves runs forward if their status allows; the i-th answer is for the i-th

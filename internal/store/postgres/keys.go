@@ -141,9 +141,9 @@ func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.
 		case !closed:
 			return nil
 		case outside:
-			return writeRecords(ctx, tx, map[schedule.Key]schedule.ExecutionRequest{key: after}, now)
+			return dialect.WriteRecords(ctx, queries{tx}, []schedule.ExecutionRequest{after}, now)
 		}
-		return endKeys(ctx, tx, map[schedule.Key]schedule.Outcome{key: after.Outcome}, now)
+		return endKeys(ctx, tx, []schedule.Settlement{ledger.EndOfKey(&after, now)}, now)
 	})
 	if err != nil {
 		return false, schedule.ExecutionRequest{}, fmt.Errorf("close %s: %w", key, err)

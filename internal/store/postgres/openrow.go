@@ -45,7 +45,7 @@ func (r *openRow) unreadable() error {
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, s, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, s)
-		r.moved = true
+		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 	}
 	return moved
 }
@@ -163,12 +163,11 @@ func nameSchedules(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 }
 
 // sqlWriteOpen writes rows in flight that are locked. due_at only falls: it nearly always
-// stays, and no index changes. An acceptance is the answer to the call that holds the key.
+// stays, and no index changes.
 // The leader reads again when a LAUNCHING run is to be sent next.
 var sqlWriteOpen = `
 WITH changed AS (
 UPDATE open_runs o SET status = u.status, due_at = least(o.due_at, u.due_at),
-	holder = CASE WHEN u.status = 3 THEN NULL ELSE o.holder END, lease_until = CASE WHEN u.status = 3 THEN NULL ELSE o.lease_until END,
 	` + columnsThatMove.assign() + `
 FROM ` + columnsWritten.unnest(0) + `
 WHERE o.idempotency_key = ANY(ARRAY[u.idempotency_key]) AND o.status > 1

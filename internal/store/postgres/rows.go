@@ -76,33 +76,3 @@ func (d *decoding) key(column string, raw []byte) schedule.Key {
 	}
 	return k
 }
-
-// requestRow is a row as requestColumns list it.
-type requestRow struct {
-	key, hash                        []byte
-	state                            string
-	calls                            int32
-	holder                           pgtype.Int4
-	status, reason, runID            pgtype.Text
-	traceID, errorCode, errorMessage pgtype.Text
-	leaseUntil                       pgtype.Timestamptz
-}
-
-func (w *requestRow) targets() []any {
-	return []any{
-		&w.key, &w.hash, &w.state, &w.calls, &w.leaseUntil, &w.holder,
-		&w.status, &w.reason, &w.runID, &w.traceID, &w.errorCode, &w.errorMessage,
-	}
-}
-
-func (w *requestRow) request() (schedule.ExecutionRequest, error) {
-	var d decoding
-	return schedule.ExecutionRequest{
-		Key: d.key("idempotency_key", w.key), RequestHash: d.key("request_hash", w.hash), Done: w.state == stateDone, Calls: w.calls,
-		Lease: schedule.KeyLease{Holder: w.holder.Int32, Until: d.time("lease_until", w.leaseUntil)},
-		Outcome: schedule.Outcome{
-			Status: schedule.Status(w.status.String), Reason: schedule.Reason(w.reason.String),
-			RunID: w.runID.String, TraceID: w.traceID.String, ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,
-		},
-	}, d.err
-}

@@ -32,14 +32,6 @@ const sqlPing = `SELECT pg_is_in_recovery(), current_setting('transaction_read_o
 
 // Workflows.
 
-const sqlPutWorkflow = `
-INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (workflow_id, user_id, version) DO NOTHING`
-
-const sqlGetWorkflow = `
-SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions
-WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
-
 // sqlListWorkflows: $3 is null for everybody's, $4 and $5 name the last row of the page
 // before.
 const sqlListWorkflows = `
@@ -49,26 +41,11 @@ WHERE workflow_id = $1 AND ($2 = 0 OR version = $2)
 	AND ($4 = 0 OR (version, user_id) < ($4, $5))
 ORDER BY version DESC, user_id DESC LIMIT $6`
 
-const sqlLoadDAG = `
-SELECT dag FROM workflow_versions WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
-
-const sqlOwnsWorkflow = `
-SELECT EXISTS (SELECT FROM workflow_versions WHERE workflow_id = $2 AND user_id = $1)
-	OR EXISTS (SELECT FROM workflow_shares WHERE workflow_id = $2 AND user_id IN ($1, '*'))`
-
 const sqlWorkflowStandings = `
 SELECT EXISTS (SELECT FROM workflow_versions v WHERE v.workflow_id = u.workflow_id AND v.user_id = u.user_id AND v.version = u.version),
 	EXISTS (SELECT FROM workflow_shares s WHERE s.workflow_id = u.workflow_id AND s.user_id IN (u.user_id, '*'))
 FROM unnest($1::text[], $2::text[], $3::int[]) WITH ORDINALITY AS u (user_id, workflow_id, version, n)
 ORDER BY u.n`
-
-// sqlShareWorkflow: the first share stays as it is.
-const sqlShareWorkflow = `
-INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) VALUES ($1, $2, $3, $4)
-ON CONFLICT (workflow_id, user_id) DO NOTHING`
-
-const sqlGetShare = `
-SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
 
 // sqlGiveWorkflows inserts in the order of the key, so that two of them never wait
 // for each other.
@@ -80,10 +57,3 @@ WHERE NOT EXISTS (SELECT FROM workflow_versions v WHERE v.workflow_id = g.workfl
 	AND NOT EXISTS (SELECT FROM workflow_shares s WHERE s.workflow_id = g.workflow_id AND s.user_id IN (g.user_id, '*'))
 ORDER BY g.workflow_id, g.user_id
 ON CONFLICT (workflow_id, user_id) DO NOTHING`
-
-const sqlUnshareWorkflow = `
-DELETE FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
-
-const sqlListShares = `
-SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares
-WHERE workflow_id = $1 AND (user_id <> '*', user_id) > ($2 NOT IN ('', '*'), $2) ORDER BY user_id <> '*', user_id LIMIT $3`

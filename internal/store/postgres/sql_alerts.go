@@ -77,25 +77,6 @@ const sqlAlertsByID = `
 SELECT` + alertColumns + `
 FROM alerts a WHERE a.alert_id = ANY($1::text[])`
 
-const sqlSaveExpectation = `
-UPDATE expectations SET status = $3, limit_ms = $4, late = $5, late_since = $6, watched_since = $7, judged_until = $8,
-	met_at = $9, alert_id = $10, judge_at = $11, judged_at = $12
-WHERE schedule_id = $1 AND kind = $2`
-
-const sqlDropExpectation = `
-DELETE FROM expectations WHERE schedule_id = $1 AND kind = $2`
-
-const sqlSaveAlert = `
-INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
-	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets, idempotency_key, detail)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-ON CONFLICT (alert_id) DO UPDATE SET cause = EXCLUDED.cause, late = EXCLUDED.late, last_slot = EXCLUDED.last_slot,
-	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at,
-	targets = EXCLUDED.targets, idempotency_key = EXCLUDED.idempotency_key, detail = EXCLUDED.detail`
-
-const sqlUnmetExpectations = `
-SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
-
 const sqlExpectationsOf = `
 SELECT` + expectationColumns + `
 FROM expectations e WHERE e.schedule_id = $1 ORDER BY e.kind`
@@ -108,42 +89,15 @@ WHERE ($1 = '' OR a.user_id = $1) AND ($2 = '' OR a.schedule_id = $2) AND ($3 = 
 	AND ($5::timestamptz IS NULL OR (a.opened_at, a.alert_id) < ($5, $6))
 ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT $7`
 
-// The first acknowledgement stays.
-const sqlAckAlert = `
-UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4)
-WHERE alert_id = $1`
-
-const sqlInsertDelivery = `
-INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PENDING', $10, $10, $10)
-ON CONFLICT (delivery_id) DO NOTHING`
-
-const sqlAnyDelivery = `
-SELECT EXISTS (SELECT FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1)`
-
 const sqlDueDeliveries = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1
 	AND ($2 = '' OR d.target = $2) AND d.target <> ALL($3::text[])
 ORDER BY d.next_at LIMIT $4 FOR UPDATE OF d SKIP LOCKED`
 
-const sqlClaimDelivery = `
-UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $1 WHERE delivery_id = $2`
-
 const sqlDeliveriesByID = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d WHERE d.delivery_id = ANY($1::text[]) ORDER BY d.created_at, d.delivery_id`
-
-const sqlSettleDelivery = `
-UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
-WHERE delivery_id = $1 AND attempts = $2 AND round = $3 AND state = 'PENDING'`
-
-const sqlDisableTarget = `
-INSERT INTO alert_targets (target, host, disabled_at) SELECT d.target, d.host, $2 FROM alert_deliveries d
-WHERE d.delivery_id = $1 ON CONFLICT (target) DO NOTHING`
-
-const sqlEnableTarget = `
-DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = $1)`
 
 const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
@@ -155,11 +109,6 @@ WHERE ($1 = '' OR d.alert_id = $1
 	AND ($6 = '' OR d.schedule_id = $6
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = $6))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
-
-// A message in progress is not sent twice.
-const sqlRedeliver = `
-UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
-WHERE delivery_id = $1 AND (state <> 'PENDING' OR next_at > $3)`
 
 const sqlPruneAlerts = `
 DELETE FROM alerts WHERE alert_id = ANY(ARRAY(
@@ -176,66 +125,8 @@ const (
 	sqlGroupsLock  = `SELECT pg_advisory_xact_lock(1128350542, 0)`
 )
 
-const sqlSaveNotice = `
-INSERT INTO alert_group_members AS m (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $7, false, true)
-ON CONFLICT (alert_id, target) DO UPDATE SET payload = EXCLUDED.payload, told = false, pending = true,
-	type = CASE WHEN ` + repeatsNotice + ` THEN m.type ELSE EXCLUDED.type END,
-	noticed_at = CASE WHEN ` + repeatsNotice + ` THEN m.noticed_at ELSE EXCLUDED.noticed_at END`
-
-// A reminder of an alert that was not sent yet leaves the time of its message. Otherwise
-// frequent reminders would postpone it again and again.
-const repeatsNotice = `NOT m.told AND m.type <> 'alert.recovered' AND EXCLUDED.type = 'alert.reminder'`
-
-const sqlAnyGrouping = `
-SELECT EXISTS (SELECT FROM alert_group_members WHERE pending) OR EXISTS (SELECT FROM alert_groups WHERE check_at <= $1)`
-
-const noticeColumns = `
-m.target, m.alert_id, coalesce(g.group_id, ''), m.grouped_by, m.schedule_id, m.type, m.opened_at, m.noticed_at, m.told`
-
-// A notice of a closed group is in no group: its alert is open again.
-const sqlPendingNotices = `
-SELECT` + noticeColumns + `
-FROM alert_group_members m LEFT JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id AND g.closed_at IS NULL
-WHERE m.pending ORDER BY m.noticed_at LIMIT $1`
-
-const sqlNoticesOf = `
-SELECT` + noticeColumns + `
-FROM alert_group_members m JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id
-WHERE m.target = $1 AND m.group_id = $2 ORDER BY m.opened_at, m.alert_id`
-
-const groupColumns = `
-g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
-
-const sqlJoinedGroups = `
-SELECT` + groupColumns + `
-FROM alert_groups g JOIN alert_group_members m ON m.alert_id = g.group_id AND m.target = g.target
-WHERE g.closed_at IS NULL AND g.joined_at > $1 AND m.opened_at > $2 ORDER BY g.joined_at DESC, g.group_id`
-
-const sqlDueGroups = `
-SELECT` + groupColumns + `
-FROM alert_groups g WHERE g.check_at <= $1 ORDER BY g.check_at LIMIT $2`
-
-const sqlPlaceNotice = `
-UPDATE alert_group_members SET group_id = $3, pending = false WHERE alert_id = $1 AND target = $2`
-
-// A group that was closed begins again: its first alert is open again.
-const sqlJoinGroup = `
-INSERT INTO alert_groups AS g (target, group_id, grouped_by, joined_at, check_at) VALUES ($1, $2, $3, $4, $4)
-ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, joined_at = EXCLUDED.joined_at,
-	told_at = CASE WHEN g.closed_at IS NULL THEN g.told_at END, closed_at = NULL`
-
 const sqlCheckGroup = `
 UPDATE alert_groups SET check_at = greatest($3, told_at + $4::bigint * interval '1 microsecond') WHERE target = $1 AND group_id = $2`
-
-const sqlSaveGroup = `
-UPDATE alert_groups SET told_at = coalesce($3, told_at), check_at = $4, closed_at = $5 WHERE target = $1 AND group_id = $2`
-
-const sqlToldNotices = `
-UPDATE alert_group_members SET told = true WHERE target = $1 AND group_id = $2 AND NOT told`
-
-const sqlNoticeText = `
-SELECT payload FROM alert_group_members WHERE target = $1 AND alert_id = $2`
 
 const sqlPruneNotices = `
 DELETE FROM alert_group_members WHERE (alert_id, target) IN (

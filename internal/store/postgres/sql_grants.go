@@ -3,11 +3,6 @@ package postgres
 const grantColumns = `
 g.grant_id, g.user_id, g.billing_account_id, g.scopes, g.expires_at, g.revoked_at, g.revoked_by, g.revoke_note, g.created_by, g.created_at`
 
-const sqlPutGrant = `
-INSERT INTO execution_grants (grant_id, user_id, billing_account_id, scopes, expires_at, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (user_id, grant_id) DO NOTHING`
-
 const sqlGrants = `
 SELECT` + grantColumns + `
 FROM unnest($1::text[], $2::text[]) AS r (user_id, grant_id)
@@ -27,8 +22,3 @@ WHERE (g.grant_id, g.user_id) > ($1, $7)
 		ELSE true
 	END
 ORDER BY g.grant_id, g.user_id LIMIT $6`
-
-// sqlRevokeGrant keeps the first revocation.
-const sqlRevokeGrant = `
-UPDATE execution_grants SET revoked_at = $2, revoked_by = $3, revoke_note = $4
-WHERE user_id = $5 AND grant_id = $1 AND revoked_at IS NULL`

@@ -64,13 +64,6 @@ SELECT s.schedule_id FROM schedules s
 WHERE s.managed_by = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2)
 ORDER BY s.schedule_id`
 
-const sqlInsertDeploy = `
-INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (managed_by, user_id, request_id) DO NOTHING`
-
-const sqlDeployHash = `
-SELECT request_hash FROM deploys WHERE managed_by = $1 AND user_id = $2 AND request_id = $3`
-
 const sqlReadSchedules = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = ANY($1::text[])`

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 )
 
-// statements are the SQL of the package by name, read from its source: none can be
+// statements are the SQL of the package and of package tables by name, read from its source: none can be
 // forgotten, and none is exported for a test. What is built of the table of columns is
 // exported.
 func statements(t *testing.T) map[string]string {
@@ -25,6 +25,7 @@ func statements(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names = append(names, "../tables/sql.go")
 	files := token.NewFileSet()
 	constants := &ast.File{Name: ast.NewIdent("postgres")}
 	for _, name := range names {

@@ -123,9 +123,9 @@ func (b *beginning) readOutside(ctx context.Context, t tx, reqs []schedule.Begin
 	for i := range reqs {
 		keys[i], ids[i] = reqs[i].Key, reqs[i].ScheduleID
 	}
-	records, err := readRequests(ctx, t, keys)
+	records, err := dialect.Records(ctx, queries{t}, keys)
 	if err != nil {
-		return fmt.Errorf("read records of keys: %w", err)
+		return err
 	}
 	var id string
 	var deleted, until instant
@@ -203,9 +203,9 @@ func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResu
 	}
 	switch {
 	case outside:
-		return writeRequest(ctx, t, &key, b.now)
+		return dialect.WriteRecords(ctx, queries{t}, []schedule.ExecutionRequest{key}, b.now)
 	case key.Done:
-		b.refused = append(b.refused, endOfKey(&key, b.now))
+		b.refused = append(b.refused, ledger.EndOfKey(&key, b.now))
 		return nil
 	}
 	n, err := t.exec(ctx, sqlBeginCall, keyArg(key.Key), key.Lease.Holder, key.Lease.Until.UnixMicro(), b.now.UnixMicro())
@@ -213,12 +213,6 @@ func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResu
 		err = fmt.Errorf("its run is not LAUNCHING")
 	}
 	return err
-}
-
-// endOfKey ends the run of a key for which no call was made.
-func endOfKey(key *schedule.ExecutionRequest, now time.Time) schedule.Settlement {
-	o := &key.Outcome
-	return schedule.Settlement{Key: key.Key, To: o.Status, Reason: o.Reason, ErrorMessage: o.ErrorMessage, CompletedAt: now}
 }
 
 func (b *beginning) endRefused(ctx context.Context, t tx) error {

@@ -82,15 +82,15 @@ var runColumns = columns{
 	{name: "error_message", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.ErrorMessage) }},
 	{name: "failed_attempts", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.FailedAttempts} }},
 	{name: "attempt_log", in: ofRow | moves | history, value: func(r *openRow) any { return (*text)(&r.AttemptLog) }},
-	{name: "late_reports", in: ofRow | history, value: func(r *openRow) any { return nonzero{&r.LateReports} }},
+	{name: "late_reports", in: ofRow | history, value: func(r *openRow) any { return nonzero[int64]{&r.LateReports} }},
 	{name: "exit_code", in: ofRun | history, value: func(r *openRow) any { return optional{&r.ExitCode} }},
 	{name: "log_url", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.LogURL) }},
 	{name: "created_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.CreatedAt} }},
 	{name: "updated_at", in: ofRun | added | moves, value: func(r *openRow) any { return moment{&r.UpdatedAt} }, ended: "e.recorded_at"},
 	{name: "recorded_at", in: history, value: func(r *openRow) any { return moment{&r.UpdatedAt} }},
 	{name: "first_sent_at", in: ofRow | history, value: func(r *openRow) any { return moment{&r.FirstSentAt} }},
-	{name: "holder", in: ofRow, value: func(r *openRow) any { return integer[int32]{&r.Lease.Holder} }},
-	{name: "lease_until", in: ofRow, value: func(r *openRow) any { return moment{&r.Lease.Until} }},
+	{name: "holder", in: ofRow | moves, value: func(r *openRow) any { return nonzero[int32]{&r.Lease.Holder} }},
+	{name: "lease_until", in: ofRow | moves, value: func(r *openRow) any { return moment{&r.Lease.Until} }},
 }
 
 var (

@@ -10,10 +10,8 @@ import (
 )
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
-// sweep moves due_at on. An acceptance (3) is the answer to the call that holds the key.
-var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3),
- holder = CASE WHEN ?2 = 3 THEN NULL ELSE holder END, lease_until = CASE WHEN ?2 = 3 THEN NULL ELSE lease_until END,
- ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
+// sweep moves due_at on.
+var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
 
 // Runs on their way into history.
 var (
@@ -88,30 +86,11 @@ func finishRest(ctx context.Context, t tx, done []schedule.FinishRequest, rest [
 	if err != nil {
 		return fmt.Errorf("read ended runs: %w", err)
 	}
-	ended := make(map[schedule.Key]*schedule.Run, len(runs))
-	for i := range runs {
-		ended[runs[i].Key] = &runs[i]
+	events, outside := ledger.AnswerEnded(done, rest, runs, finished, now)
+	if err := t.insertEvents(ctx, "", events, now); err != nil {
+		return err
 	}
-	for _, at := range rest {
-		f := &done[at]
-		if r := ended[f.Key]; r != nil {
-			finished[at] = schedule.Finished{Outcome: ledger.OutcomeOf(r)}
-			event, late := ledger.LateAnswer(r, &f.Outcome, now)
-			if !late {
-				continue
-			}
-			if err := t.insertEvents(ctx, r.ScheduleID, []schedule.Event{event}, now); err != nil {
-				return err
-			}
-			continue
-		}
-		outcome, err := finishRequest(ctx, t, f, now)
-		if err != nil {
-			return fmt.Errorf("key %s: %w", f.Key, err)
-		}
-		finished[at] = schedule.Finished{Outcome: outcome}
-	}
-	return nil
+	return dialect.FinishRecords(ctx, queries{t}, done, outside, finished, now)
 }
 
 // Settle moves runs forward, each where its status allows.
@@ -219,7 +198,7 @@ func endBy(ctx context.Context, t tx, e schedule.Settlement, now time.Time, stat
 // settle applies a settlement if the status allows it.
 func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, e, now); moved {
-		r.moved = true
+		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
 	}
 	return moved

@@ -117,9 +117,9 @@ func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.
 			return nil
 		}
 		if outside {
-			return writeRequest(ctx, t, &after, now)
+			return dialect.WriteRecords(ctx, queries{t}, []schedule.ExecutionRequest{after}, now)
 		}
-		_, err = settle(ctx, t, []schedule.Settlement{endOfKey(&after, now)}, now)
+		_, err = settle(ctx, t, []schedule.Settlement{ledger.EndOfKey(&after, now)}, now)
 		return err
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func keyAsItIs(ctx context.Context, t tx, key schedule.Key) (known schedule.Exec
 	if len(ended) > 0 {
 		return ledger.KeyOf(&ended[0], schedule.KeyLease{}), false, nil
 	}
-	records, err := readRequests(ctx, t, []schedule.Key{key})
+	records, err := dialect.Records(ctx, queries{t}, []schedule.Key{key})
 	if there, recorded := records[key]; recorded {
 		return there, true, err
 	}

@@ -107,15 +107,11 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	return out, nil
 }
 
-// noteWithin: the leader is told of planned slots that fire within this time. It loads
-// later ones with its window of 10 s; a plan takes at most 10 s.
-const noteWithin = 30 * time.Second
-
 // insertPlanned is insertRuns for slots; most lie far ahead. Slots after
 // planned_until are not in history.
 func insertPlanned(ctx context.Context, t tx, slots []schedule.Run, of map[string]numbers, now time.Time) (inserted int, err error) {
 	for i := range slots {
-		if r := &slots[i]; !r.FireAt.After(now.Add(noteWithin)) {
+		if r := &slots[i]; ledger.NamedInChanges(r, now) {
 			t.changed.run(runChanged, r.Key, schedule.Bucket(r.OverlapKey))
 		}
 	}

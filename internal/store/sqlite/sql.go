@@ -59,31 +59,17 @@ const (
 
 // Workflow versions and shares.
 const (
-	sqlPutWorkflow = `INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES (?, ?, ?, ?, ?, ?)
- ON CONFLICT (workflow_id, user_id, version) DO NOTHING`
-	sqlGetWorkflow = `SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions
- WHERE workflow_id = ? AND user_id = ? AND version = ?`
 	// ?3 is null for everybody's; ?4 and ?5 name the last row of the page before.
 	sqlListWorkflows = `SELECT workflow_id, version, NULL, dag_hash, created_at, user_id FROM workflow_versions
  WHERE workflow_id = ?1 AND (?2 = 0 OR version = ?2) AND (?3 IS NULL OR user_id IN (SELECT value FROM json_each(?3)))
  AND (?4 = 0 OR (version, user_id) < (?4, ?5)) ORDER BY version DESC, user_id DESC LIMIT ?6`
-	sqlLoadDAG = `SELECT dag FROM workflow_versions WHERE workflow_id = ? AND user_id = ? AND version = ?`
 
-	sqlOwnsWorkflow = `SELECT EXISTS (SELECT 1 FROM workflow_versions WHERE workflow_id = ?2 AND user_id = ?1)
- OR EXISTS (SELECT 1 FROM workflow_shares WHERE workflow_id = ?2 AND user_id IN (?1, '*'))`
 	// ?1 is a JSON array of [user_id, workflow_id, version].
 	sqlWorkflowStandings = `SELECT
  EXISTS (SELECT 1 FROM workflow_versions v WHERE v.workflow_id = j.value ->> 1 AND v.user_id = j.value ->> 0 AND v.version = j.value ->> 2),
  EXISTS (SELECT 1 FROM workflow_shares s WHERE s.workflow_id = j.value ->> 1 AND s.user_id IN (j.value ->> 0, '*'))
  FROM json_each(?1) j ORDER BY j.key`
-	// The first share stays as it is.
-	sqlShareWorkflow = `INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) VALUES (?, ?, ?, ?)
- ON CONFLICT (workflow_id, user_id) DO NOTHING`
-	sqlGetShare     = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = ? AND user_id = ?`
 	sqlGiveWorkflow = `INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) SELECT ?1, ?2, ?4, ?5
  WHERE NOT EXISTS (SELECT 1 FROM workflow_versions WHERE workflow_id = ?1 AND user_id = ?2 AND version = ?3)
  AND NOT EXISTS (SELECT 1 FROM workflow_shares WHERE workflow_id = ?1 AND user_id IN (?2, '*'))`
-	sqlUnshareWorkflow = `DELETE FROM workflow_shares WHERE workflow_id = ? AND user_id = ?`
-	sqlListShares      = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares
- WHERE workflow_id = ?1 AND (user_id <> '*', user_id) > (?2 NOT IN ('', '*'), ?2) ORDER BY user_id <> '*', user_id LIMIT ?3`
 )

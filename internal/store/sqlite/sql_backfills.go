@@ -9,19 +9,6 @@ const (
 
 	sqlGetBackfill = `SELECT ` + backfillColumns + ` FROM backfills b WHERE b.backfill_id = ?`
 
-	// What stands once it was asked for is never written again.
-	sqlWriteBackfill = `INSERT INTO backfills (backfill_id, schedule_id, request_id, request_hash, user_id, revision, overlap_key,
- from_at, to_at, reprocess, slot_order, overlap_policy, concurrency, rate_per_minute, note, created_by,
- state, reason, state_note, changed_by, cursor_at, next_at, slots, to_run, passed_over, put_down,
- succeeded, failed, skipped, cancelled, unfinished, created_at, updated_at, ended_at, shard, looked_at)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
- ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)
- ON CONFLICT (backfill_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, state_note = excluded.state_note,
- changed_by = excluded.changed_by, cursor_at = excluded.cursor_at, next_at = excluded.next_at, passed_over = excluded.passed_over,
- put_down = excluded.put_down, succeeded = excluded.succeeded, failed = excluded.failed, skipped = excluded.skipped,
- cancelled = excluded.cancelled, unfinished = excluded.unfinished, updated_at = excluded.updated_at, ended_at = excluded.ended_at,
- looked_at = excluded.looked_at`
-
 	// ListBackfills puts its filters and the order behind one of these, each with
 	// the index that has its rows in that order.
 	sqlListBackfills         = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_created WHERE 1`

@@ -7,17 +7,6 @@ const (
 	sqlNoteEndedReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url)
  WHERE idempotency_key = ?1 AND status IN (5, 6, 8)`
 
-	// The number comes before the deletion: a reader that has the part that goes
-	// must find the new one behind it.
-	sqlInsertReportedOutput = `INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
- SELECT ?1, COALESCE(max(seq), 0) + 1, '', ?2, ?3, ?4, ?5 FROM run_logs WHERE idempotency_key = ?1`
-	sqlDropReportedOutput = `DELETE FROM run_logs WHERE idempotency_key = ?1 AND step = ''
- AND seq < (SELECT max(m.seq) FROM run_logs m WHERE m.idempotency_key = ?1)`
-
-	sqlInsertLogPart = `INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING`
-	sqlDropLogPart = `DELETE FROM run_logs WHERE idempotency_key = ?1 AND seq = ?2`
-
 	// logParts numbers the gaps before it selects: a page must know what the one
 	// before it held. A run has a few thousand parts at most.
 	logParts = `SELECT seq, step, written_at, from_byte, to_byte, skipped, content FROM (
@@ -25,7 +14,4 @@ const (
  FROM run_logs WHERE idempotency_key = ?1) WHERE (?2 = '' OR step = ?2) AND seq > ?3`
 	sqlReadRunLog  = logParts + ` ORDER BY seq LIMIT ?4`
 	sqlReadLastLog = logParts + ` ORDER BY seq DESC LIMIT ?4`
-
-	sqlPruneRunLogs = `DELETE FROM run_logs WHERE (idempotency_key, seq) IN (
- SELECT idempotency_key, seq FROM run_logs WHERE written_at < ?1 ORDER BY written_at LIMIT ?2)`
 )

@@ -49,9 +49,6 @@ const (
 	sqlManaged     = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
 	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
 
-	sqlInsertDeploy = `INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
-	sqlDeployHash   = `SELECT request_hash FROM deploys WHERE managed_by = ? AND user_id = ? AND request_id = ?`
-
 	sqlCountInFlight = `SELECT (SELECT count(*) FROM open_runs INDEXED BY open_runs_overlap
   WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3)
  + (SELECT count(*) FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight)`

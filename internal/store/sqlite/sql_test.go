@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"go/ast"
@@ -19,7 +20,7 @@ import (
 	"github.com/carillon/carillon/internal/store/sqlite"
 )
 
-// statements are the package's SQL by name, read from its source: none can be forgotten,
+// statements are the SQL of the package and of package tables by name, read from its source: none can be forgotten,
 // and none is exported for a test. What is built of the table of columns is exported.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
@@ -27,6 +28,7 @@ func statements(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names = append(names, "../tables/sql.go")
 	files := token.NewFileSet()
 	var parsed []*ast.File
 	for _, name := range names {
@@ -41,6 +43,7 @@ func statements(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		file.Name = ast.NewIdent("sqlite") // also of package tables
 		parsed = append(parsed, asConstants(file))
 	}
 	var built strings.Builder
@@ -203,8 +206,8 @@ func explain(t *testing.T, db *sql.DB, statement string) []string {
 // numbered is how many arguments a statement takes.
 func numbered(statement string) int {
 	highest := 0
-	for _, m := range regexp.MustCompile(`\?(\d*)`).FindAllStringSubmatch(statement, -1) {
-		n, err := strconv.Atoi(m[1])
+	for _, m := range regexp.MustCompile(`\?(\d*)|\$(\d+)`).FindAllStringSubmatch(statement, -1) {
+		n, err := strconv.Atoi(cmp.Or(m[1], m[2]))
 		if err != nil { // a bare one is the next
 			n = highest + 1
 		}

@@ -15,23 +15,13 @@ import (
 // dialect is the SQL of the tables that hold no runs.
 var dialect = &tables.Dialect{
 	Statements: tables.Statements{
-		AlertsByID: sqlAlertsByID, AckAlert: sqlAckAlert, InsertDelivery: sqlInsertDelivery, AnyDelivery: sqlAnyDelivery, DueDeliveries: sqlDueDeliveries,
-		ClaimDelivery: sqlClaimDelivery, SettleDelivery: sqlSettleDelivery, DeliveriesByID: sqlDeliveriesByID,
-		DisableTarget: sqlDisableTarget, EnableTarget: sqlEnableTarget, Redeliver: sqlRedeliver, SaveNotice: sqlSaveNotice,
-		AnyGrouping: sqlAnyGrouping, PendingNotices: sqlPendingNotices, NoticesOf: sqlNoticesOf, NoticeText: sqlNoticeText,
-		ToldNotices: sqlToldNotices, JoinedGroups: sqlJoinedGroups, DueGroups: sqlDueGroups, PlaceNotice: sqlPlaceNotice,
-		JoinGroup: sqlJoinGroup, CheckGroup: sqlCheckGroup, SaveGroup: sqlSaveGroup, SaveExpectation: sqlSaveExpectation,
-		DropExpectation: sqlDropExpectation, SaveAlert: sqlSaveAlert, UnmetExpectations: sqlUnmetExpectations, ExpectationsOf: sqlExpectationsOf,
-		GetBackfill: sqlGetBackfill, WriteBackfill: sqlWriteBackfill, BackfillCounts: sqlBackfillCounts, Standings: sqlStandings,
-		PutGrant: sqlPutGrant, Grants: sqlGrants, ListGrants: sqlListGrants, RevokeGrant: sqlRevokeGrant,
-		PutWorkflow: sqlPutWorkflow, GetWorkflow: sqlGetWorkflow, ListWorkflows: sqlListWorkflows, LoadDAG: sqlLoadDAG,
-		OwnsWorkflow: sqlOwnsWorkflow, WorkflowAccess: sqlWorkflowStandings, ShareWorkflow: sqlShareWorkflow, GetShare: sqlGetShare,
-		UnshareWorkflow: sqlUnshareWorkflow, ListShares: sqlListShares, InsertDeploy: sqlInsertDeploy, DeployHash: sqlDeployHash,
-		NoteOpenReport: sqlNoteOpenReport, NoteEndedReport: sqlNoteEndedReport, InsertReportedOutput: sqlInsertReportedOutput,
-		DropReportedOutput: sqlDropReportedOutput, InsertLogPart: sqlInsertLogPart, DropLogPart: sqlDropLogPart,
-		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, PruneRunLogs: sqlPruneRunLogs,
-		Failing: sqlFailures, CountEnded: sqlCountEnded, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent,
-		ListEvents: sqlListEvents, ListRevisions: sqlListRevisions,
+		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
+		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
+		Standings: sqlStandings, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		WorkflowAccess: sqlWorkflowStandings, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
+		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
+		CountEnded: sqlCountEnded, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, ListEvents: sqlListEvents,
+		ListRevisions: sqlListRevisions,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {
 		var q conditions
@@ -131,6 +121,8 @@ func bound(args []any) []any {
 			out[i] = instants(v)
 		case schedule.Key:
 			out[i] = keyArg(v)
+		case []schedule.Key:
+			out[i] = keyList(v)
 		case []string:
 			out[i] = nil
 			if v != nil {

@@ -104,7 +104,7 @@ func (r *raw) arg() any { return rawArg(json.RawMessage(*r)) }
 type (
 	moment                            struct{ at *time.Time } // NULL: zero
 	integer[N int32 | uint32 | int64] struct{ n *N }          // NULL: 0, but 0 is no NULL
-	nonzero                           struct{ n *int64 }      // NULL: 0
+	nonzero[N int32 | int64]          struct{ n *N }          // NULL: 0
 	optional                          struct{ n **int32 }     // NULL: nil
 )
 
@@ -126,9 +126,9 @@ func (i integer[N]) Scan(v any) error {
 
 func (i integer[N]) arg() any { return int64(*i.n) }
 
-func (c nonzero) Scan(v any) error { return integer[int64](c).Scan(v) }
+func (c nonzero[N]) Scan(v any) error { return integer[N](c).Scan(v) }
 
-func (c nonzero) arg() any { return count(*c.n) }
+func (c nonzero[N]) arg() any { return count(*c.n) }
 
 func (o optional) Scan(v any) error {
 	*o.n = nil

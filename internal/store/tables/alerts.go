@@ -50,7 +50,7 @@ func (t *Tables) GetAlert(ctx context.Context, alertID string) (*schedule.Alert,
 // AckAlert acknowledges an alert; the first acknowledgement stays.
 func (t *Tables) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 	err := t.write(ctx, func(ctx context.Context, q Queries) error {
-		n, err := q.Exec(ctx, t.dialect.AckAlert, ack.AlertID, ack.Now, ack.By, ack.Note)
+		n, err := q.Exec(ctx, sqlAckAlert, ack.AlertID, ack.Now, ack.By, ack.Note)
 		if err == nil && n == 0 {
 			err = schedule.ErrNotFound
 		}
@@ -94,7 +94,7 @@ func (t *Tables) UnmetExpectations(ctx context.Context) (map[schedule.Expectatio
 		count int
 		unmet = make(map[schedule.ExpectationKind]int)
 	)
-	err := t.read.Each(ctx, t.dialect.UnmetExpectations, []any{&kind, &count}, func(bad error) error {
+	err := t.read.Each(ctx, sqlUnmetExpectations, []any{&kind, &count}, func(bad error) error {
 		unmet[kind] = count
 		return bad
 	})
@@ -111,15 +111,15 @@ func (d *Dialect) WriteVerdicts(ctx context.Context, q Queries, verdicts []sched
 		v := &verdicts[i]
 		e := &v.State
 		if v.Drop {
-			calls = append(calls, Call{d.DropExpectation, []any{e.ScheduleID, e.Kind}})
+			calls = append(calls, Call{sqlDropExpectation, []any{e.ScheduleID, e.Kind}})
 		} else {
-			calls = append(calls, Call{d.SaveExpectation, []any{
+			calls = append(calls, Call{sqlSaveExpectation, []any{
 				e.ScheduleID, e.Kind, e.Status, int64(e.LimitMS), e.Late, e.LateSince, e.WatchedSince, e.JudgedUntil, e.MetAt,
 				orNull(e.AlertID), e.JudgeAt, e.JudgedAt,
 			}})
 		}
 		for _, a := range v.Alerts {
-			calls = append(calls, Call{d.SaveAlert, []any{
+			calls = append(calls, Call{sqlSaveAlert, []any{
 				a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, a.Kind, a.Revision, int64(a.LimitMS), a.Cause, a.Late,
 				a.FirstSlot, a.LastSlot, a.Deadline, a.OpenedAt, a.ClosedAt, orNull(a.Resolution), a.NotifiedAt, a.Targets, a.RunKey, orNull(a.Detail),
 			}})

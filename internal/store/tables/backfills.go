@@ -24,7 +24,7 @@ func Backfills(ctx context.Context, q Queries, statement string, args ...any) ([
 
 // PutBackfill inserts the row, or updates its variable columns.
 func (d *Dialect) PutBackfill(ctx context.Context, q Queries, b *schedule.Backfill, lookedAt time.Time) error {
-	_, err := q.Exec(ctx, d.WriteBackfill, b.BackfillID, b.ScheduleID, b.RequestID, b.RequestHash[:], b.UserID, b.Revision, b.OverlapKey,
+	_, err := q.Exec(ctx, sqlWriteBackfill, b.BackfillID, b.ScheduleID, b.RequestID, b.RequestHash[:], b.UserID, b.Revision, b.OverlapKey,
 		b.From, b.To, b.Reprocess, b.Order, b.OverlapPolicy, b.Concurrency, b.RatePerMinute, orNull(b.Note), orNull(b.CreatedBy),
 		b.State, orNull(b.Reason), orNull(b.StateNote), orNull(b.ChangedBy), b.Cursor, b.NextAt, b.Slots, b.ToRun, b.PassedOver, b.Inserted,
 		b.Succeeded, b.Failed, b.Skipped, b.Cancelled, b.Open, b.CreatedAt, b.UpdatedAt, b.EndedAt, schedule.Bucket(b.OverlapKey), lookedAt)

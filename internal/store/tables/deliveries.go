@@ -18,9 +18,9 @@ func deliveryFields(d *schedule.AlertDelivery) []any {
 // insertDelivery adds a message to the outbox, or to the notices that wait for a group.
 func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 	if m.GroupKey != "" {
-		return Call{d.SaveNotice, []any{m.AlertID, m.Target, m.GroupKey, m.ScheduleID, m.Type, m.Payload, m.CreatedAt}}
+		return Call{sqlSaveNotice, []any{m.AlertID, m.Target, m.GroupKey, m.ScheduleID, m.Type, m.Payload, m.CreatedAt}}
 	}
-	return Call{d.InsertDelivery, []any{
+	return Call{sqlInsertDelivery, []any{
 		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.CreatedAt,
 	}}
 }
@@ -41,7 +41,7 @@ func (t *Tables) InsertDeliveries(ctx context.Context, deliveries []schedule.Ale
 // ClaimDeliveries claims messages to send, for one caller and the length of a lease.
 func (t *Tables) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
 	due := false // mostly nothing is: then no writer has to wait
-	if _, err := one(ctx, t.read, []any{&due}, t.dialect.AnyDelivery, c.Now); err != nil || !due {
+	if _, err := one(ctx, t.read, []any{&due}, sqlAnyDelivery, c.Now); err != nil || !due {
 		return nil, err
 	}
 	next, except := c.Now.Add(c.Lease).Truncate(time.Microsecond), append([]string{}, c.Except...)
@@ -55,7 +55,7 @@ func (t *Tables) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) 
 			d := &claimed[i]
 			d.Attempts++
 			d.NextAt = next
-			calls[i] = Call{t.dialect.ClaimDelivery, []any{next, d.DeliveryID}}
+			calls[i] = Call{sqlClaimDelivery, []any{next, d.DeliveryID}}
 		}
 		return q.ExecAll(ctx, calls)
 	})
@@ -72,15 +72,15 @@ func (t *Tables) SettleDelivery(ctx context.Context, d schedule.DeliverySettleme
 		ended = d.Now
 	}
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {
-		n, err := q.Exec(ctx, t.dialect.SettleDelivery, d.DeliveryID, d.Attempts, d.Round, d.State, d.NextAt,
+		n, err := q.Exec(ctx, sqlSettleDelivery, d.DeliveryID, d.Attempts, d.Round, d.State, d.NextAt,
 			orNull(d.Status), orNull(d.Error), ended)
 		moved = n > 0
 		switch {
 		case err != nil || !moved:
 		case d.Gone:
-			_, err = q.Exec(ctx, t.dialect.DisableTarget, d.DeliveryID, d.Now)
+			_, err = q.Exec(ctx, sqlDisableTarget, d.DeliveryID, d.Now)
 		case d.Arrived:
-			_, err = q.Exec(ctx, t.dialect.EnableTarget, d.DeliveryID)
+			_, err = q.Exec(ctx, sqlEnableTarget, d.DeliveryID)
 		}
 		return err
 	})
@@ -105,7 +105,7 @@ func (t *Tables) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) 
 // stays as it is. schedule.ErrNotFound.
 func (t *Tables) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {
-		if _, err := q.Exec(ctx, t.dialect.Redeliver, again.DeliveryID, again.Now, again.Now.Add(again.Lease)); err != nil {
+		if _, err := q.Exec(ctx, sqlRedeliver, again.DeliveryID, again.Now, again.Now.Add(again.Lease)); err != nil {
 			return err
 		}
 		found, err := collect(ctx, q, deliveryFields, t.dialect.DeliveriesByID, []string{again.DeliveryID})

@@ -17,7 +17,7 @@ func (t *Tables) CreateGrant(ctx context.Context, g *schedule.Grant) error {
 }
 
 func (d *Dialect) putGrant(ctx context.Context, q Queries, g *schedule.Grant) error {
-	inserted, err := q.Exec(ctx, d.PutGrant, g.GrantID, g.UserID, g.BillingAccountID, append([]string{}, g.Scopes...), g.ExpiresAt, orNull(g.CreatedBy), g.CreatedAt)
+	inserted, err := q.Exec(ctx, sqlPutGrant, g.GrantID, g.UserID, g.BillingAccountID, append([]string{}, g.Scopes...), g.ExpiresAt, orNull(g.CreatedBy), g.CreatedAt)
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
@@ -59,7 +59,7 @@ func (t *Tables) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]sche
 // RevokeGrant revokes a grant; a second call changes nothing.
 func (t *Tables) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {
-		if _, err := q.Exec(ctx, t.dialect.RevokeGrant, r.Grant.GrantID, r.At, orNull(r.By), orNull(r.Note), r.Grant.UserID); err != nil {
+		if _, err := q.Exec(ctx, sqlRevokeGrant, r.Grant.GrantID, r.At, orNull(r.By), orNull(r.Note), r.Grant.UserID); err != nil {
 			return err
 		}
 		found, err := t.dialect.ReadGrants(ctx, q, []schedule.GrantRef{r.Grant})

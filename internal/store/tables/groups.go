@@ -20,7 +20,7 @@ func groupFields(g *schedule.AlertGroup) []any {
 // changed or is due. more: q.Limit was reached.
 func (t *Tables) GroupAlerts(ctx context.Context, grouping schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error) {
 	due := false // mostly nothing is: then no writer has to wait
-	_, err = one(ctx, t.read, []any{&due}, t.dialect.AnyGrouping, grouping.Now)
+	_, err = one(ctx, t.read, []any{&due}, sqlAnyGrouping, grouping.Now)
 	if err == nil && due {
 		err = t.write(ctx, func(ctx context.Context, q Queries) error {
 			if err := q.ExecAll(ctx, t.dialect.GroupsLock); err != nil {
@@ -30,7 +30,7 @@ func (t *Tables) GroupAlerts(ctx context.Context, grouping schedule.AlertGroupin
 			if err != nil {
 				return err
 			}
-			groups, err := collect(ctx, q, groupFields, t.dialect.DueGroups, grouping.Now, grouping.Limit)
+			groups, err := collect(ctx, q, groupFields, sqlDueGroups, grouping.Now, grouping.Limit)
 			for i := 0; err == nil && i < len(groups); i++ {
 				err = t.decideGroup(ctx, q, &grouping, groups[i], decide)
 			}
@@ -46,11 +46,11 @@ func (t *Tables) GroupAlerts(ctx context.Context, grouping schedule.AlertGroupin
 
 // placeNotices puts pending notices into groups and makes those groups due.
 func (t *Tables) placeNotices(ctx context.Context, q Queries, grouping *schedule.AlertGrouping) (placed int, err error) {
-	pending, err := collect(ctx, q, noticeFields, t.dialect.PendingNotices, grouping.Limit)
+	pending, err := collect(ctx, q, noticeFields, sqlPendingNotices, grouping.Limit)
 	if err != nil || len(pending) == 0 {
 		return 0, err
 	}
-	groups, err := collect(ctx, q, groupFields, t.dialect.JoinedGroups, everSince(grouping.JoinedSince), everSince(grouping.StartedSince))
+	groups, err := collect(ctx, q, groupFields, sqlJoinedGroups, everSince(grouping.JoinedSince), everSince(grouping.StartedSince))
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (t *Tables) placeNotices(ctx context.Context, q Queries, grouping *schedule
 	var calls []Call
 	for i := range joined {
 		g := &joined[i]
-		calls = append(calls, Call{t.dialect.JoinGroup, []any{g.Target, g.GroupID, g.Key, g.JoinedAt}})
+		calls = append(calls, Call{sqlJoinGroup, []any{g.Target, g.GroupID, g.Key, g.JoinedAt}})
 	}
 	for i := range changed {
 		g := &changed[i]
@@ -66,17 +66,17 @@ func (t *Tables) placeNotices(ctx context.Context, q Queries, grouping *schedule
 	}
 	for i := range pending {
 		n := &pending[i]
-		calls = append(calls, Call{t.dialect.PlaceNotice, []any{n.AlertID, n.Target, n.GroupID}})
+		calls = append(calls, Call{sqlPlaceNotice, []any{n.AlertID, n.Target, n.GroupID}})
 	}
 	return len(pending), q.ExecAll(ctx, calls)
 }
 
 func (t *Tables) decideGroup(ctx context.Context, q Queries, grouping *schedule.AlertGrouping, g schedule.AlertGroup, decide schedule.GroupDecision) (err error) {
-	if g.Notices, err = collect(ctx, q, noticeFields, t.dialect.NoticesOf, g.Target, g.GroupID); err != nil {
+	if g.Notices, err = collect(ctx, q, noticeFields, sqlNoticesOf, g.Target, g.GroupID); err != nil {
 		return err
 	}
 	verdict, err := decide(g, func(alertID string) (payload string, err error) {
-		_, err = one(ctx, q, []any{&payload}, t.dialect.NoticeText, g.Target, alertID)
+		_, err = one(ctx, q, []any{&payload}, sqlNoticeText, g.Target, alertID)
 		return payload, err
 	})
 	if err != nil {
@@ -91,9 +91,9 @@ func (t *Tables) decideGroup(ctx context.Context, q Queries, grouping *schedule.
 	}
 	if verdict.Delivery != nil {
 		toldAt = grouping.Now
-		calls = append(calls, t.dialect.insertDelivery(verdict.Delivery), Call{t.dialect.ToldNotices, []any{g.Target, g.GroupID}})
+		calls = append(calls, t.dialect.insertDelivery(verdict.Delivery), Call{sqlToldNotices, []any{g.Target, g.GroupID}})
 	}
-	return q.ExecAll(ctx, append(calls, Call{t.dialect.SaveGroup, []any{g.Target, g.GroupID, toldAt, verdict.CheckAt, closedAt}}))
+	return q.ExecAll(ctx, append(calls, Call{sqlSaveGroup, []any{g.Target, g.GroupID, toldAt, verdict.CheckAt, closedAt}}))
 }
 
 // everSince is a bound before all groups if t is zero, which would be NULL.

@@ -22,7 +22,7 @@ func (d *Dialect) WriteReport(ctx context.Context, q Queries, key schedule.Key, 
 	}
 	if r.Output != "" {
 		p := r.Part(now)
-		calls = append(calls, Call{d.InsertReportedOutput, []any{key, p.WrittenAt, p.From, p.To, p.Text}}, Call{d.DropReportedOutput, []any{key}})
+		calls = append(calls, Call{sqlInsertReportedOutput, []any{key, p.WrittenAt, p.From, p.To, p.Text}}, Call{sqlDropReportedOutput, []any{key}})
 	}
 	if err := q.ExecAll(ctx, calls); err != nil {
 		return fmt.Errorf("keep the report: %w", err)
@@ -36,10 +36,10 @@ func (t *Tables) AppendRunLog(ctx context.Context, a schedule.RunLogAppend) erro
 	var calls []Call
 	for i := range a.Parts {
 		p := &a.Parts[i]
-		calls = append(calls, Call{t.dialect.InsertLogPart, []any{a.Key, p.Seq, p.Step, p.WrittenAt, p.From, p.To, p.Text}})
+		calls = append(calls, Call{sqlInsertLogPart, []any{a.Key, p.Seq, p.Step, p.WrittenAt, p.From, p.To, p.Text}})
 	}
 	for _, seq := range a.Drop {
-		calls = append(calls, Call{t.dialect.DropLogPart, []any{a.Key, seq}})
+		calls = append(calls, Call{sqlDropLogPart, []any{a.Key, seq}})
 	}
 	err := t.write(ctx, func(ctx context.Context, q Queries) error { return q.ExecAll(ctx, calls) })
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *Tables) ReadRunLog(ctx context.Context, query schedule.RunLogQuery) ([]
 // PruneRunLogs deletes up to limit parts that were written before; 0: none is left.
 func (t *Tables) PruneRunLogs(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {
-		n, err = q.Exec(ctx, t.dialect.PruneRunLogs, before, limit)
+		n, err = q.Exec(ctx, sqlPruneRunLogs, before, limit)
 		return err
 	})
 	if err != nil {

@@ -64,21 +64,10 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 
 // Statements are named after the methods that run them.
 type Statements struct {
-	AlertsByID, AckAlert                                                                      string
-	InsertDelivery, AnyDelivery, DueDeliveries, ClaimDelivery, SettleDelivery, DeliveriesByID string
-	DisableTarget, EnableTarget, Redeliver                                                    string
-	SaveNotice, AnyGrouping, PendingNotices, NoticesOf, NoticeText, ToldNotices               string
-	JoinedGroups, DueGroups, PlaceNotice, JoinGroup, CheckGroup, SaveGroup                    string
-	SaveExpectation, DropExpectation, SaveAlert, UnmetExpectations, ExpectationsOf            string
-	GetBackfill, WriteBackfill, BackfillCounts, Standings                                     string
-	PutGrant, Grants, ListGrants, RevokeGrant                                                 string
-	PutWorkflow, GetWorkflow, ListWorkflows, LoadDAG                                          string
-	OwnsWorkflow, WorkflowAccess, ShareWorkflow, GetShare, UnshareWorkflow, ListShares        string
-	InsertDeploy, DeployHash                                                                  string
-	NoteOpenReport, NoteEndedReport, InsertReportedOutput, DropReportedOutput                 string
-	InsertLogPart, DropLogPart, ReadRunLog, ReadLastLog, PruneRunLogs                         string
-	Failing, CountEnded, CountCalls                                                           string
-	ListEvents, ListRevisions, FirstSent                                                      string
+	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
+	BackfillCounts, Standings, Grants, ListGrants, ListWorkflows, WorkflowAccess       string
+	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing     string
+	CountEnded, CountCalls, ListEvents, ListRevisions, FirstSent                       string
 }
 
 // collect returns the rows of a statement. fields are pointers to what its columns are.

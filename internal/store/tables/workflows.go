@@ -24,14 +24,14 @@ func (t *Tables) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) e
 }
 
 func (d *Dialect) putWorkflow(ctx context.Context, q Queries, w *schedule.WorkflowVersion) error {
-	inserted, err := q.Exec(ctx, d.PutWorkflow, w.WorkflowID, w.Version, string(w.DAG), w.Hash[:], w.CreatedAt, w.UserID)
+	inserted, err := q.Exec(ctx, sqlPutWorkflow, w.WorkflowID, w.Version, string(w.DAG), w.Hash[:], w.CreatedAt, w.UserID)
 	if err != nil {
 		return fmt.Errorf("insert workflow version: %w", err)
 	}
 	if inserted > 0 {
 		return nil
 	}
-	there, err := collect(ctx, q, workflowFields, d.GetWorkflow, w.WorkflowID, w.UserID, w.Version)
+	there, err := collect(ctx, q, workflowFields, sqlGetWorkflow, w.WorkflowID, w.UserID, w.Version)
 	if err != nil {
 		return fmt.Errorf("read workflow version: %w", err)
 	}
@@ -45,7 +45,7 @@ func (d *Dialect) putWorkflow(ctx context.Context, q Queries, w *schedule.Workfl
 // GetWorkflow returns one version with its DAG, stored for exactly this owner, or for all
 // owners if userID is empty; or schedule.ErrNotFound.
 func (t *Tables) GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
-	found, err := collect(ctx, t.read, workflowFields, t.dialect.GetWorkflow, workflowID, userID, version)
+	found, err := collect(ctx, t.read, workflowFields, sqlGetWorkflow, workflowID, userID, version)
 	if err == nil && len(found) == 0 {
 		err = schedule.ErrNotFound
 	}
@@ -68,7 +68,7 @@ func (t *Tables) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) (
 // schedule.ErrNotFound.
 func (t *Tables) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	var dag json.RawMessage
-	there, err := one(ctx, t.read, []any{&dag}, t.dialect.LoadDAG, workflowID, userID, version)
+	there, err := one(ctx, t.read, []any{&dag}, sqlLoadDAG, workflowID, userID, version)
 	if err == nil && !there {
 		err = schedule.ErrNotFound
 	}
@@ -81,7 +81,7 @@ func (t *Tables) LoadDAG(ctx context.Context, userID, workflowID string, version
 // OwnsWorkflow reports whether an owner has stored a version of the workflow, or has a
 // share of it.
 func (t *Tables) OwnsWorkflow(ctx context.Context, userID, workflowID string) (owns bool, err error) {
-	if _, err := one(ctx, t.read, []any{&owns}, t.dialect.OwnsWorkflow, userID, workflowID); err != nil {
+	if _, err := one(ctx, t.read, []any{&owns}, sqlOwnsWorkflow, userID, workflowID); err != nil {
 		return false, fmt.Errorf("look whose workflow %s is: %w", schedule.Quote(workflowID), err)
 	}
 	return owns, nil
@@ -109,10 +109,10 @@ func shareFields(s *schedule.WorkflowShare) []any {
 // if the share exists.
 func (t *Tables) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error) {
 	err := t.write(ctx, func(ctx context.Context, q Queries) error {
-		if _, err := q.Exec(ctx, t.dialect.ShareWorkflow, share.WorkflowID, share.UserID, orNull(share.GivenBy), share.GivenAt); err != nil {
+		if _, err := q.Exec(ctx, sqlShareWorkflow, share.WorkflowID, share.UserID, orNull(share.GivenBy), share.GivenAt); err != nil {
 			return err
 		}
-		_, err := one(ctx, q, shareFields(&share), t.dialect.GetShare, share.WorkflowID, share.UserID)
+		_, err := one(ctx, q, shareFields(&share), sqlGetShare, share.WorkflowID, share.UserID)
 		return err
 	})
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *Tables) ShareWorkflow(ctx context.Context, share schedule.WorkflowShare
 // UnshareWorkflow removes a share; schedule.ErrNotFound if there is none.
 func (t *Tables) UnshareWorkflow(ctx context.Context, workflowID, userID string) error {
 	err := t.write(ctx, func(ctx context.Context, q Queries) error {
-		deleted, err := q.Exec(ctx, t.dialect.UnshareWorkflow, workflowID, userID)
+		deleted, err := q.Exec(ctx, sqlUnshareWorkflow, workflowID, userID)
 		if err == nil && deleted == 0 {
 			err = schedule.ErrNotFound
 		}
@@ -138,7 +138,7 @@ func (t *Tables) UnshareWorkflow(ctx context.Context, workflowID, userID string)
 
 // ListShares returns shares in order of user_id, schedule.AllOwners first.
 func (t *Tables) ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error) {
-	found, err := collect(ctx, t.read, shareFields, t.dialect.ListShares, workflowID, after, limitOf(limit))
+	found, err := collect(ctx, t.read, shareFields, sqlListShares, workflowID, after, limitOf(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list shares: %w", err)
 	}
@@ -170,7 +170,7 @@ func (d *Dialect) BeginDeploy(ctx context.Context, q Queries, req *schedule.Chan
 }
 
 func (d *Dialect) rememberDeploy(ctx context.Context, q Queries, m schedule.Managed, deploy *schedule.Deploy) error {
-	inserted, err := q.Exec(ctx, d.InsertDeploy, m.By, m.UserID, deploy.RequestID, deploy.Hash[:], deploy.Now)
+	inserted, err := q.Exec(ctx, sqlInsertDeploy, m.By, m.UserID, deploy.RequestID, deploy.Hash[:], deploy.Now)
 	if err != nil {
 		return fmt.Errorf("remember the deploy: %w", err)
 	}
@@ -178,7 +178,7 @@ func (d *Dialect) rememberDeploy(ctx context.Context, q Queries, m schedule.Mana
 		return nil
 	}
 	var hash schedule.Key
-	if _, err := one(ctx, q, []any{&hash}, d.DeployHash, m.By, m.UserID, deploy.RequestID); err != nil {
+	if _, err := one(ctx, q, []any{&hash}, sqlDeployHash, m.By, m.UserID, deploy.RequestID); err != nil {
 		return fmt.Errorf("read the deploy: %w", err)
 	}
 	return schedule.RepeatedDeploy(deploy, hash[:])

@@ -1,0 +1,124 @@
+package tables
+
+// Statements that both databases understand. SQLite takes $1 for ?1.
+
+// The outbox, and the groups of its notices.
+const (
+	sqlAckAlert = `UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4) WHERE alert_id = $1`
+
+	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PENDING', $10, $10, $10) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlAnyDelivery    = `SELECT EXISTS (SELECT 1 FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1)`
+	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $1 WHERE delivery_id = $2`
+	sqlSettleDelivery = `UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
+WHERE delivery_id = $1 AND attempts = $2 AND round = $3 AND state = 'PENDING'`
+	sqlDisableTarget = `INSERT INTO alert_targets (target, host, disabled_at) SELECT d.target, d.host, $2 FROM alert_deliveries d
+WHERE d.delivery_id = $1 ON CONFLICT (target) DO NOTHING`
+	sqlEnableTarget = `DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = $1)`
+	// A message in progress is not sent twice.
+	sqlRedeliver = `UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
+WHERE delivery_id = $1 AND (state <> 'PENDING' OR next_at > $3)`
+
+	sqlSaveNotice = `INSERT INTO alert_group_members AS m (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $7, false, true) ON CONFLICT (alert_id, target) DO UPDATE SET payload = EXCLUDED.payload, told = false, pending = true,
+	type = CASE WHEN ` + repeatsNotice + ` THEN m.type ELSE EXCLUDED.type END,
+	noticed_at = CASE WHEN ` + repeatsNotice + ` THEN m.noticed_at ELSE EXCLUDED.noticed_at END`
+	// A reminder of an alert that was not sent yet leaves the time of its message.
+	// Otherwise frequent reminders would postpone it again and again.
+	repeatsNotice = `NOT m.told AND m.type <> 'alert.recovered' AND EXCLUDED.type = 'alert.reminder'`
+
+	sqlAnyGrouping = `SELECT EXISTS (SELECT 1 FROM alert_group_members WHERE pending) OR EXISTS (SELECT 1 FROM alert_groups WHERE check_at <= $1)`
+	noticeColumns  = `m.target, m.alert_id, g.group_id, m.grouped_by, m.schedule_id, m.type, m.opened_at, m.noticed_at, m.told`
+	// A notice of a closed group is in no group: its alert is open again.
+	sqlPendingNotices = `SELECT ` + noticeColumns + ` FROM alert_group_members m
+LEFT JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id AND g.closed_at IS NULL WHERE m.pending ORDER BY m.noticed_at LIMIT $1`
+	sqlNoticesOf = `SELECT ` + noticeColumns + ` FROM alert_group_members m JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id
+WHERE m.target = $1 AND m.group_id = $2 ORDER BY m.opened_at, m.alert_id`
+	sqlNoticeText   = `SELECT payload FROM alert_group_members WHERE target = $1 AND alert_id = $2`
+	sqlToldNotices  = `UPDATE alert_group_members SET told = true WHERE target = $1 AND group_id = $2 AND NOT told`
+	sqlPlaceNotice  = `UPDATE alert_group_members SET group_id = $3, pending = false WHERE alert_id = $1 AND target = $2`
+	groupColumns    = `g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
+	sqlJoinedGroups = `SELECT ` + groupColumns + ` FROM alert_groups g JOIN alert_group_members m ON m.alert_id = g.group_id AND m.target = g.target
+WHERE g.closed_at IS NULL AND g.joined_at > $1 AND m.opened_at > $2 ORDER BY g.joined_at DESC, g.group_id`
+	sqlDueGroups = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.check_at <= $1 ORDER BY g.check_at LIMIT $2`
+	// A group that was closed begins again: its first alert is open again.
+	sqlJoinGroup = `INSERT INTO alert_groups AS g (target, group_id, grouped_by, joined_at, check_at) VALUES ($1, $2, $3, $4, $4)
+ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, joined_at = EXCLUDED.joined_at,
+	told_at = CASE WHEN g.closed_at IS NULL THEN g.told_at END, closed_at = NULL`
+	sqlSaveGroup = `UPDATE alert_groups SET told_at = COALESCE($3, told_at), check_at = $4, closed_at = $5 WHERE target = $1 AND group_id = $2`
+)
+
+// Expectations and their alerts.
+const (
+	sqlSaveExpectation = `UPDATE expectations SET status = $3, limit_ms = $4, late = $5, late_since = $6, watched_since = $7, judged_until = $8,
+	met_at = $9, alert_id = $10, judge_at = $11, judged_at = $12 WHERE schedule_id = $1 AND kind = $2`
+	sqlDropExpectation = `DELETE FROM expectations WHERE schedule_id = $1 AND kind = $2`
+	sqlSaveAlert       = `INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
+	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets, idempotency_key, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+ON CONFLICT (alert_id) DO UPDATE SET cause = EXCLUDED.cause, late = EXCLUDED.late, last_slot = EXCLUDED.last_slot,
+	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at,
+	targets = EXCLUDED.targets, idempotency_key = EXCLUDED.idempotency_key, detail = EXCLUDED.detail`
+	sqlUnmetExpectations = `SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
+)
+
+// sqlWriteBackfill never changes what was requested.
+const sqlWriteBackfill = `INSERT INTO backfills (backfill_id, schedule_id, request_id, request_hash, user_id, revision, overlap_key,
+	from_at, to_at, reprocess, slot_order, overlap_policy, concurrency, rate_per_minute, note, created_by,
+	state, reason, state_note, changed_by, cursor_at, next_at, slots, to_run, passed_over, put_down,
+	succeeded, failed, skipped, cancelled, unfinished, created_at, updated_at, ended_at, shard, looked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,
+	$27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
+ON CONFLICT (backfill_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, state_note = excluded.state_note,
+	changed_by = excluded.changed_by, cursor_at = excluded.cursor_at, next_at = excluded.next_at, passed_over = excluded.passed_over,
+	put_down = excluded.put_down, succeeded = excluded.succeeded, failed = excluded.failed, skipped = excluded.skipped,
+	cancelled = excluded.cancelled, unfinished = excluded.unfinished, updated_at = excluded.updated_at, ended_at = excluded.ended_at,
+	looked_at = excluded.looked_at`
+
+// Grants, workflows and their shares, deploys. What is stored first stays.
+const (
+	sqlPutGrant = `INSERT INTO execution_grants (grant_id, user_id, billing_account_id, scopes, expires_at, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, grant_id) DO NOTHING`
+	sqlRevokeGrant = `UPDATE execution_grants SET revoked_at = $2, revoked_by = $3, revoke_note = $4 WHERE user_id = $5 AND grant_id = $1 AND revoked_at IS NULL`
+
+	sqlPutWorkflow = `INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (workflow_id, user_id, version) DO NOTHING`
+	sqlGetWorkflow = `SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions
+WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
+	sqlLoadDAG = `SELECT dag FROM workflow_versions WHERE workflow_id = $1 AND user_id = $2 AND version = $3`
+
+	sqlOwnsWorkflow = `SELECT EXISTS (SELECT 1 FROM workflow_versions WHERE workflow_id = $2 AND user_id = $1)
+	OR EXISTS (SELECT 1 FROM workflow_shares WHERE workflow_id = $2 AND user_id IN ($1, '*'))`
+	sqlShareWorkflow = `INSERT INTO workflow_shares (workflow_id, user_id, given_by, given_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (workflow_id, user_id) DO NOTHING`
+	sqlGetShare        = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
+	sqlUnshareWorkflow = `DELETE FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
+	sqlListShares      = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares
+WHERE workflow_id = $1 AND (user_id <> '*', user_id) > ($2 NOT IN ('', '*'), $2) ORDER BY user_id <> '*', user_id LIMIT $3`
+
+	sqlInsertDeploy = `INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (managed_by, user_id, request_id) DO NOTHING`
+	sqlDeployHash = `SELECT request_hash FROM deploys WHERE managed_by = $1 AND user_id = $2 AND request_id = $3`
+)
+
+// Logs of runs, and records of keys.
+const (
+	// The number comes before the deletion: a reader that has the part that goes must find
+	// the new one behind it.
+	sqlInsertReportedOutput = `INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
+SELECT $1, COALESCE(max(seq), 0) + 1, '', $2, $3, $4, $5 FROM run_logs WHERE idempotency_key = $1`
+	sqlDropReportedOutput = `DELETE FROM run_logs WHERE idempotency_key = $1 AND step = ''
+	AND seq < (SELECT max(m.seq) FROM run_logs m WHERE m.idempotency_key = $1)`
+	sqlInsertLogPart = `INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
+	sqlDropLogPart  = `DELETE FROM run_logs WHERE idempotency_key = $1 AND seq = $2`
+	sqlPruneRunLogs = `DELETE FROM run_logs WHERE (idempotency_key, seq) IN (
+	SELECT idempotency_key, seq FROM run_logs WHERE written_at < $1 ORDER BY written_at LIMIT $2)`
+
+	sqlWriteRecord = `INSERT INTO execution_requests (idempotency_key, request_hash, state, calls, lease_until, holder,
+	status, reason, run_id, trace_id, error_code, error_message, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)
+ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excluded.calls, lease_until = excluded.lease_until,
+	holder = excluded.holder, status = excluded.status, reason = excluded.reason, run_id = excluded.run_id, trace_id = excluded.trace_id,
+	error_code = excluded.error_code, error_message = excluded.error_message, updated_at = excluded.updated_at`
+)
