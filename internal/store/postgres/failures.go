@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -27,43 +26,6 @@ func dropFailures(ctx context.Context, tx pgx.Tx, changes []schedule.Change) err
 		return fmt.Errorf("forget failures: %w", err)
 	}
 	return nil
-}
-
-// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
-// see registrar.OutcomeStore.
-func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
-	recent := make(map[string]schedule.Recent, len(scheduleIDs))
-	if len(scheduleIDs) == 0 {
-		return recent, nil
-	}
-	var (
-		id, status   string
-		raw          []byte
-		runAt, ended pgtype.Timestamptz
-		reason, code pgtype.Text
-	)
-	err := each(ctx, s.pool, []any{&id, &raw, &runAt, &ended, &status, &reason, &code}, func() error {
-		of := recent[id]
-		of.Outcomes = append(of.Outcomes, schedule.EndedRun{
-			Key: schedule.Key(raw), RunAt: runAt.Time.UTC(), EndedAt: utc(ended), Status: schedule.Status(status),
-			Reason: schedule.Reason(reason.String), ErrorCode: code.String,
-		})
-		recent[id] = of
-		return nil
-	}, sqlRecentOutcomes, scheduleIDs, n)
-	if err != nil {
-		return nil, fmt.Errorf("read recent outcomes: %w", err)
-	}
-	failures, err := dialect.FailuresOf(ctx, queries{s.pool}, scheduleIDs)
-	if err != nil {
-		return nil, err
-	}
-	for id, f := range failures {
-		of := recent[id]
-		of.Failure = f
-		recent[id] = of
-	}
-	return recent, nil
 }
 
 // failureRow is a row as failureOwn lists it.

@@ -23,7 +23,7 @@ var dialect = &tables.Dialect{
 		Standings: sqlStandings, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowStandings, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
-		CountEnded: sqlCountEnded, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, ListEvents: sqlListEvents,
+		CountEnded: sqlCountEnded, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {

@@ -8,45 +8,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
-// see registrar.OutcomeStore.
-func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
-	recent := make(map[string]schedule.Recent, len(scheduleIDs))
-	failures, err := dialect.FailuresOf(ctx, queries{s.readers}, scheduleIDs)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range scheduleIDs {
-		outcomes, err := readOutcomes(ctx, s.readers, id, n)
-		if err != nil {
-			return nil, err
-		}
-		recent[id] = schedule.Recent{Outcomes: outcomes, Failure: failures[id]}
-	}
-	return recent, nil
-}
-
-func readOutcomes(ctx context.Context, q querier, scheduleID string, n int) (outcomes []schedule.EndedRun, err error) {
-	var (
-		id           key
-		runAt, ended instant
-		status       status
-		reason, code text
-	)
-	err = q.query(ctx, sqlRecentOutcomes, func(scan scan) error {
-		err := scan(&id, &runAt, &ended, &status, &reason, &code)
-		outcomes = append(outcomes, schedule.EndedRun{
-			Key: schedule.Key(id), RunAt: runAt.Time, EndedAt: ended.Time, Status: schedule.Status(status),
-			Reason: schedule.Reason(reason), ErrorCode: string(code),
-		})
-		return err
-	}, scheduleID, n)
-	if err != nil {
-		return nil, fmt.Errorf("read recent outcomes of %s: %w", scheduleID, err)
-	}
-	return outcomes, nil
-}
-
 // FailureGroups returns the failing schedules grouped by how they fail, the largest group
 // first.
 func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {

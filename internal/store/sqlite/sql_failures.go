@@ -20,9 +20,10 @@ const (
 	failureColumns = `f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
  (SELECT r.error_message FROM ended_runs r INDEXED BY ended_runs_key WHERE r.idempotency_key = f.idempotency_key)`
 	sqlFailures       = `SELECT ` + failureColumns + ` FROM json_each(?) j CROSS JOIN schedule_failures f ON f.schedule_id = j.value`
-	sqlRecentOutcomes = `SELECT r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
- FROM ended_runs r INDEXED BY ended_runs_schedule WHERE r.sid = (SELECT sid FROM schedules WHERE schedule_id = ?)
- ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
+	sqlRecentOutcomes = `SELECT s.schedule_id, r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
+ FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN ended_runs r ON r.rowid IN (
+  SELECT l.rowid FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = s.sid ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT ?2)
+ ORDER BY r.run_at DESC, r.idempotency_key DESC`
 	sqlCountEnded = `SELECT s.schedule_id, n.status, n.reason, n.error_code, n.runs FROM (
  SELECT sid, status, COALESCE(reason, '') AS reason, COALESCE(error_code, '') AS error_code, count(*) AS runs FROM (
   SELECT sid, status, reason, error_code FROM ended_runs INDEXED BY ended_runs_recorded

@@ -150,3 +150,39 @@ func (t *Tables) CountCalls(ctx context.Context, since time.Time, limit int) (sc
 	}
 	return schedule.CallCountsOf(found, since, limit), nil
 }
+
+// RecentOutcomes returns the newest n outcomes of each schedule, and whether it fails;
+// see registrar.OutcomeStore.
+func (t *Tables) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
+	recent := make(map[string]schedule.Recent, len(scheduleIDs))
+	if len(scheduleIDs) == 0 {
+		return recent, nil
+	}
+	var (
+		id string
+		o  schedule.EndedRun
+	)
+	err := t.read.Each(ctx, t.dialect.RecentOutcomes, []any{&id, &o.Key, &o.RunAt, &o.EndedAt, &o.Status, &o.Reason, &o.ErrorCode}, func(bad error) error {
+		recent[id] = schedule.Recent{Outcomes: append(recent[id].Outcomes, o)}
+		return bad
+	}, scheduleIDs, n)
+	if err != nil {
+		return nil, fmt.Errorf("read recent outcomes: %w", err)
+	}
+	failures, err := t.dialect.FailuresOf(ctx, t.read, scheduleIDs)
+	if err != nil {
+		return nil, err
+	}
+	for id, f := range failures {
+		recent[id] = schedule.Recent{Outcomes: recent[id].Outcomes, Failure: f}
+	}
+	return recent, nil
+}
+
+// Lag returns the oldest instants that should have been claimed and planned by now.
+func (t *Tables) Lag(ctx context.Context, now time.Time) (l schedule.Lag, err error) {
+	if _, err := one(ctx, t.read, []any{&l.Due, &l.OldestDue, &l.Unplanned, &l.OldestPlan}, t.dialect.Lag, now); err != nil {
+		return schedule.Lag{}, fmt.Errorf("measure lag: %w", err)
+	}
+	return l, nil
+}

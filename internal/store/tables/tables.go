@@ -67,7 +67,7 @@ type Statements struct {
 	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
 	BackfillCounts, Standings, Grants, ListGrants, ListWorkflows, WorkflowAccess       string
 	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing     string
-	CountEnded, CountCalls, ListEvents, ListRevisions, FirstSent                       string
+	CountEnded, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
 }
 
 // collect returns the rows of a statement. fields are pointers to what its columns are.
