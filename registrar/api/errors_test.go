@@ -59,6 +59,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrStale", schedule.ErrStale, codes.Aborted, http.StatusPreconditionFailed, "changed in the meantime", "REVISION_MISMATCH"},
 		{"ErrExhausted", schedule.Explain(schedule.ErrExhausted, "1000 schedules"), codes.ResourceExhausted, http.StatusTooManyRequests, "1000", ""},
 		{"ErrWithheld", schedule.ErrWithheld, codes.Unavailable, http.StatusServiceUnavailable, "not to be sent", ""},
+		{"ErrOverdue", schedule.ErrOverdue, codes.Unavailable, http.StatusServiceUnavailable, "launch time is over", ""},
 		{"ErrQueueAway", schedule.ErrQueueAway, codes.Unavailable, http.StatusServiceUnavailable, "queue", ""},
 		{"", schedule.Invalid("cron_expr", "x", "is refused", ""), codes.InvalidArgument, http.StatusBadRequest, `cron_expr: "x" is refused`, ""},
 		{"", context.DeadlineExceeded, codes.DeadlineExceeded, http.StatusGatewayTimeout, "deadline exceeded: the database did not answer in time; try again", ""},
