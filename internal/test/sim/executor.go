@@ -108,12 +108,12 @@ func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedu
 	if err := e.broken(ctx, call.Key); err != nil {
 		return schedule.Outcome{}, err
 	}
-	wk, first := w.executor.take(at, call, m)
-	w.log.say(at, "executor gets %06x %s run_at +%s, call %d", idOf(call.Key)&0xffffff, call.ScheduleID, call.ScheduledFor.Sub(w.began), wk.calls)
+	wk, nth := w.executor.take(at, call, m)
+	w.log.say(at, "executor gets %06x %s run_at +%s, call %d", idOf(call.Key)&0xffffff, call.ScheduleID, call.ScheduledFor.Sub(w.began), nth)
 	switch {
 	case m.refuse:
 		return schedule.Outcome{}, &launcher.Refusal{Code: "sim_refused", Message: "not this one"}
-	case first:
+	case nth == 1:
 		w.running.Go(func() { w.work(wk, m) })
 	}
 	if m.hang {
@@ -140,12 +140,11 @@ func (w *world) sleepUntil(ctx context.Context, at time.Duration) error {
 	}
 }
 
-// take records a call; only the first of a key has an effect.
-func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *work, first bool) {
+// take records the nth call of a key; only the first has an effect.
+func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *work, nth int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if wk = x.works[call.Key]; wk == nil {
-		first = true
 		wk = &work{call: call, began: at, ends: at + m.duration, refused: m.refuse}
 		wk.outcome = schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-" + call.Key.String()[:12]}
 		if m.fails {
@@ -155,7 +154,7 @@ func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *wor
 		x.order = append(x.order, wk)
 	}
 	wk.calls++
-	return wk, first
+	return wk, wk.calls
 }
 
 // answer is the executor's answer for a key.
