@@ -31,6 +31,14 @@ const (
 	DefaultRunTimeout  = time.Hour
 )
 
+// PageSize is the number of rows of a page; none asked for is DefaultPageSize.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return DefaultPageSize
+	}
+	return limit
+}
+
 // MaxLookahead is the maximum of LOOKAHEAD_MS: no worker plans a slot further ahead than that plus
 // its jitter.
 const MaxLookahead = 10 * time.Minute

@@ -153,12 +153,7 @@ func versionAfter(token string) (version int32, userID string, err error) {
 }
 
 // pageSize is the number of rows of a page.
-func pageSize(asked uint32) int {
-	if asked == 0 {
-		return schedule.DefaultPageSize
-	}
-	return int(asked)
-}
+func pageSize(asked uint32) int { return schedule.PageSize(int(asked)) }
 
 // maxPageBytes cuts pages of large rows short: clients of gRPC take 4 MiB by
 // default.

@@ -27,7 +27,7 @@ func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) (found [
 	slices.SortFunc(found, func(a, b schedule.Alert) int {
 		return cmp.Or(b.OpenedAt.Compare(a.OpenedAt), cmp.Compare(b.AlertID, a.AlertID))
 	})
-	return found[:min(len(found), limitOf(f.Limit))], err
+	return found[:min(len(found), schedule.PageSize(f.Limit))], err
 }
 
 // GetAlert returns one alert, or schedule.ErrNotFound.
@@ -144,7 +144,7 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	slices.SortFunc(found, func(a, b schedule.AlertDelivery) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.DeliveryID, a.DeliveryID))
 	})
-	return found[:min(len(found), limitOf(f.Limit))], err
+	return found[:min(len(found), schedule.PageSize(f.Limit))], err
 }
 
 // Redeliver makes an ended or waiting message due again and returns it; one in progress

@@ -33,7 +33,7 @@ func (t *tx) audit(e *schedule.AuditEntry, now time.Time) {
 // ListAudit returns rows, newest first.
 func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) (found []schedule.AuditEntry, err error) {
 	err = s.read(ctx, func() error {
-		for i := len(s.trail) - 1; i >= 0 && len(found) < limitOf(f.Limit); i-- {
+		for i := len(s.trail) - 1; i >= 0 && len(found) < schedule.PageSize(f.Limit); i-- {
 			e := s.trail[i]
 			switch {
 			case f.BeforeID > 0 && e.ID >= f.BeforeID, f.Subject != "" && e.Subject != f.Subject,

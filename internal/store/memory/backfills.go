@@ -110,7 +110,7 @@ func (s *Store) ListBackfills(ctx context.Context, f schedule.BackfillFilter) (l
 		return nil
 	})
 	slices.SortFunc(list, func(a, b schedule.Backfill) int { return newest(a.CreatedAt, b.CreatedAt, a.BackfillID, b.BackfillID) })
-	return list[:min(len(list), limitOf(f.Limit))], err
+	return list[:min(len(list), schedule.PageSize(f.Limit))], err
 }
 
 // SlotStates returns the state of the given slots, in their order.

@@ -27,7 +27,7 @@ func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]
 	slices.SortFunc(list, func(a, b schedule.Upcoming) int {
 		return cmp.Or(a.NextAt.Compare(b.NextAt), cmp.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID))
 	})
-	return list[:min(len(list), limitOf(f.Limit))], err
+	return list[:min(len(list), schedule.PageSize(f.Limit))], err
 }
 
 // nextSlot returns Upcoming.NextAt; zero: there is none.

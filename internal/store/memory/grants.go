@@ -69,7 +69,7 @@ func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) (list []
 		return nil
 	})
 	slices.SortFunc(list, func(a, b schedule.Grant) int { return compareGrants(a.Ref(), b.Ref()) })
-	return list[:min(len(list), limitOf(f.Limit))], err
+	return list[:min(len(list), schedule.PageSize(f.Limit))], err
 }
 
 func compareGrants(a, b schedule.GrantRef) int {

@@ -161,7 +161,7 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []sche
 		}
 		return cmp.Or(b.RunAt.Compare(a.RunAt), slices.Compare(b.Key[:], a.Key[:]))
 	})
-	return runs[:min(len(runs), limitOf(f.Limit))], err
+	return runs[:min(len(runs), schedule.PageSize(f.Limit))], err
 }
 
 func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {

@@ -214,7 +214,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 		return nil
 	})
 	slices.SortFunc(list, func(a, b schedule.Schedule) int { return cmp.Compare(a.ScheduleID, b.ScheduleID) })
-	return list[:min(len(list), limitOf(f.Limit))], err
+	return list[:min(len(list), schedule.PageSize(f.Limit))], err
 }
 
 func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bool {
@@ -233,18 +233,10 @@ func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bo
 	return true
 }
 
-// limitOf is a page's size; none asked for is the default.
-func limitOf(limit int) int {
-	if limit <= 0 {
-		return schedule.DefaultPageSize
-	}
-	return limit
-}
-
 // ListEvents is newest first; beforeID = 0 begins at the end.
 func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) (events []schedule.Event, err error) {
 	err = s.read(ctx, func() error {
-		for i := len(s.events) - 1; i >= 0 && len(events) < limitOf(limit); i-- {
+		for i := len(s.events) - 1; i >= 0 && len(events) < schedule.PageSize(limit); i-- {
 			if e := s.events[i]; e.ScheduleID == scheduleID && (beforeID <= 0 || e.ID < beforeID) {
 				events = append(events, e)
 			}
@@ -265,5 +257,5 @@ func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int
 		return nil
 	})
 	slices.SortFunc(revisions, func(a, b schedule.Revision) int { return cmp.Compare(b.Revision, a.Revision) })
-	return revisions[:min(len(revisions), limitOf(limit))], err
+	return revisions[:min(len(revisions), schedule.PageSize(limit))], err
 }

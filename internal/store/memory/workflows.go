@@ -67,7 +67,7 @@ func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) (v
 	slices.SortFunc(versions, func(a, b schedule.WorkflowVersion) int {
 		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(b.UserID, a.UserID))
 	})
-	return versions[:min(len(versions), limitOf(f.Limit))], err
+	return versions[:min(len(versions), schedule.PageSize(f.Limit))], err
 }
 
 // LoadDAG is the DAG JSON as it was sent, stored for exactly this owner;
@@ -178,5 +178,5 @@ func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit 
 		return nil
 	})
 	slices.SortFunc(shares, func(a, b schedule.WorkflowShare) int { return cmp.Compare(sharePlace(a.UserID), sharePlace(b.UserID)) })
-	return shares[:min(len(shares), limitOf(limit))], err
+	return shares[:min(len(shares), schedule.PageSize(limit))], err
 }

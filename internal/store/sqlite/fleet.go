@@ -11,7 +11,7 @@ import (
 
 // ListUpcoming lists active schedules by their next slots.
 func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
-	f.Now, f.State, f.Limit = either(f.Now, s.Now()), schedule.StateActive, limitOf(f.Limit)
+	f.Now, f.State, f.Limit = either(f.Now, s.Now()), schedule.StateActive, schedule.PageSize(f.Limit)
 	q := nextSlots(f.Now, f.NextBefore)
 	q.addSchedules(&f, f.Now)
 	q.add(!f.AfterNext.IsZero(), sqlWhereAfterNext, f.AfterNext.UnixMicro(), f.After)

@@ -68,7 +68,7 @@ func (o listOrder) merged(ended, open runSource, limit int) runSource {
 // ListRuns returns runs in order of run_at, newest first unless Ascending, or the feed of
 // updated runs.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
-	f.Limit, f.Now = limitOf(f.Limit), either(f.Now, s.Now())
+	f.Limit, f.Now = schedule.PageSize(f.Limit), either(f.Now, s.Now())
 	if !f.MayBeEnded() && !f.MayBeOpen() {
 		return nil, nil
 	}

@@ -269,7 +269,7 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 // cannot be read is left out and logged, and the page filled up with the next: it must
 // not hide the others.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
-	limit := limitOf(f.Limit)
+	limit := schedule.PageSize(f.Limit)
 	list := []schedule.Schedule{}
 	for {
 		f.Limit = limit - len(list)
@@ -339,12 +339,4 @@ func (c *conditions) add(set bool, condition string, args ...any) {
 		c.where.WriteString(condition)
 		c.args = append(c.args, args...)
 	}
-}
-
-// limitOf is a page's size; none asked for is the default.
-func limitOf(limit int) int {
-	if limit <= 0 {
-		return schedule.DefaultPageSize
-	}
-	return limit
 }

@@ -26,7 +26,7 @@ func (d *Dialect) AlertsWith(ctx context.Context, q Queries, ids []string) ([]sc
 
 // ListAlerts returns alerts, the newest opened first.
 func (t *Tables) ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error) {
-	f.Limit = limitOf(f.Limit)
+	f.Limit = schedule.PageSize(f.Limit)
 	list := t.dialect.ListAlerts(&f)
 	alerts, err := collect(ctx, t.read, alertFields, list.Statement, list.Args...)
 	if err != nil {

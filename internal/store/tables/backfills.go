@@ -85,7 +85,7 @@ func (t *Tables) GetBackfill(ctx context.Context, backfillID string) (*schedule.
 
 // ListBackfills returns backfills, newest first.
 func (t *Tables) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
-	f.Limit = limitOf(f.Limit)
+	f.Limit = schedule.PageSize(f.Limit)
 	list := t.dialect.ListBackfills(&f)
 	rows, err := Backfills(ctx, t.read, list.Statement, list.Args...)
 	if err == nil {

@@ -92,7 +92,7 @@ func (t *Tables) SettleDelivery(ctx context.Context, d schedule.DeliverySettleme
 
 // ListDeliveries returns messages, newest first.
 func (t *Tables) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
-	f.Limit = limitOf(f.Limit)
+	f.Limit = schedule.PageSize(f.Limit)
 	list := t.dialect.ListDeliveries(&f)
 	found, err := collect(ctx, t.read, deliveryFields, list.Statement, list.Args...)
 	if err != nil {

@@ -48,7 +48,7 @@ func (t *Tables) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule
 
 // ListGrants returns grants in order of grant_id, then user_id.
 func (t *Tables) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
-	found, err := readableGrants(ctx, t.read, t.dialect.ListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, f.State, f.Now, limitOf(f.Limit),
+	found, err := readableGrants(ctx, t.read, t.dialect.ListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, f.State, f.Now, schedule.PageSize(f.Limit),
 		f.After.UserID, f.GrantID)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)

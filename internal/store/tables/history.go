@@ -11,7 +11,7 @@ import (
 
 // ListAudit returns rows of the audit trail, newest first.
 func (t *Tables) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
-	f.Limit, f.BeforeID = limitOf(f.Limit), orLast(f.BeforeID)
+	f.Limit, f.BeforeID = schedule.PageSize(f.Limit), orLast(f.BeforeID)
 	list := t.dialect.ListAudit(&f)
 	found, err := collect(ctx, t.read, func(e *schedule.AuditEntry) []any {
 		return []any{
@@ -52,7 +52,7 @@ func Revisions(ctx context.Context, q Queries, statement string, args ...any) (f
 
 // ListEvents returns events, newest first; beforeID = 0 begins at the end.
 func (t *Tables) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	events, err := Events(ctx, t.read, t.dialect.ListEvents, scheduleID, orLast(beforeID), limitOf(limit))
+	events, err := Events(ctx, t.read, t.dialect.ListEvents, scheduleID, orLast(beforeID), schedule.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list events of %s: %w", scheduleID, err)
 	}
@@ -61,7 +61,7 @@ func (t *Tables) ListEvents(ctx context.Context, scheduleID string, beforeID int
 
 // ListRevisions returns revisions, newest first; before = 0 begins at the end.
 func (t *Tables) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	revisions, err := Revisions(ctx, t.read, t.dialect.ListRevisions, scheduleID, orLast(before), limitOf(limit))
+	revisions, err := Revisions(ctx, t.read, t.dialect.ListRevisions, scheduleID, orLast(before), schedule.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list revisions of %s: %w", scheduleID, err)
 	}

@@ -56,7 +56,7 @@ func (t *Tables) ReadRunLog(ctx context.Context, query schedule.RunLogQuery) ([]
 	}
 	parts, err := collect(ctx, t.read, func(p *schedule.LogPart) []any {
 		return []any{&p.Seq, &p.Step, &p.WrittenAt, &p.From, &p.To, &p.Skipped, &p.Text}
-	}, statement, query.Key, query.Step, query.After, limitOf(query.Limit))
+	}, statement, query.Key, query.Step, query.After, schedule.PageSize(query.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("read the log of run %s: %w", query.Key, err)
 	}

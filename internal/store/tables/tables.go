@@ -98,14 +98,6 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
-// limitOf is a page's size; none asked for is the default.
-func limitOf(limit int) int {
-	if limit <= 0 {
-		return schedule.DefaultPageSize
-	}
-	return limit
-}
-
 // orLast is a page's lower end, or past the last.
 func orLast(before int64) int64 {
 	if before <= 0 {

@@ -57,7 +57,7 @@ func (t *Tables) GetWorkflow(ctx context.Context, userID, workflowID string, ver
 
 // ListWorkflows returns versions without their DAGs, newest first.
 func (t *Tables) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
-	found, err := collect(ctx, t.read, workflowFields, t.dialect.ListWorkflows, f.WorkflowID, f.Version, f.UserIDs, f.Before.Version, f.Before.UserID, limitOf(f.Limit))
+	found, err := collect(ctx, t.read, workflowFields, t.dialect.ListWorkflows, f.WorkflowID, f.Version, f.UserIDs, f.Before.Version, f.Before.UserID, schedule.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list workflows: %w", err)
 	}
@@ -138,7 +138,7 @@ func (t *Tables) UnshareWorkflow(ctx context.Context, workflowID, userID string)
 
 // ListShares returns shares in order of user_id, schedule.AllOwners first.
 func (t *Tables) ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error) {
-	found, err := collect(ctx, t.read, shareFields, sqlListShares, workflowID, after, limitOf(limit))
+	found, err := collect(ctx, t.read, shareFields, sqlListShares, workflowID, after, schedule.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list shares: %w", err)
 	}
