@@ -193,16 +193,8 @@ func (w *scheduleState) now(id string) ledger.ScheduleNow {
 	}}
 }
 
-func scheduleStates(ctx context.Context, tx pgx.Tx, ids []string) ([]ledger.ScheduleNow, error) {
-	var (
-		id     string
-		of     scheduleState
-		states []ledger.ScheduleNow
-	)
-	err := each(ctx, tx, append([]any{&id}, of.targets()...), func() error {
-		states = append(states, of.now(id))
-		return nil
-	}, sqlScheduleStates, ids)
+func scheduleStates(ctx context.Context, tx pgx.Tx, ids []string) (states []ledger.ScheduleNow, err error) {
+	err = eachSchedule(ctx, tx, func(now ledger.ScheduleNow) { states = append(states, now) }, sqlScheduleStates, ids)
 	return states, err
 }
 

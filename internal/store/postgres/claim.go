@@ -269,8 +269,7 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 		rows++
 		judged, _ := c.claim.State.Run(row.Key)
 		row.ScheduleID = judged.ScheduleID
-		if err := row.unreadable(); err != nil {
-			c.store.log.ErrorContext(ctx, "run unreadable", "key", row.Key, "schedule_id", row.ScheduleID, "err", err)
+		if c.store.logUnreadable(ctx, &row) {
 			unreadable = append(unreadable, row.Key)
 			return nil
 		}

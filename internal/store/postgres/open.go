@@ -58,7 +58,7 @@ func (s *Store) loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, fro
 	return open, err
 }
 
-// eachSchedule runs a statement that begins with scheduleStateOf.
+// eachSchedule runs a statement that returns the columns of scheduleStateOf.
 func eachSchedule(ctx context.Context, q querier, visit func(ledger.ScheduleNow), statement string, schedules any) error {
 	var (
 		id string
@@ -108,20 +108,29 @@ func (s *Store) namesOf(ctx context.Context, q querier, sids []int32) (map[int32
 	if len(missing) == 0 {
 		return names, nil
 	}
-	var (
-		sid  int32
-		id   string
-		read = make(map[int32]string, len(missing))
-	)
-	err := each(ctx, q, []any{&sid, &id}, func() error {
-		read[sid] = id
-		return nil
-	}, sqlSchedulesOf, missing)
+	read, err := readNames(ctx, q, missing)
 	if err != nil {
-		return nil, fmt.Errorf("read the schedules of runs: %w", err)
+		return nil, err
 	}
 	s.names.Keep(read)
 	maps.Copy(names, read)
+	return names, nil
+}
+
+// readNames is namesOf from the table.
+func readNames(ctx context.Context, q querier, sids []int32) (map[int32]string, error) {
+	var (
+		sid   int32
+		id    string
+		names = make(map[int32]string, len(sids))
+	)
+	err := each(ctx, q, []any{&sid, &id}, func() error {
+		names[sid] = id
+		return nil
+	}, sqlSchedulesOf, sids)
+	if err != nil {
+		return nil, fmt.Errorf("read the schedules of runs: %w", err)
+	}
 	return names, nil
 }
 

@@ -41,6 +41,15 @@ func (r *openRow) unreadable() error {
 	return fmt.Errorf("run %s of %s: %w", r.Key, r.ScheduleID, r.err)
 }
 
+// logUnreadable logs a row that is unreadable, and reports whether it is.
+func (s *Store) logUnreadable(ctx context.Context, r *openRow) bool {
+	err := r.unreadable()
+	if err != nil {
+		s.log.ErrorContext(ctx, "run unreadable", "key", r.Key, "schedule_id", r.ScheduleID, "err", err)
+	}
+	return err != nil
+}
+
 // settle applies a settlement to the row.
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, s, now); moved {
@@ -144,20 +153,12 @@ func nameSchedules(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	var (
-		sid int32
-		id  string
-		ids = make(map[int32]string)
-	)
-	err := each(ctx, tx, []any{&sid, &id}, func() error {
-		ids[sid] = id
-		return nil
-	}, sqlSchedulesOf, column(rows, func(r **openRow) int32 { return (*r).SID }))
+	names, err := readNames(ctx, tx, column(rows, func(r **openRow) int32 { return (*r).SID }))
 	if err != nil {
-		return fmt.Errorf("read the schedules of runs: %w", err)
+		return err
 	}
 	for _, r := range rows {
-		r.ScheduleID = ids[r.SID]
+		r.ScheduleID = names[r.SID]
 	}
 	return nil
 }

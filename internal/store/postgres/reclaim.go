@@ -64,8 +64,7 @@ func (s *Store) resend(ctx context.Context, tx pgx.Tx, req *ledger.ReclaimReques
 		return nil, err
 	}
 	for _, r := range rows {
-		if err := r.unreadable(); err != nil {
-			s.log.ErrorContext(ctx, "run unreadable", "key", r.Key, "schedule_id", r.ScheduleID, "err", err)
+		if s.logUnreadable(ctx, r) {
 			continue
 		}
 		if after, ok := req.Resend(r.Run); ok {
@@ -87,8 +86,7 @@ func (s *Store) resend(ctx context.Context, tx pgx.Tx, req *ledger.ReclaimReques
 func (s *Store) runsReturned(ctx context.Context, tx pgx.Tx, statement string, args ...any) (runs []schedule.Run, unreadable []schedule.Key, err error) {
 	var row openRow
 	err = eachRun(ctx, tx, &row, runTargets(&row), func() error {
-		if err := row.unreadable(); err != nil {
-			s.log.ErrorContext(ctx, "run unreadable", "key", row.Key, "schedule_id", row.ScheduleID, "err", err)
+		if s.logUnreadable(ctx, &row) {
 			unreadable = append(unreadable, row.Key)
 			return nil
 		}

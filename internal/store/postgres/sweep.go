@@ -48,9 +48,7 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest
 	swept.More = len(due) == req.Limit
 	var over, later []*openRow
 	for _, r := range due {
-		if err := r.unreadable(); err != nil {
-			s.log.ErrorContext(ctx, "run unreadable", "key", r.Key, "schedule_id", r.ScheduleID, "err", err)
-		}
+		s.logUnreadable(ctx, r)
 		after, past := ledger.SweepRun(req, r.Run, r.Lease)
 		if !past {
 			later = append(later, r)
