@@ -59,7 +59,8 @@ type FireStore interface {
 	// Settle moves runs forward if their status allows; moved[i] is the answer to the i-th.
 	// A settlement to LAUNCHING only renews claimed_until, which is a change that a claim
 	// reads, and records its error, which is cleared when the run leaves LAUNCHING, and its
-	// attempt, which stays; with GivesUp it can end the run (ledger.Settle). A launched run counts for last_run_at of its schedule.
+	// attempt, which stays; with GivesUp it can end the run (ledger.Settle). A launched run
+	// counts for last_run_at of its schedule.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
 	// Sweep ends runs that are past their bound:
 	//   - ENQUEUED and STARTED past timeout_at: FAILED(timeout).

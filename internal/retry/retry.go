@@ -41,8 +41,9 @@ const keptFor = 10 * time.Minute
 const recoveredEvery = 250 * time.Millisecond
 
 // Settlement returns the settlement of a failed launch attempt: the run stays LAUNCHING,
-// with the time of the next attempt, or ends if its launch time is over. If no attempt was made (another call of the key is
-// open, a check failed), it keeps the error of the last attempt.
+// with the time of the next attempt, or ends if its launch time is over. If no attempt was
+// made (another call of the key is open, a check failed), it keeps the error of the last
+// attempt.
 func (l *Launches) Settlement(req *schedule.StartRequest, cause error, now time.Time) schedule.Settlement {
 	failed, waiting := l.again(req.Key, cause, now)
 	pause := backoff(failed, waiting, cause)

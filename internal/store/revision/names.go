@@ -9,9 +9,9 @@ import (
 // mostNames bounds Names: a hundred bytes each.
 const mostNames = 500_000
 
-// Names remembers which schedule each sid is of. A sid is given once, so nothing is
-// forgotten but for space, and after an hour: a restore may give a sid again. Its zero
-// value is empty.
+// Names remembers the schedule of each sid, which never changes. If there are too many,
+// some are removed at random. After an hour all are: a restored database can give a sid to
+// another schedule. The zero value is empty.
 type Names struct {
 	mu    sync.Mutex
 	known map[int32]string
@@ -38,7 +38,7 @@ func (n *Names) Known(sids []int32) (known map[int32]string, missing []int32) {
 	return known, missing
 }
 
-// Keep remembers names; others go at random, as in Cache.
+// Keep adds names.
 func (n *Names) Keep(names map[int32]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
