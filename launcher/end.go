@@ -117,14 +117,19 @@ func (s *start) finished(f *schedule.Finished) {
 // how many calls of the key may have reached the executor. If the statement fails,
 // the lease ends by itself.
 func (s *start) releaseKey(calls int32) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.sender), storeTimeout)
-	defer cancel()
 	for _, until := range s.renewer.remove(s.lease) {
-		if err := s.store.Release(ctx, s.req.Key, until, calls, s.now()); err != nil {
+		if _, err := s.releases.Do(s.sender, schedule.KeyRelease{Key: s.req.Key, Held: until, Calls: calls}); err != nil {
 			s.log.Warn("cannot release the key", "key", s.req.Key.String(), "err", err)
 		}
 	}
 	s.lease = nil
+}
+
+// releaseAll is a batch: when an executor fails, thousands of calls fail at once.
+func (l *Launcher) releaseAll(ctx context.Context, releases []schedule.KeyRelease) ([]struct{}, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return make([]struct{}, len(releases)), l.store.Release(ctx, releases, l.now())
 }
 
 func refusal(reason schedule.Reason, code schedule.ErrorCode, message string) schedule.StartReply {

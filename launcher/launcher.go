@@ -80,6 +80,7 @@ type Launcher struct {
 	cfg       Config
 	begins    *batch.Queue[*start]
 	finishes  *batch.Queue[*start]
+	releases  *batch.Batcher[schedule.KeyRelease, struct{}]
 	renewer   *leaseRenewer
 	loads     *deadlines // for loading a DAG
 	deadlines *deadlines // for executor calls
@@ -123,6 +124,7 @@ func New(o Options) *Launcher {
 	l.timers = &timers{now: o.Now, at: make(map[int64]*timer)}
 	l.begins = batch.NewQueue(maxBatch, l.beginAll)
 	l.finishes = batch.NewQueue(maxBatch, l.finishAll)
+	l.releases = batch.New(maxBatch, l.releaseAll)
 	l.renewer = &leaseRenewer{
 		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
 		spread: o.Spread,

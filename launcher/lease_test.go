@@ -51,11 +51,11 @@ func (l *line) Finish(ctx context.Context, done []schedule.FinishRequest, now ti
 	return l.Store.Finish(ctx, done, now)
 }
 
-func (l *line) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
+func (l *line) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
 	if l.cut.Load() {
 		return errAway
 	}
-	return l.Store.Release(ctx, key, lease, calls, now)
+	return l.Store.Release(ctx, releases, now)
 }
 
 // another is a second process with a launcher.

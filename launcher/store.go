@@ -23,12 +23,12 @@ type Store interface {
 	// (ledger.MayAnswer). The first end of a run stays: an answer that tells another one
 	// later leaves an event. A key without a run is recorded as DONE.
 	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Finished, error)
-	// Release ends the lease of a call with an unknown outcome, so that the key can be
-	// sent again. calls is how many calls of the key may have reached the executor; 0: no
-	// attempt has written a request to a connection. lease is the Lease.Until that the
-	// caller got from Begin or the last Extend, to the microsecond. If another sender has
-	// the key, or its outcome is known, nothing changes.
-	Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error
+	// Release ends the leases of calls with unknown outcomes, so that the keys can be
+	// sent again. Calls is 0 if no attempt has written a request to a connection. Held is
+	// the Lease.Until that the caller got from Begin or the last Extend, to the
+	// microsecond. A key that another sender has, or whose outcome is known, does not
+	// change.
+	Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error
 	// Extend extends the leases of open calls, each from now, if the lease is still
 	// the one that the caller got last. held has the new Lease.Until; zero: another
 	// sender has the key, or it was released. A key whose run has ended counts as held:

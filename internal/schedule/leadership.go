@@ -50,6 +50,13 @@ type LeaseExtension struct {
 	Lease time.Duration
 }
 
+// KeyRelease ends the lease of a call with an unknown outcome.
+type KeyRelease struct {
+	Key   Key
+	Held  time.Time // KeyLease.Until as last granted or extended: identifies the call
+	Calls int32     // how many calls of the key may have reached the executor
+}
+
 // Gauges are the ledger's counts for one shard.
 type Gauges struct {
 	InFlight int

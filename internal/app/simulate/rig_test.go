@@ -161,8 +161,8 @@ func (p *process) Finish(ctx context.Context, done []schedule.FinishRequest, now
 	return alive(p, func() ([]schedule.Finished, error) { return p.Store.Finish(ctx, done, now) })
 }
 
-func (p *process) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
-	_, err := alive(p, func() (struct{}, error) { return struct{}{}, p.Store.Release(ctx, key, lease, calls, now) })
+func (p *process) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
+	_, err := alive(p, func() (struct{}, error) { return struct{}{}, p.Store.Release(ctx, releases, now) })
 	return err
 }
 

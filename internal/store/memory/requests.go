@@ -186,20 +186,21 @@ func (t *tx) putLease(key schedule.Key, lease schedule.KeyLease, now time.Time) 
 	t.request(record, now)
 }
 
-// Release ends the lease of a call with an unknown outcome if it is still the granted
-// one.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
+// Release ends the leases of calls with unknown outcomes that are still the granted ones.
+func (s *Store) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
 	err := s.write(ctx, func(t *tx) error {
-		there, _ := t.openKey(key)
-		if there.Done || lease.IsZero() || !there.Lease.Until.Equal(at(lease)) {
-			return nil
+		for _, r := range releases {
+			there, _ := t.openKey(r.Key)
+			if there.Done || r.Held.IsZero() || !there.Lease.Until.Equal(at(r.Held)) {
+				continue
+			}
+			there.Calls, there.Lease = r.Calls, schedule.KeyLease{}
+			t.putKey(there, now)
 		}
-		there.Calls, there.Lease = calls, schedule.KeyLease{}
-		t.putKey(there, now)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("release key %s: %w", key, err)
+		return fmt.Errorf("release %d keys: %w", len(releases), err)
 	}
 	return nil
 }

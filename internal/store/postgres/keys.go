@@ -16,8 +16,9 @@ import (
 // call was granted the key.
 const (
 	sqlRelease = `
-UPDATE open_runs SET holder = NULL, lease_until = NULL, deliveries = $3, first_sent_at = CASE WHEN $3 > 0 THEN first_sent_at END
-WHERE idempotency_key = $1 AND lease_until = $2 AND status = 2`
+UPDATE open_runs o SET holder = NULL, lease_until = NULL, deliveries = u.calls, first_sent_at = CASE WHEN u.calls > 0 THEN o.first_sent_at END
+FROM unnest($1::bytea[], $2::timestamptz[], $3::integer[]) AS u(key, held, calls)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.lease_until = u.held AND o.status = 2`
 
 	sqlExtend = `
 UPDATE open_runs o SET lease_until = u.lease_until
@@ -36,9 +37,10 @@ WHERE idempotency_key = ANY($1::bytea[]) AND holder = $2::integer AND lease_unti
 RETURNING idempotency_key`
 
 	// Of keys that the ledger does not have.
-	sqlReleaseRecord = `
-UPDATE execution_requests SET lease_until = NULL, calls = $3, updated_at = $4
-WHERE idempotency_key = $1 AND lease_until = $2`
+	sqlReleaseRecords = `
+UPDATE execution_requests e SET lease_until = NULL, calls = u.calls, updated_at = $4
+FROM unnest($1::bytea[], $2::timestamptz[], $3::integer[]) AS u(key, held, calls)
+WHERE e.idempotency_key = u.key AND e.lease_until = u.held`
 
 	sqlExtendRecords = `
 UPDATE execution_requests e SET lease_until = u.lease_until
@@ -52,15 +54,24 @@ WHERE idempotency_key = ANY($1::bytea[]) AND holder = $2::integer AND lease_unti
 RETURNING idempotency_key`
 )
 
-// Release ends the lease of a call with an unknown outcome if it is still the granted
-// one.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
-	tag, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, calls)
-	if err == nil && tag.RowsAffected() == 0 {
-		_, err = s.pool.Exec(ctx, sqlReleaseRecord, key[:], lease, calls, now)
+// Release ends the leases of calls with unknown outcomes that are still the granted ones.
+func (s *Store) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
+	type release = schedule.KeyRelease
+	sorted := slices.SortedFunc(slices.Values(releases), func(x, y release) int { return slices.Compare(x.Key[:], y.Key[:]) })
+	args := []any{
+		column(sorted, func(r *release) []byte { return r.Key[:] }),
+		column(sorted, func(r *release) time.Time { return r.Held }),
+		column(sorted, func(r *release) int32 { return r.Calls }),
 	}
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		released, err := affect(ctx, tx, sqlRelease, args...)
+		if err == nil && released < len(sorted) {
+			_, err = affect(ctx, tx, sqlReleaseRecords, append(args, now)...)
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("release %s: %w", key, err)
+		return fmt.Errorf("release %d keys: %w", len(releases), err)
 	}
 	return nil
 }

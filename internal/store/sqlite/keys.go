@@ -22,18 +22,22 @@ const (
  (SELECT e.first_sent_at FROM ended_runs e INDEXED BY ended_runs_key WHERE e.idempotency_key = ?1))`
 )
 
-// Release ends the lease of a call with an unknown outcome if it is still the granted
-// one.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
+// Release ends the leases of calls with unknown outcomes that are still the granted ones.
+func (s *Store) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		n, err := t.exec(ctx, sqlRelease, keyArg(key), micros(lease), int64(calls))
-		if err == nil && n == 0 {
-			_, err = t.exec(ctx, sqlReleaseRequest, keyArg(key), micros(lease), int64(calls), now.UnixMicro())
+		for _, r := range releases {
+			n, err := t.exec(ctx, sqlRelease, keyArg(r.Key), micros(r.Held), int64(r.Calls))
+			if err == nil && n == 0 {
+				_, err = t.exec(ctx, sqlReleaseRequest, keyArg(r.Key), micros(r.Held), int64(r.Calls), now.UnixMicro())
+			}
+			if err != nil {
+				return fmt.Errorf("key %s: %w", r.Key, err)
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("release key %s: %w", key, err)
+		return fmt.Errorf("release %d keys: %w", len(releases), err)
 	}
 	return nil
 }

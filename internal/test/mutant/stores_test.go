@@ -56,7 +56,7 @@ var storeMutants = []struct {
 		postgres + "/end.go", "	for _, r := range rows {\n		columnsOfHistory.copied(c, r)\n	}\n", "",
 	}}},
 	{"a run ends without a row in history, on SQLite", []suite{contract(sqlite, "settle")}, []mutant.Edit{{
-		sqlite + "/end.go", "_, err := t.exec(ctx, statement, args...)\n		switch {", "_, err := statement, ctx.Err()\n		switch {",
+		sqlite + "/end.go", "inserted, err := t.exec(ctx, statement, args...)", "inserted, err := int64(n+0*len(statement)), ctx.Err()",
 	}}},
 	{"a run ends without a change", []suite{contract(postgres, "change_log")}, []mutant.Edit{{
 		postgres + "/end.go", "return note(ctx, tx, changeEnd, rows)", "return note(ctx, tx, changeEnd, nil)",

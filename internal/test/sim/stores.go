@@ -193,8 +193,12 @@ func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now t
 	return held, err
 }
 
-func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
-	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, calls, now) })
+func (s store) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
+	id := uint64(0)
+	for i := range releases {
+		id ^= idOf(releases[i].Key)
+	}
+	return s.tell(ctx, siteReleaseKey, id, func() error { return s.ledger.Release(context.WithoutCancel(ctx), releases, now) })
 }
 
 // MoveKeys follows the loss of a presence lock.

@@ -138,7 +138,7 @@ func deliveriesBeforeTheAnswer(r *rig) {
 		for n := range c.calls {
 			lease := r.begin(r.beginRequest(run))[0].Request.Lease.Until
 			if n+1 < c.calls {
-				r.ok(r.Release(r.ctx, run.Key, lease, n+1, r.now), "release")
+				r.releaseHeld(run.Key, lease, n+1, "release")
 			}
 		}
 		r.settle(schedule.Settlement{Key: run.Key, To: c.to, Deliveries: c.said})
@@ -150,10 +150,10 @@ func callsCounted(r *rig) {
 	req := r.strange("called")
 	first := r.permits(req, schedule.Granted).Request
 	r.hold(first.Calls == 1, "the first call is one, got %d", first.Calls)
-	r.ok(r.Release(r.ctx, req.Key, first.Lease.Until, 0, r.now), "release a call that was not sent")
+	r.releaseHeld(req.Key, first.Lease.Until, 0, "release a call that was not sent")
 	again := r.permits(req, schedule.Granted)
 	r.hold(again.Request.Calls == 1 && !again.Sent, "a call that was not sent does not count, got %+v", again)
-	r.ok(r.Release(r.ctx, req.Key, again.Request.Lease.Until, 1, r.now), "release a call that was sent")
+	r.releaseHeld(req.Key, again.Request.Lease.Until, 1, "release a call that was sent")
 	again = r.permits(req, schedule.GrantedAgain)
 	r.hold(again.Request.Calls == 2 && again.Sent, "one that was sent does, got %+v", again)
 	r.now = again.Request.Lease.Until // its sender died

@@ -35,9 +35,9 @@ func (h *history) beginSome() {
 		case 0:
 			h.finish(key, accepted)
 		case 1:
-			h.ok(h.Release(h.ctx, key, got.Request.Lease.Until, 1, h.now), "release")
+			h.releaseHeld(key, got.Request.Lease.Until, 1, "release")
 		case 2:
-			h.ok(h.Release(h.ctx, key, got.Request.Lease.Until, got.Request.Calls-1, h.now), "release")
+			h.releaseHeld(key, got.Request.Lease.Until, got.Request.Calls-1, "release")
 		}
 	}
 	if run, any := pick(h, h.inStatus(schedule.StatusLaunching)); any && h.random.IntN(3) == 0 {

@@ -14,6 +14,7 @@ var keys = []check{
 	{"a new key is granted", beginNew},
 	{"a key is busy while its lease runs, and granted again after", beginLease},
 	{"a key whose lease was released may be sent again at once", beginAfterRelease},
+	{"leases that are released together are released each by itself", releaseMany},
 	{"only the lease that was granted can be released, not that of who came after", releaseOwn},
 	{"a key that is done answers what was recorded first, for ever", beginRecorded},
 	{"a key that nobody began is closed with the cancel", closeUnused},
@@ -104,7 +105,12 @@ func (r *rig) release(key schedule.Key, sent bool) {
 	if sent {
 		calls = 1
 	}
-	r.ok(r.Release(r.ctx, key, r.at(lease), calls, r.now), "release")
+	r.releaseHeld(key, r.at(lease), calls, "release")
+}
+
+func (r *rig) releaseHeld(key schedule.Key, held time.Time, calls int32, doing string) {
+	r.Helper()
+	r.ok(r.Release(r.ctx, []schedule.KeyRelease{{Key: key, Held: held, Calls: calls}}, r.now), doing)
 }
 
 func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
@@ -162,6 +168,30 @@ func beginAfterRelease(r *rig) {
 	r.permits(unsent, schedule.Busy)
 }
 
+func releaseMany(r *rig) {
+	unsent, sent, passedOn, done := r.strange("unsent"), r.strange("sent"), r.strange("passed on"), r.strange("done")
+	for _, req := range []schedule.BeginRequest{unsent, sent, passedOn, done} {
+		r.granted(req)
+	}
+	held := r.at(lease)
+	r.finish(done.Key, accepted)
+	r.ok(r.Release(r.ctx, []schedule.KeyRelease{
+		{Key: unsent.Key, Held: held},
+		{Key: r.strange("never begun").Key, Held: held},
+		{Key: passedOn.Key, Held: held.Add(time.Microsecond)},
+		{Key: done.Key, Held: held},
+		{Key: sent.Key, Held: held, Calls: 1},
+	}, r.now), "release")
+	again := r.permits(sent, schedule.GrantedAgain)
+	r.hold(again.Sent, "it may have reached the executor")
+	r.permits(passedOn, schedule.Busy)
+	r.permits(done, schedule.Recorded)
+	fresh := r.begin(unsent)[0]
+	r.hold(fresh.Permission == schedule.Granted || fresh.Permission == schedule.GrantedAgain, "it may be sent, got %s", word(fresh.Permission))
+	r.hold(!fresh.Sent, "nothing of it was ever sent")
+	r.ok(r.Release(r.ctx, nil, r.now), "release nothing")
+}
+
 // releaseOwn has a sender whose lease ran out before it could give it back: the
 // next one has called the executor by then, and that must stay known.
 func releaseOwn(r *rig) {
@@ -173,15 +203,15 @@ func releaseOwn(r *rig) {
 	second := r.permits(req, schedule.GrantedAgain).Request.Lease.Until
 	r.hold(second.Equal(r.at(lease).Truncate(time.Microsecond)), "a lease that is taken over is shown, got %s", second)
 
-	r.ok(r.Release(r.ctx, req.Key, first, 0, r.now), "release a lease that is over")
+	r.releaseHeld(req.Key, first, 0, "release a lease that is over")
 	busy := r.permits(req, schedule.Busy)
 	r.hold(busy.Sent && busy.Request.Lease.Until.Equal(second), "the second call stands, got %+v", busy.Request)
 	closed, _ := r.closeKey(req.Key)
 	r.hold(!closed, "a key that may have been sent is not closed")
 
-	r.ok(r.Release(r.ctx, req.Key, second, 1, r.now), "release one's own")
-	r.ok(r.Release(r.ctx, req.Key, second, 0, r.now), "release it twice")
-	r.ok(r.Release(r.ctx, req.Key, time.Time{}, 0, r.now), "release no lease")
+	r.releaseHeld(req.Key, second, 1, "release one's own")
+	r.releaseHeld(req.Key, second, 0, "release it twice")
+	r.releaseHeld(req.Key, time.Time{}, 0, "release no lease")
 	again := r.permits(req, schedule.GrantedAgain)
 	r.hold(again.Sent, "the second call is remembered")
 }
