@@ -21,6 +21,8 @@ func (w *world) checkCall(at time.Duration, call launcher.Call) {
 		return
 	case run.Status == schedule.StatusPlanned:
 		w.violation("the executor was called for %s run_at %s, which is only PLANNED", call.ScheduleID, w.at(call.ScheduledFor))
+	case run.Deliveries == 0:
+		w.violation("the executor was called for %s run_at %s before the call was recorded", call.ScheduleID, w.at(call.ScheduledFor))
 	case now.Before(run.FireAt):
 		w.violation("the executor was called for %s run_at %s %s early", call.ScheduleID, w.at(call.ScheduledFor), run.FireAt.Sub(now))
 	}

@@ -52,7 +52,9 @@ var mutants = []struct {
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
 		"launcher/begin.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
-		`				b := &begun{checkedAt: s.now(), lease: &lease{key: s.req.Key, until: []time.Time{{}}}}
+		`				holder, _ := l.presence.Await(context.Background())
+				b := &begun{checkedAt: s.now(), lease: &lease{key: s.req.Key, until: []time.Time{{}}}}
+				b.lease.holder.Store(holder)
 				b.Permission, b.Request.Key, b.Request.Calls = schedule.Granted, s.req.Key, 1
 				s.begun(b)
 `,
