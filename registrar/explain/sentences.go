@@ -115,7 +115,7 @@ func (t *text) outcome() string {
 	case VerdictCancelled:
 		return "was cancelled"
 	case VerdictRetrying:
-		return "is retrying: it has not been launched"
+		return "is retrying: no launch attempt has succeeded yet"
 	case VerdictInFlight:
 		return "is in progress: " + stage(t.Run)
 	case VerdictWaiting:
