@@ -260,7 +260,10 @@ func (w *world) wholeRange(f *backfillLife) {
 	for _, at := range slots {
 		seen := len(f.keys[at.Unix()]) > 0
 		for _, h := range w.watch.order {
-			seen = seen || !h.gone && h.row.ScheduleID == b.ScheduleID && h.row.RunAt.Equal(at) && h.row.Trigger != schedule.TriggerManual
+			// A planned row of another backfill, which passed for this one, goes when that
+			// one is cancelled.
+			there := !h.gone || h.row.Trigger == schedule.TriggerBackfill
+			seen = seen || there && h.row.ScheduleID == b.ScheduleID && h.row.RunAt.Equal(at) && h.row.Trigger != schedule.TriggerManual
 		}
 		if !seen {
 			w.violation("backfill %s is finished, and its slot %s was never run", b.BackfillID, w.at(at))

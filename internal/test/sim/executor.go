@@ -22,6 +22,7 @@ type executor struct {
 	works     map[schedule.Key]*work
 	order     []*work
 	reached   map[schedule.Key]int       // calls whose request it got
+	asked     map[schedule.Key]int       // times that a launcher asked by key in place of a call
 	grants    map[schedule.Key]int       // calls that launchers were allowed
 	firstSent map[schedule.Key]time.Time // as recorded when the first call came
 	attempts  map[schedule.Key]*attempts
@@ -29,7 +30,7 @@ type executor struct {
 
 func newExecutor() *executor {
 	return &executor{
-		works: make(map[schedule.Key]*work), reached: make(map[schedule.Key]int), grants: make(map[schedule.Key]int),
+		works: make(map[schedule.Key]*work), reached: make(map[schedule.Key]int), asked: make(map[schedule.Key]int), grants: make(map[schedule.Key]int),
 		firstSent: make(map[schedule.Key]time.Time), attempts: make(map[schedule.Key]*attempts),
 	}
 }
@@ -234,6 +235,9 @@ func (e executorClient) GetByKey(ctx context.Context, ref schedule.RunRef) (outc
 	if !e.profile.executorAnswers {
 		return outcome, launcher.ErrUnsupported
 	}
+	e.executor.mu.Lock()
+	e.executor.asked[ref.Key]++
+	e.executor.mu.Unlock()
 	err = e.caller.call(ctx, siteAsk, idOf(ref.Key), nil, func() error {
 		if err := cmp.Or(e.executor.unreachable(), e.broken(ctx, ref.Key)); err != nil {
 			return err
