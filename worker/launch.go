@@ -85,10 +85,10 @@ func (t *term) answer(l *schedule.Launch, req *schedule.StartRequest, asked time
 		return nil // the queue's consumer settles it, or it is sent again when the claim's lease ends
 	}
 	s := t.settlement(l, reply, now)
-	var recovered []schedule.Settlement
+	var recovered []waiting
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
-		recovered = t.retries.Recovered(now)
+		recovered = t.executorAccepted(now)
 	}
 	if reply.Settled {
 		failpoint.Hit(failpoint.Settled)
@@ -102,7 +102,9 @@ func (t *term) answer(l *schedule.Launch, req *schedule.StartRequest, asked time
 		if !reply.Settled {
 			t.settle(l, s)
 		}
-		t.recovered(recovered)
+		for _, w := range recovered {
+			w.term.recovered(w.retries)
+		}
 	}
 }
 
@@ -119,14 +121,29 @@ func (t *term) settlement(l *schedule.Launch, reply *schedule.StartReply, now ti
 	}, now)
 }
 
-// recovered makes waiting retries due after an executor has accepted a run. The
-// settlements change no status, so any term may write them.
-func (t *term) recovered(waiting []schedule.Settlement) {
-	if len(waiting) == 0 {
-		return
+// waiting are retries of a term that need not wait any more.
+type waiting struct {
+	term    *term
+	retries []schedule.Settlement
+}
+
+// executorAccepted returns the waiting retries of all terms of this process: they have the
+// same executor.
+func (w *Worker) executorAccepted(now time.Time) (due []waiting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.terms {
+		if retries := t.retries.Recovered(now); len(retries) > 0 {
+			due = append(due, waiting{t, retries})
+		}
 	}
-	t.log.Info("executor accepts runs again; retrying the waiting runs", "runs", len(waiting))
-	for some := range slices.Chunk(waiting, maxBatch) {
+	return due
+}
+
+// recovered makes waiting retries due after the executor has accepted a run.
+func (t *term) recovered(retries []schedule.Settlement) {
+	t.log.Info("executor accepts runs again; retrying the waiting runs", "runs", len(retries))
+	for some := range slices.Chunk(retries, maxBatch) {
 		if _, err := t.settleAll(t.trusted, some); err != nil {
 			return // each is retried when its backoff is over
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -33,6 +34,7 @@ type term struct {
 	feedWake  chan struct{}   // the same, for the feed loop
 	open      sync.WaitGroup  // calls of the launcher that this term has begun
 	settles   *batch.Batcher[schedule.Settlement, schedule.Moved]
+	retries   retry.Launches // of the shard's runs: their settlements need its fence
 	cancels   *cancelLog
 	memory    shard                           // of the fire loop
 	accepted  acceptedLog                     // since the last pass of the fire loop

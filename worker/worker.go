@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
 )
@@ -72,7 +71,6 @@ type Worker struct {
 	calls       context.Context // of the launcher; ends when the process must
 	ending      context.Context // ends when the process should
 	open        sync.WaitGroup  // calls of the launcher
-	retries     retry.Launches
 
 	mu    sync.Mutex
 	terms []*term // woken in this order

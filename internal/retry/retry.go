@@ -13,9 +13,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Launches counts, for each key that this process tried to launch without an answer, the failed
-// attempts in a row and the time of the next one. Attempts of other processes do not count: a
-// change of leaders says nothing about the executor. The zero value is ready.
+// Launches counts, for each key that one term of a worker or one consumer of the launch
+// queue tried to launch without an answer, the failed attempts in a row and the time of the
+// next one. Attempts of others do not count: a change of leaders says nothing about the
+// executor. The zero value is ready.
 type Launches struct {
 	mu    sync.Mutex
 	keys  map[schedule.Key]attempts
@@ -147,7 +148,7 @@ const (
 	queuePause   = 4 * time.Second
 	refusedPause = 5 * time.Second
 	mostPause    = 30 * time.Second
-	// refusedRate caps the attempts a second of a process while no call arrives. With
+	// refusedRate caps the attempts a second while no call arrives. With
 	// more keys than refusedRate*refusedPause the pause grows, up to mostPause. The
 	// first success wakes all keys anyway.
 	refusedRate = 200

@@ -121,7 +121,20 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 		}
 	default:
 		l.fence(term, "a row")
+		l.ofShard(term, before)
 		l.moved(at, before, after)
+	}
+}
+
+// ofShard: the fence of a shard says nothing about the runs of another one. A planned run
+// belongs to the planner of its schedule, whose overlap key may have changed since.
+func (l *ledgerWatch) ofShard(term *schedule.Term, r *schedule.Run) {
+	if term == nil || r.Status == schedule.StatusPlanned {
+		return
+	}
+	first, last := term.Buckets()
+	if bucket := schedule.Bucket(r.OverlapKey); bucket < first || bucket > last {
+		l.violation("a run of bucket %d was written in a term of shard %d: %s run_at %s", bucket, term.Shard, r.ScheduleID, l.at(r.RunAt))
 	}
 }
 

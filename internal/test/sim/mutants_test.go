@@ -59,6 +59,9 @@ var mutants = []struct {
 				s.begun(b)
 `,
 	}}},
+	{"a term makes the retries of another shard due", []edit{{
+		"worker/launch.go", "w.term.recovered(w.retries)", "t.recovered(w.retries)",
+	}}},
 	{"a row that is only planned is sent", []edit{{
 		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
 		`	m := &t.memory
