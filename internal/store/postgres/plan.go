@@ -43,7 +43,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.definitions.Foresee(candidates, result.Rows)
+	s.definitions.KeepPlanned(candidates, result.Rows)
 	return result, nil
 }
 

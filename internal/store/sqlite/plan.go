@@ -103,7 +103,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.definitions.Foresee(candidates, out.Rows)
+	s.definitions.KeepPlanned(candidates, out.Rows)
 	return out, nil
 }
 
