@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -234,7 +233,7 @@ func (s *Store) attachBacklogs(ctx context.Context, t tx, candidates []schedule.
 			continue
 		}
 		if c.BacklogDefinition = definitions[id]; c.BacklogDefinition == nil {
-			c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing or unreadable", id.Revision))
+			s.log.Warn("revision of a backlog missing", "schedule_id", id.ScheduleID, "revision", id.Revision)
 		}
 	}
 	return nil
