@@ -18,9 +18,13 @@ func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]
 		list []schedule.Upcoming
 	)
 	err := queries{s.pool}.Each(ctx, sqlListUpcoming, append([]any{&at}, row.Targets()...), func(bad error) error {
-		found, err := row.Schedule(bad)
+		found, problem := row.Schedule(bad)
+		if problem != nil { // it must not hide the others
+			s.log.ErrorContext(ctx, "schedule unreadable", "schedule_id", found.ScheduleID, "err", problem)
+			return nil
+		}
 		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at})
-		return err
+		return nil
 	}, append(scheduleFilterArgs(&f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list upcoming schedules: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -68,4 +69,31 @@ func known[W ~string](word W, words ...W) error {
 func EachSchedule(ctx context.Context, q Queries, visit func(s schedule.Schedule, problem error) error, statement string, args ...any) error {
 	var row ScheduleRow
 	return q.Each(ctx, statement, row.Targets(), func(bad error) error { return visit(row.Schedule(bad)) }, args...)
+}
+
+// ListSchedules returns a page of schedules in order of schedule_id. It logs unreadable
+// rows and fills the page with the next ones, because they must not hide the others.
+func ListSchedules(ctx context.Context, q Queries, log *slog.Logger, f schedule.ScheduleFilter, query func(*schedule.ScheduleFilter) Call) ([]schedule.Schedule, error) {
+	limit := schedule.PageSize(f.Limit)
+	list := []schedule.Schedule{}
+	for {
+		f.Limit = limit - len(list)
+		page, rows := query(&f), 0
+		err := EachSchedule(ctx, q, func(s schedule.Schedule, problem error) error {
+			rows++
+			f.After = s.ScheduleID
+			if problem != nil {
+				log.ErrorContext(ctx, "schedule unreadable", "schedule_id", s.ScheduleID, "err", problem)
+				return nil
+			}
+			list = append(list, s)
+			return nil
+		}, page.Statement, page.Args...)
+		if err != nil {
+			return nil, fmt.Errorf("list schedules: %w", err)
+		}
+		if rows < f.Limit || len(list) == limit {
+			return list, nil
+		}
+	}
 }

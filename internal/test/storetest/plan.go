@@ -30,6 +30,7 @@ var plans = []check{
 	{"late rows are judged: fired as catch-up, or skipped with a reason", planJudges},
 	{"a judgement comes too late for a row that is not PLANNED any more", planJudgesOnlyPlanned},
 	{"one poisoned row does not stop the others", planPoison},
+	{"a poisoned row is left out of lists, and can be replaced", listPoison},
 }
 
 // planRequest is one of the rig's term, at its now, for more than there is.
