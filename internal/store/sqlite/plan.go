@@ -44,8 +44,7 @@ const (
 	// sidOfFirst is the number of the schedule ?1.
 	sidOfFirst = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
 
-	// The write lock makes the compare-and-set on revision and cursor: what the
-	// candidate was read as still stands.
+	// It compares no revision or cursor: since the candidate was read, the write lock is held.
 	sqlPlanSchedule = `UPDATE schedules SET next_run_at = ?, plan_at = ?, backlog_from = ?, backlog_until = ?,
  backlog_revision = ?, backlog_at = ?, plan_failures = 0,
  planned_until = COALESCE(max(planned_until, ?7), planned_until, ?7) WHERE schedule_id = ?8`

@@ -33,8 +33,8 @@ func (r *ScheduleRow) Targets() []any {
 	}
 }
 
-// Schedule is the row as far as it can be read, and what cannot: id, revision and failures
-// are right even then.
+// Schedule returns the readable fields, and an error that names the others. Id, revision and
+// failures are always right.
 func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
 	s := r.row
 	problems := []error{bad}
@@ -65,7 +65,8 @@ func known[W ~string](word W, words ...W) error {
 	return fmt.Errorf("%s is none of the words that this binary knows", schedule.Quote(word))
 }
 
-// EachSchedule hands over the schedules of a statement, with what cannot be read of them.
+// EachSchedule calls visit with each schedule of a statement. problem names the fields that
+// cannot be read.
 func EachSchedule(ctx context.Context, q Queries, visit func(s schedule.Schedule, problem error) error, statement string, args ...any) error {
 	var row ScheduleRow
 	return q.Each(ctx, statement, row.Targets(), func(bad error) error { return visit(row.Schedule(bad)) }, args...)
