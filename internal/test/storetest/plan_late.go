@@ -182,8 +182,8 @@ func listPoison(r *rig) {
 	listed, err := r.ListSchedules(r.ctx, schedule.ScheduleFilter{UserID: r.user, Now: r.now, Limit: 3})
 	r.ok(err, "list schedules")
 	equal(r, "a page", r.names(listed), sound)
-	upcoming, _ := r.upcoming(schedule.ScheduleFilter{UserID: r.user})
-	equal(r, "upcoming", upcoming, sound)
+	upcoming, _ := r.upcoming(schedule.ScheduleFilter{UserID: r.user, Limit: 3})
+	equal(r, "a page of what is upcoming", upcoming, sound)
 	_, err = r.GetSchedule(r.ctx, bad.ScheduleID)
 	r.hold(err != nil && !errors.Is(err, schedule.ErrNotFound), "it cannot be read, got %v", err)
 
