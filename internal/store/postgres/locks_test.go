@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -166,12 +167,7 @@ func TestAnExtensionThatWasRolledBackDoesNotCount(t *testing.T) {
 		until, err = store.Extend(ctx, []schedule.LeaseExtension{{Key: first, Held: held, Lease: time.Hour}, {Key: second, Held: held, Lease: time.Hour}}, noon)
 		return err
 	})
-	for waits := false; !waits; {
-		if err := watch.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-			WHERE NOT l.granted AND a.datname = current_database())`).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	awaitLockWait(t, watch)
 	exec(`UPDATE open_runs SET holder = NULL, lease_until = NULL WHERE idempotency_key = $1`, first[:])
 	exec(`COMMIT`)
 	if err := g.Wait(); err != nil {
@@ -179,5 +175,46 @@ func TestAnExtensionThatWasRolledBackDoesNotCount(t *testing.T) {
 	}
 	if !until[0].IsZero() || !until[1].Equal(noon.Add(time.Hour)) {
 		t.Errorf("extended until %v, want only the second until %v", until, noon.Add(time.Hour))
+	}
+}
+
+// Prune deletes the old record of a key between the two statements that make and lock it.
+func TestAKeyBeginsWhileItsOldRecordIsPruned(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	reqs := []schedule.BeginRequest{{Key: schedule.Key{1}, FireAt: noon, Lease: time.Minute}}
+	begin := func(ctx context.Context, now time.Time, want schedule.Permission) error {
+		begun, err := store.Begin(ctx, reqs, now)
+		if err == nil && begun[0].Permission != want {
+			err = fmt.Errorf("permission %d, want %d", begun[0].Permission, want)
+		}
+		return err
+	}
+	if err := begin(t.Context(), noon, schedule.Granted); err != nil {
+		t.Fatal(err)
+	}
+	other, watch := connect(t, url), connect(t, url)
+	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM execution_requests FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	g, ctx := errgroup.WithContext(t.Context())
+	g.Go(func() error { return begin(ctx, noon.Add(time.Hour), schedule.Granted) })
+	awaitLockWait(t, watch)
+	if _, err := other.Exec(t.Context(), `DELETE FROM execution_requests; COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitLockWait returns once a session of the database waits for a lock.
+func awaitLockWait(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for waits := false; !waits; {
+		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE NOT l.granted AND a.datname = current_database())`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
