@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -135,9 +134,4 @@ func (r Rule) Names() string {
 		words[i] = string(role)
 	}
 	return strings.Join(words, ", ")
-}
-
-// Methods returns all methods with a rule, sorted.
-func Methods() []string {
-	return slices.Sorted(maps.Keys(rules))
 }

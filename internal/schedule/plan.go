@@ -34,8 +34,8 @@ type PlanRequest struct {
 // PlanCandidate is one schedule as the planner reads it, its row locked.
 type PlanCandidate struct {
 	Schedule Schedule
-	// BacklogDefinition is the definition of Schedule.Backlog.Revision; nil when
-	// there is no backlog or it is of the revision in force.
+	// BacklogDefinition is the definition of Schedule.Backlog.Revision; nil if there is
+	// no backlog, if it is of the revision in force, or if its revision is gone.
 	BacklogDefinition *Definition
 	// Late are the slots of this schedule past the grace that no leader has seen in
 	// time, oldest first. The revision in force decides on them, not their own.

@@ -132,10 +132,3 @@ func (l *Limiter) forget() {
 		delete(l.owners, oldest.Value.(*account).owner)
 	}
 }
-
-// Owners is the number of owners in memory.
-func (l *Limiter) Owners() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.recent.Len()
-}

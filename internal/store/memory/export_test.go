@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -13,6 +14,14 @@ func (s *Store) Poison(_ context.Context, scheduleID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unreadable[scheduleID] = errors.New("read overlap_policy: none of the words that this binary knows")
+	return nil
+}
+
+// DropRevisions deletes the revisions of a schedule.
+func (s *Store) DropRevisions(_ context.Context, scheduleID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.revisions, func(id revisionID, _ *schedule.Revision) bool { return id.scheduleID == scheduleID })
 	return nil
 }
 

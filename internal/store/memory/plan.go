@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -110,13 +109,10 @@ func (t *tx) attachBacklog(c *schedule.PlanCandidate) {
 	if !b.Open() || b.Revision == c.Schedule.Revision {
 		return
 	}
-	v := t.revisions[revisionID{c.Schedule.ScheduleID, b.Revision}]
-	if v == nil {
-		c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing", b.Revision))
-		return
+	if v := t.revisions[revisionID{c.Schedule.ScheduleID, b.Revision}]; v != nil {
+		d := v.Definition
+		c.BacklogDefinition = &d
 	}
-	d := v.Definition
-	c.BacklogDefinition = &d
 }
 
 // decided writes one decision.

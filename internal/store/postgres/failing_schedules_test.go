@@ -124,12 +124,7 @@ func (r *failureRace) interleave(t *testing.T, succeededAt time.Time) {
 		FROM schedule_runs WHERE idempotency_key = $1`, r.failed[:])
 	g, ctx := errgroup.WithContext(t.Context())
 	g.Go(func() error { return r.end(ctx, r.failed, schedule.StatusFailed, noon) })
-	for waits := false; !waits; {
-		if err := r.other.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-			WHERE NOT l.granted AND a.datname = current_database())`).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
+	awaitLockWait(t, r.other)
 	if err := r.end(t.Context(), r.succeeded, schedule.StatusSuccess, succeededAt); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, fee
 			c := &candidates[i]
 			c.Slots = feeder.Window(c)
 			if c.SlotStates, err = dialect.SlotStates(ctx, queries{tx}, c.Backfill.ScheduleID, c.Slots); err != nil {
-				return fmt.Errorf("read how the slots of %s stand: %w", c.Backfill.ScheduleID, err)
+				return err
 			}
 		}
 		pending := 0

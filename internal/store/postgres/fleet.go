@@ -12,20 +12,10 @@ import (
 // ListUpcoming lists active schedules by their next slots.
 func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
 	f.State = schedule.StateActive
-	var (
-		at   time.Time
-		row  tables.ScheduleRow
-		list []schedule.Upcoming
-	)
-	err := queries{s.pool}.Each(ctx, sqlListUpcoming, append([]any{&at}, row.Targets()...), func(bad error) error {
-		found, err := row.Schedule(bad)
-		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at})
-		return err
-	}, append(scheduleFilterArgs(&f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)...)
-	if err != nil {
-		return nil, fmt.Errorf("list upcoming schedules: %w", err)
-	}
-	return list, nil
+	return tables.ListUpcoming(ctx, queries{s.pool}, s.log, f, func(f *schedule.ScheduleFilter) tables.Call {
+		args := append(scheduleFilterArgs(f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)
+		return tables.Call{Statement: sqlListUpcoming, Args: args}
+	})
 }
 
 // nextBefore returns at, or an instant after all slots if at is zero.

@@ -56,7 +56,6 @@ func (s *Store) Instances(ctx context.Context, within time.Duration) ([]schedule
 	err := each(ctx, s.pool, []any{&i.No, &i.ID, &i.Host, &i.Version, &i.Roles, &i.Features, &i.Unhealthy, &i.Generation, &i.StartedAt, &i.SeenAt}, func() error {
 		i.StartedAt, i.SeenAt = i.StartedAt.UTC(), i.SeenAt.UTC()
 		instances = append(instances, i)
-		i.Roles, i.Features = nil, nil
 		return nil
 	}, sqlInstances, interval(within))
 	if err != nil {

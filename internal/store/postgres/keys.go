@@ -84,8 +84,9 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 		held int64
 	}
 	callOf := func(x *extension) call { return call{x.Key, x.Held.UnixMicro()} }
-	extended := make(map[call]time.Time, len(open))
+	var extended map[call]time.Time
 	err := s.transact(ctx, func(tx pgx.Tx) error {
+		extended = make(map[call]time.Time, len(open))
 		left := slices.SortedFunc(slices.Values(open), func(x, y extension) int { return slices.Compare(x.Key[:], y.Key[:]) })
 		for _, statement := range []string{sqlExtend, sqlExtendRecords, sqlExtendEnded} {
 			if left = slices.DeleteFunc(left, func(x extension) bool { return !extended[callOf(&x)].IsZero() }); len(left) == 0 {

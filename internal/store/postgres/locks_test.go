@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 )
@@ -125,5 +128,93 @@ func TestASecondCreationOfAnIDSeesTheFirst(t *testing.T) {
 	var revisions int
 	if err := watch.QueryRow(t.Context(), `SELECT count(*) FROM schedule_revisions WHERE schedule_id = 'new'`).Scan(&revisions); err != nil || revisions != 1 {
 		t.Errorf("%d revisions, %v; want 1", revisions, err)
+	}
+}
+
+// A lease is extended, the extension of the next one waits for another transaction, and
+// Postgres rolls both back. Meanwhile the first key is released.
+func TestAnExtensionThatWasRolledBackDoesNotCount(t *testing.T) {
+	t.Parallel()
+	store, url, k, runs := due(t, "a")
+	if _, err := k.claimLoaded(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	first, second := runs[0].Key, schedule.Key{1} // of a run, and of a record
+	begun, err := store.Begin(t.Context(), []schedule.BeginRequest{
+		{
+			Key: first, ScheduleID: "a", ScheduledFor: noon, Trigger: schedule.TriggerSchedule, Version: 1,
+			Grant: schedule.GrantUse{UserID: "owner", WorkflowID: "workflow"}, FireAt: noon, Lease: time.Minute,
+		},
+		{Key: second, FireAt: noon, Lease: time.Minute},
+	}, noon)
+	if err != nil || begun[0].Permission != schedule.Granted || begun[1].Permission != schedule.Granted {
+		t.Fatalf("began %v: %v", begun, err)
+	}
+	other, watch := connect(t, url), connect(t, url)
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := other.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`SET deadlock_timeout = '1h'`) // the extension is rolled back
+	exec(`BEGIN`)
+	exec(`SELECT FROM execution_requests WHERE idempotency_key = $1 FOR UPDATE`, second[:])
+	var until []time.Time
+	g, ctx := errgroup.WithContext(t.Context())
+	g.Go(func() (err error) {
+		held := noon.Add(time.Minute)
+		until, err = store.Extend(ctx, []schedule.LeaseExtension{{Key: first, Held: held, Lease: time.Hour}, {Key: second, Held: held, Lease: time.Hour}}, noon)
+		return err
+	})
+	awaitLockWait(t, watch)
+	exec(`UPDATE open_runs SET holder = NULL, lease_until = NULL WHERE idempotency_key = $1`, first[:])
+	exec(`COMMIT`)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !until[0].IsZero() || !until[1].Equal(noon.Add(time.Hour)) {
+		t.Errorf("extended until %v, want only the second until %v", until, noon.Add(time.Hour))
+	}
+}
+
+// Prune deletes the old record of a key between the two statements that make and lock it.
+func TestAKeyBeginsWhileItsOldRecordIsPruned(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	reqs := []schedule.BeginRequest{{Key: schedule.Key{1}, FireAt: noon, Lease: time.Minute}}
+	begin := func(ctx context.Context, now time.Time, want schedule.Permission) error {
+		begun, err := store.Begin(ctx, reqs, now)
+		if err == nil && begun[0].Permission != want {
+			err = fmt.Errorf("permission %d, want %d", begun[0].Permission, want)
+		}
+		return err
+	}
+	if err := begin(t.Context(), noon, schedule.Granted); err != nil {
+		t.Fatal(err)
+	}
+	other, watch := connect(t, url), connect(t, url)
+	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM execution_requests FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	g, ctx := errgroup.WithContext(t.Context())
+	g.Go(func() error { return begin(ctx, noon.Add(time.Hour), schedule.Granted) })
+	awaitLockWait(t, watch)
+	if _, err := other.Exec(t.Context(), `DELETE FROM execution_requests; COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitLockWait returns once a session of the database waits for a lock.
+func awaitLockWait(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for waits := false; !waits; {
+		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE NOT l.granted AND a.datname = current_database())`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

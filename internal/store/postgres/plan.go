@@ -43,7 +43,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.definitions.Foresee(candidates, result.Rows)
+	s.definitions.KeepPlanned(candidates, result.Rows)
 	return result, nil
 }
 
@@ -295,7 +295,7 @@ func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.Pla
 		_, err := tx.Exec(ctx, sqlPlanFailures, column(failed, id), column(failed, planAt),
 			column(failed, func(d *decision) int64 { return int64(d.Failures) }))
 		if err != nil {
-			return fmt.Errorf("put off what failed: %w", err)
+			return fmt.Errorf("postpone what failed: %w", err)
 		}
 	}
 	return nil

@@ -35,6 +35,10 @@ func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
 	return p.exec(ctx, `UPDATE schedules SET labels = '{"broken": 1}', next_run_at = 'infinity' WHERE schedule_id = $1`, scheduleID)
 }
 
+func (p poisoner) DropRevisions(ctx context.Context, scheduleID string) error {
+	return p.exec(ctx, `DELETE FROM schedule_revisions WHERE schedule_id = $1`, scheduleID)
+}
+
 func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error {
 	return p.exec(ctx, `UPDATE open_runs SET cancel_reason = NULL WHERE idempotency_key = $1`, key[:])
 }

@@ -35,5 +35,11 @@ func lockRecords(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, n
 	for i := range sorted {
 		keys[i] = sorted[i].Key
 	}
-	return dialect.Records(ctx, queries{tx}, keys)
+	records, err := dialect.Records(ctx, queries{tx}, keys)
+	for _, key := range keys {
+		if _, locked := records[key]; err == nil && !locked {
+			err = fmt.Errorf("a record was pruned before it was locked: %w", errAgain)
+		}
+	}
+	return records, err
 }

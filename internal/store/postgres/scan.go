@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -67,11 +68,22 @@ func oneRun(ctx context.Context, q querier, statement string, args ...any) (sche
 	return runs[0], nil
 }
 
-// collectSchedules reads rows of scheduleColumns.
+// collectSchedules reads rows of scheduleColumns. Of an unreadable row it returns the
+// readable fields: a change or deletion replaces the others.
 func collectSchedules(ctx context.Context, c conn, statement string, args ...any) (schedules []schedule.Schedule, err error) {
-	err = tables.EachSchedule(ctx, queries{c}, func(s schedule.Schedule, problem error) error {
+	err = tables.EachSchedule(ctx, queries{c}, func(s schedule.Schedule, _ error) error {
 		schedules = append(schedules, s)
-		return problem
+		return nil
 	}, statement, args...)
 	return schedules, err
+}
+
+// oneSchedule reads a schedule that must be readable, or schedule.ErrNotFound.
+func oneSchedule(ctx context.Context, c conn, scheduleID string) (*schedule.Schedule, error) {
+	found, problem := (*schedule.Schedule)(nil), schedule.ErrNotFound
+	err := tables.EachSchedule(ctx, queries{c}, func(s schedule.Schedule, unreadable error) error {
+		found, problem = &s, unreadable
+		return nil
+	}, sqlGetSchedule, scheduleID)
+	return found, cmp.Or(err, problem)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ChangeSchedules locks the named schedules, gives them to decide and writes the changes
@@ -298,14 +299,11 @@ func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) e
 
 // GetSchedule returns one schedule, which may be a tombstone.
 func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	rows, err := collectSchedules(ctx, s.pool, sqlGetSchedule, scheduleID)
+	found, err := oneSchedule(ctx, s.pool, scheduleID)
 	if err != nil {
-		return nil, fmt.Errorf("get schedule: %w", err)
+		return nil, fmt.Errorf("get schedule %s: %w", schedule.Quote(scheduleID), err)
 	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("schedule %s: %w", schedule.Quote(scheduleID), schedule.ErrNotFound)
-	}
-	return &rows[0], nil
+	return found, nil
 }
 
 // ListSchedules returns schedules in order of schedule_id, without tombstones.
@@ -317,11 +315,9 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 	case f.OmitDetails:
 		statement = leanSchedules
 	}
-	rows, err := collectSchedules(ctx, s.pool, statement, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	return rows, nil
+	return tables.ListSchedules(ctx, queries{s.pool}, s.log, f, func(f *schedule.ScheduleFilter) tables.Call {
+		return tables.Call{Statement: statement, Args: append(scheduleFilterArgs(f), f.After, f.Limit)}
+	})
 }
 
 // leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.

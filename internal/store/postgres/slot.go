@@ -28,14 +28,9 @@ func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.
 }
 
 func readSlot(ctx context.Context, tx pgx.Tx, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
-	rows, err := collectSchedules(ctx, tx, sqlGetSchedule, q.ScheduleID)
-	if err != nil {
+	if f.Schedule, err = oneSchedule(ctx, tx, q.ScheduleID); err != nil {
 		return f, err
 	}
-	if len(rows) == 0 {
-		return f, schedule.ErrNotFound
-	}
-	f.Schedule = &rows[0]
 	own := schedule.SlotKey(q.ScheduleID, q.At)
 	if f.Runs, err = collectRuns(ctx, tx, sqlSlotRuns, q.ScheduleID, q.At, q.At.Add(time.Second), own[:], schedule.SlotRuns); err != nil {
 		return f, fmt.Errorf("runs: %w", err)

@@ -41,7 +41,7 @@ WHERE workflow_id = $1 AND ($2 = 0 OR version = $2)
 	AND ($4 = 0 OR (version, user_id) < ($4, $5))
 ORDER BY version DESC, user_id DESC LIMIT $6`
 
-const sqlWorkflowStandings = `
+const sqlWorkflowAccess = `
 SELECT EXISTS (SELECT FROM workflow_versions v WHERE v.workflow_id = u.workflow_id AND v.user_id = u.user_id AND v.version = u.version),
 	EXISTS (SELECT FROM workflow_shares s WHERE s.workflow_id = u.workflow_id AND s.user_id IN (u.user_id, '*'))
 FROM unnest($1::text[], $2::text[], $3::int[]) WITH ORDINALITY AS u (user_id, workflow_id, version, n)

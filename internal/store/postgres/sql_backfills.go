@@ -52,10 +52,10 @@ WHERE idempotency_key = ANY(ARRAY` + unsettledKeys + `) AND cancel_requested_at 
 RETURNING idempotency_key, bucket
 )` + noteCancelled
 
-// sqlStandings returns for each slot whether a run is open, has succeeded or has failed,
+// sqlReadSlotStates returns for each slot whether a run is open, has succeeded or has failed,
 // of any trigger except manual.
 const (
-	sqlStandings = `
+	sqlReadSlotStates = `
 SELECT slot.at, bool_or(r.status < 5), bool_or(r.status = 5), bool_or(r.status = 6)
 FROM unnest($2::timestamptz[]) slot(at) CROSS JOIN LATERAL (
 	SELECT r.status FROM open_runs r` + runsOfSlot + `

@@ -2,64 +2,101 @@ package revision
 
 import (
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The size of the cache in bytes: enough for a burst of a hundred thousand short
-// definitions, for so long. Age matters because an id that was pruned, by this process or
-// by another, may begin again at revision 1.
-const (
-	cacheBytes = 64 << 20
-	cacheAge   = time.Hour
-)
+// cacheAge bounds what a cache may believe. An id that was pruned, by this process or by
+// another, can begin again at revision 1, and a restored database can give a sid to another
+// schedule.
+const cacheAge = time.Hour
 
-// Cache remembers decoded definitions: a claim of 1,000 runs would otherwise read
-// as many, minute after minute. What goes is taken at random, since schedules come
-// round in turn, and the least recently used would be the next. Its zero value is
-// empty.
-type Cache struct {
+// cache is a map of limited size that forgets everything after cacheAge. It removes entries
+// at random: schedules come in turn, so the least recently used would be needed next. Its
+// zero value is empty.
+type cache[K comparable, V any] struct {
 	mu    sync.Mutex
-	known map[ID]*schedule.Definition
-	bytes int
+	known map[K]V
+	size  int
 	began time.Time
 }
 
-// Known gives what it has of the ids, and names the others, once each.
-func (c *Cache) Known(ids iter.Seq[ID]) (known map[ID]*schedule.Definition, missing []ID) {
-	known = make(map[ID]*schedule.Definition)
-	named := make(map[ID]bool)
+// find returns what it has of the keys, and the missing keys, once each.
+func (c *cache[K, V]) find(keys iter.Seq[K]) (known map[K]V, missing []K) {
+	known = make(map[K]V)
+	named := make(map[K]bool) // in missing
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.began) > cacheAge {
 		c.forget()
 	}
-	for id := range ids {
-		if d := c.known[id]; d != nil {
-			known[id] = d
-		} else if !named[id] {
-			named[id] = true
-			missing = append(missing, id)
+	for key := range keys {
+		if v, ok := c.known[key]; ok {
+			known[key] = v
+		} else if !named[key] {
+			named[key] = true
+			missing = append(missing, key)
 		}
 	}
 	return known, missing
 }
 
-// Keep remembers what was read.
-func (c *Cache) Keep(read map[ID]*schedule.Definition) {
+func (c *cache[K, V]) forget() {
+	c.known, c.size, c.began = make(map[K]V), 0, time.Now()
+}
+
+// keep adds entries.
+func (c *cache[K, V]) keep(read map[K]V, sizeOf func(V) int, limit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, d := range read {
-		c.keep(id, d)
+	for key, v := range read {
+		c.put(key, v, sizeOf, limit)
 	}
 }
 
-// Foresee remembers the definitions under which rows were planned of candidates: a
-// burst is then claimed without reading all of its in the second before its instant.
-// Of schedules that have no slot yet it keeps nothing: they may be a million.
-func (c *Cache) Foresee(candidates []schedule.PlanCandidate, rows []schedule.Run) {
+// put adds an entry if it is new. c.mu is held.
+func (c *cache[K, V]) put(key K, v V, sizeOf func(V) int, limit int) {
+	if c.known == nil {
+		c.forget()
+	}
+	if _, ok := c.known[key]; ok {
+		return
+	}
+	c.known[key] = v
+	c.size += sizeOf(v)
+	for victim, old := range c.known {
+		if c.size <= limit {
+			return
+		}
+		delete(c.known, victim)
+		c.size -= sizeOf(old)
+	}
+}
+
+// cacheBytes bounds Cache: enough for a burst of a hundred thousand short definitions.
+const cacheBytes = 64 << 20
+
+// Cache holds decoded definitions: without it, each claim of 1,000 runs would read as
+// many. Its zero value is empty.
+type Cache struct {
+	cache[ID, *schedule.Definition]
+}
+
+// Known returns the definitions that it has, and the other ids, once each.
+func (c *Cache) Known(ids iter.Seq[ID]) (known map[ID]*schedule.Definition, missing []ID) {
+	return c.find(ids)
+}
+
+// Keep adds definitions.
+func (c *Cache) Keep(read map[ID]*schedule.Definition) { c.keep(read, sizeOf, cacheBytes) }
+
+// KeepPlanned adds the definitions of candidates that rows were planned of: the claim of a
+// burst then reads none of them in the second before its instant. It leaves out schedules
+// without such a row, which may be a million.
+func (c *Cache) KeepPlanned(candidates []schedule.PlanCandidate, rows []schedule.Run) {
 	planned := make(map[ID]bool)
 	for i := range rows {
 		planned[Of(&rows[i])] = true
@@ -69,41 +106,18 @@ func (c *Cache) Foresee(candidates []schedule.PlanCandidate, rows []schedule.Run
 	for i := range candidates {
 		s := &candidates[i].Schedule
 		id := ID{ScheduleID: s.ScheduleID, Revision: s.Revision}
-		if !planned[id] || candidates[i].Unreadable != nil || c.known[id] != nil {
-			continue
+		if planned[id] && candidates[i].Unreadable == nil && c.known[id] == nil {
+			d := s.Definition
+			c.put(id, &d, sizeOf, cacheBytes)
 		}
-		d := s.Definition
-		c.keep(id, &d)
 	}
 }
 
-// Forget is for when ids may begin again.
+// Forget empties the cache. Call it when ids may begin again.
 func (c *Cache) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget()
-}
-
-func (c *Cache) forget() {
-	c.known, c.bytes, c.began = make(map[ID]*schedule.Definition), 0, time.Now()
-}
-
-func (c *Cache) keep(id ID, d *schedule.Definition) {
-	if c.known == nil {
-		c.forget()
-	}
-	if c.known[id] != nil {
-		return
-	}
-	c.known[id] = d
-	c.bytes += sizeOf(d)
-	for victim, old := range c.known {
-		if c.bytes <= cacheBytes {
-			return
-		}
-		delete(c.known, victim)
-		c.bytes -= sizeOf(old)
-	}
 }
 
 func sizeOf(d *schedule.Definition) int {
@@ -112,4 +126,22 @@ func sizeOf(d *schedule.Definition) int {
 		size += 32 + len(name) + len(value)
 	}
 	return size
+}
+
+// mostNames bounds Names: a hundred bytes each.
+const mostNames = 500_000
+
+// Names holds the schedule of each sid, which never changes. Its zero value is empty.
+type Names struct {
+	cache[int32, string]
+}
+
+// Known returns the names that it has, and the other sids, once each.
+func (n *Names) Known(sids []int32) (known map[int32]string, missing []int32) {
+	return n.find(slices.Values(sids))
+}
+
+// Keep adds names.
+func (n *Names) Keep(names map[int32]string) {
+	n.keep(names, func(string) int { return 1 }, mostNames)
 }

@@ -21,11 +21,11 @@ func rowOf(id string, revision int64) schedule.Run {
 	return schedule.Run{ScheduleID: id, Revision: revision}
 }
 
-func TestOnlyWhatWasPlannedIsForeseen(t *testing.T) {
+func TestOnlyWhatWasPlannedIsKept(t *testing.T) {
 	var c Cache
 	unreadable := candidate("unreadable", 1)
 	unreadable.Unreadable = fmt.Errorf("a row that is beyond us")
-	c.Foresee(
+	c.KeepPlanned(
 		[]schedule.PlanCandidate{candidate("planned", 3), candidate("idle", 1), candidate("edited", 2), unreadable},
 		[]schedule.Run{rowOf("planned", 3), rowOf("planned", 3), rowOf("edited", 1), rowOf("unreadable", 1)},
 	)
@@ -55,8 +55,8 @@ func TestTheCacheHoldsABurstOfAHundredThousandAndNoMoreThanItsBytes(t *testing.T
 	for _, d := range c.known {
 		sum += sizeOf(d)
 	}
-	if c.bytes != sum || sum > cacheBytes || sum < cacheBytes-2<<20 {
-		t.Errorf("%d bytes are counted, %d kept, want at most %d and nearly that", c.bytes, sum, cacheBytes)
+	if c.size != sum || sum > cacheBytes || sum < cacheBytes-2<<20 {
+		t.Errorf("%d bytes are counted, %d kept, want at most %d and nearly that", c.size, sum, cacheBytes)
 	}
 }
 

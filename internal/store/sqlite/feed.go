@@ -75,7 +75,7 @@ func (s *Store) feedCandidates(ctx context.Context, t tx, req schedule.FeedReque
 		}
 		c.Slots = feeder.Window(c)
 		if c.SlotStates, err = dialect.SlotStates(ctx, queries{t}, c.Backfill.ScheduleID, c.Slots); err != nil {
-			return nil, fmt.Errorf("backfill %s: read how its slots stand: %w", c.Backfill.BackfillID, err)
+			return nil, fmt.Errorf("backfill %s: %w", c.Backfill.BackfillID, err)
 		}
 	}
 	return candidates, nil

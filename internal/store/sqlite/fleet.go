@@ -11,27 +11,13 @@ import (
 
 // ListUpcoming lists active schedules by their next slots.
 func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
-	f.Now, f.State, f.Limit = either(f.Now, s.Now()), schedule.StateActive, schedule.PageSize(f.Limit)
-	q := nextSlots(f.Now, f.NextBefore)
-	q.addSchedules(&f, f.Now)
-	q.add(!f.AfterNext.IsZero(), sqlWhereAfterNext, f.AfterNext.UnixMicro(), f.After)
-	list := []schedule.Upcoming{}
-	var at time.Time
-	var row tables.ScheduleRow
-	statement := sqlNextSlots + sqlListUpcoming + q.where.String() + sqlListUpcomingOrder
-	err := queries{s.readers}.Each(ctx, statement, append([]any{&at}, row.Targets()...), func(bad error) error {
-		found, problem := row.Schedule(bad)
-		if problem != nil { // it must not hide the others
-			s.log.Error("schedule unreadable", "schedule_id", found.ScheduleID, "err", problem)
-			return nil
-		}
-		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at})
-		return nil
-	}, append(q.args, f.Limit)...)
-	if err != nil {
-		return nil, fmt.Errorf("list upcoming schedules: %w", err)
-	}
-	return list, nil
+	f.Now, f.State = either(f.Now, s.Now()), schedule.StateActive
+	return tables.ListUpcoming(ctx, queries{s.readers}, s.log, f, func(f *schedule.ScheduleFilter) tables.Call {
+		q := nextSlots(f.Now, f.NextBefore)
+		q.addSchedules(f, f.Now)
+		q.add(!f.AfterNext.IsZero(), sqlWhereAfterNext, f.AfterNext, f.After)
+		return q.list(sqlNextSlots+sqlListUpcoming, sqlListUpcomingOrder, f.Limit)
+	})
 }
 
 // nextSlots has the arguments of sqlNextSlots.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,8 +44,7 @@ const (
 	// sidOfFirst is the number of the schedule ?1.
 	sidOfFirst = `(SELECT sid FROM schedules WHERE schedule_id = ?1)`
 
-	// The write lock makes the compare-and-set on revision and cursor: what the
-	// candidate was read as still stands.
+	// It compares no revision or cursor: since the candidate was read, the write lock is held.
 	sqlPlanSchedule = `UPDATE schedules SET next_run_at = ?, plan_at = ?, backlog_from = ?, backlog_until = ?,
  backlog_revision = ?, backlog_at = ?, plan_failures = 0,
  planned_until = COALESCE(max(planned_until, ?7), planned_until, ?7) WHERE schedule_id = ?8`
@@ -103,7 +101,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.definitions.Foresee(candidates, out.Rows)
+	s.definitions.KeepPlanned(candidates, out.Rows)
 	return out, nil
 }
 
@@ -234,7 +232,7 @@ func (s *Store) attachBacklogs(ctx context.Context, t tx, candidates []schedule.
 			continue
 		}
 		if c.BacklogDefinition = definitions[id]; c.BacklogDefinition == nil {
-			c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing or unreadable", id.Revision))
+			s.log.Warn("revision of a backlog missing", "schedule_id", id.ScheduleID, "revision", id.Revision)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func scheduleArgs(s *schedule.Schedule, now time.Time) ([]any, error) {
 	}, nil
 }
 
-// found is a schedule as it was read; problem says what of it could not be.
+// found is a schedule; problem names the fields that cannot be read.
 type found struct {
 	schedule.Schedule
 	problem error

@@ -265,44 +265,18 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 	return &rows[0].Schedule, nil
 }
 
-// ListSchedules returns schedules in order of schedule_id, without tombstones. A row that
-// cannot be read is left out and logged, and the page filled up with the next: it must
-// not hide the others.
+// ListSchedules returns schedules in order of schedule_id, without tombstones.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
-	limit := schedule.PageSize(f.Limit)
-	list := []schedule.Schedule{}
-	for {
-		f.Limit = limit - len(list)
-		statement, args := s.schedulesQuery(f)
-		rows, err := readSchedules(ctx, s.readers, statement, args...)
-		if err != nil {
-			return nil, fmt.Errorf("list schedules: %w", err)
+	return tables.ListSchedules(ctx, queries{s.readers}, s.log, f, func(f *schedule.ScheduleFilter) tables.Call {
+		q := conditions{args: []any{f.After}}
+		q.add(f.Failing, sqlWhereFailing)
+		q.addSchedules(f, s.Now())
+		list := sqlListSchedules
+		if f.OmitDetails {
+			list = leanSchedules
 		}
-		for i := range rows {
-			if rows[i].problem != nil {
-				s.log.Error("schedule unreadable", "schedule_id", rows[i].ScheduleID, "err", rows[i].problem)
-				continue
-			}
-			list = append(list, rows[i].Schedule)
-		}
-		if len(rows) < f.Limit || len(list) == limit {
-			return list, nil
-		}
-		f.After = rows[len(rows)-1].ScheduleID
-	}
-}
-
-// schedulesQuery puts the conditions of the filters that are set one after the
-// other, so that SQLite sees only those and finds its index.
-func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, args []any) {
-	q := conditions{args: []any{f.After}}
-	q.add(f.Failing, sqlWhereFailing)
-	q.addSchedules(&f, s.Now())
-	list := sqlListSchedules
-	if f.OmitDetails {
-		list = leanSchedules
-	}
-	return list + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
+		return q.list(list, sqlListSchedulesOrder, f.Limit)
+	})
 }
 
 // leanSchedules is sqlListSchedules without what ScheduleFilter.OmitDetails leaves out.

@@ -4,8 +4,8 @@ package sqlite
 // are numbered where a statement uses one twice, and bound in order elsewhere.
 // Lists come as one JSON array (json_each), keys in it as hex (unhex).
 //
-// Hot statements say INDEXED BY: SQLite knows nothing of how the rows are
-// spread, and would rather read a history than the few rows that are due.
+// Hot statements say INDEXED BY: SQLite has no statistics of the rows, and would
+// read a history instead of the few rows that are due.
 
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
@@ -51,8 +51,7 @@ const (
 
 	sqlShards    = `SELECT value FROM settings WHERE name = 'shards'`
 	sqlSetShards = `INSERT INTO settings (name, value) VALUES ('shards', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-	// A row is left for every shard that there was: what stands in it keeps the epochs
-	// growing.
+	// The rows of former shards stay, so that epochs keep growing.
 	sqlSetShardsEnd = `UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = 0, lock_held = 0,
   seen_until = (SELECT CASE WHEN count(*) = count(seen_until) THEN min(seen_until) END FROM leaders)`
 )
@@ -65,7 +64,7 @@ const (
  AND (?4 = 0 OR (version, user_id) < (?4, ?5)) ORDER BY version DESC, user_id DESC LIMIT ?6`
 
 	// ?1 is a JSON array of [user_id, workflow_id, version].
-	sqlWorkflowStandings = `SELECT
+	sqlWorkflowAccess = `SELECT
  EXISTS (SELECT 1 FROM workflow_versions v WHERE v.workflow_id = j.value ->> 1 AND v.user_id = j.value ->> 0 AND v.version = j.value ->> 2),
  EXISTS (SELECT 1 FROM workflow_shares s WHERE s.workflow_id = j.value ->> 1 AND s.user_id IN (j.value ->> 0, '*'))
  FROM json_each(?1) j ORDER BY j.key`

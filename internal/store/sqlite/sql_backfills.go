@@ -34,14 +34,14 @@ const (
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
  WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
 
-	// sqlStandings returns for each slot whether a run is open, has succeeded or has
+	// sqlReadSlotStates returns for each slot whether a run is open, has succeeded or has
 	// failed, of any trigger except manual. ?2 = the slots.
-	sqlStandings = `SELECT run_at, max(status < 5), max(status = 5), max(status = 6) FROM (
-  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN open_runs r INDEXED BY open_runs_schedule WHERE ` + runsOfStanding + `
+	sqlReadSlotStates = `SELECT run_at, max(status < 5), max(status = 5), max(status = 6) FROM (
+  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN open_runs r INDEXED BY open_runs_schedule WHERE ` + runsOfReadSlot + `
   UNION ALL
-  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN ended_runs r INDEXED BY ended_runs_schedule WHERE ` + runsOfStanding + `)
+  SELECT r.run_at, r.status FROM json_each(?2) j CROSS JOIN ended_runs r INDEXED BY ended_runs_schedule WHERE ` + runsOfReadSlot + `)
  GROUP BY run_at`
-	runsOfStanding = `r.sid = ` + sidOfFirst + ` AND r.run_at = j.value AND r.trigger <> 3`
+	runsOfReadSlot = `r.sid = ` + sidOfFirst + ` AND r.run_at = j.value AND r.trigger <> 3`
 
 	// Those that were not looked at for the longest time.
 	sqlFeedAny       = `SELECT EXISTS (SELECT 1 FROM backfills b INDEXED BY backfills_unfinished WHERE b.unfinished AND b.shard BETWEEN ? AND ?)`

@@ -275,7 +275,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlRunsOfSlots":       "ended_runs_schedule",
 		"sqlRunsOfManySlots":   "ended_runs_schedule",
 		"sqlLastSuccess":       "ended_runs_schedule",
-		"sqlStandings":         "ended_runs_schedule",
+		"sqlReadSlotStates":    "ended_runs_schedule",
 		"sqlBackfillCounts":    "ended_runs_key",
 		"sqlFeedGroup":         "open_runs_overlap",
 		"sqlFeedPending":       "sqlite_autoindex_open_runs_1",

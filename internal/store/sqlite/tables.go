@@ -17,8 +17,8 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		Standings: sqlStandings, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
-		WorkflowAccess: sqlWorkflowStandings, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
+		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		CountEnded: sqlCountEnded, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,

@@ -34,7 +34,7 @@ func (d *Dialect) PutBackfill(ctx context.Context, q Queries, b *schedule.Backfi
 	return nil
 }
 
-// counted adds runs that the rows of backfills do not count yet.
+// counted adds unsettled runs to the counts of open backfills.
 func (d *Dialect) counted(ctx context.Context, q Queries, rows []schedule.Backfill) error {
 	at := make(map[string]*schedule.Backfill, len(rows))
 	ids := make([]string, 0, len(rows))
@@ -116,7 +116,7 @@ func (d *Dialect) SlotStates(ctx context.Context, q Queries, scheduleID string, 
 		runAt time.Time
 		state = schedule.SlotState{Rows: true}
 	)
-	err := q.Each(ctx, d.Standings, []any{&runAt, &state.OnWay, &state.Success, &state.Failed}, func(bad error) error {
+	err := q.Each(ctx, d.ReadSlotStates, []any{&runAt, &state.OnWay, &state.Success, &state.Failed}, func(bad error) error {
 		out[at[runAt.UnixMicro()]] = state
 		return bad
 	}, scheduleID, slots)

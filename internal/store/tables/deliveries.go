@@ -40,9 +40,12 @@ func (t *Tables) InsertDeliveries(ctx context.Context, deliveries []schedule.Ale
 
 // ClaimDeliveries claims messages to send, for one caller and the length of a lease.
 func (t *Tables) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
-	due := false // mostly nothing is: then no writer has to wait
-	if _, err := one(ctx, t.read, []any{&due}, sqlAnyDelivery, c.Now); err != nil || !due {
-		return nil, err
+	due := false // usually none is due: then it takes no write lock
+	if _, err := one(ctx, t.read, []any{&due}, sqlAnyDelivery, c.Now); err != nil {
+		return nil, fmt.Errorf("look for due deliveries: %w", err)
+	}
+	if !due {
+		return nil, nil
 	}
 	next, except := c.Now.Add(c.Lease).Truncate(time.Microsecond), append([]string{}, c.Except...)
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {

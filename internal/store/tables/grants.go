@@ -109,7 +109,6 @@ func readableGrants(ctx context.Context, q Queries, statement string, args ...an
 		if bad == nil {
 			found = append(found, g)
 		}
-		g.Scopes = nil // the next row has its own
 		return nil
 	}, args...)
 	return found, err

@@ -19,7 +19,7 @@ func groupFields(g *schedule.AlertGroup) []any {
 // GroupAlerts puts pending notices into groups and lets decide handle each group that
 // changed or is due. more: q.Limit was reached.
 func (t *Tables) GroupAlerts(ctx context.Context, grouping schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error) {
-	due := false // mostly nothing is: then no writer has to wait
+	due := false // usually none is due: then it takes no write lock
 	_, err = one(ctx, t.read, []any{&due}, sqlAnyGrouping, grouping.Now)
 	if err == nil && due {
 		err = t.write(ctx, func(ctx context.Context, q Queries) error {

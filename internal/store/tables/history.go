@@ -106,7 +106,7 @@ func (t *Tables) FirstSent(ctx context.Context, key schedule.Key) (at time.Time,
 	return at, nil
 }
 
-// FailuresOf returns how schedules fail, of those that do.
+// FailuresOf returns the failures of those schedules that are failing.
 func (d *Dialect) FailuresOf(ctx context.Context, q Queries, scheduleIDs []string) (map[string]*schedule.Failure, error) {
 	return Failures(ctx, q, d.Failing, append([]string{}, scheduleIDs...))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -32,8 +33,8 @@ func (r *ScheduleRow) Targets() []any {
 	}
 }
 
-// Schedule is the row as far as it can be read, and what cannot: id, revision and failures
-// are right even then.
+// Schedule returns the readable fields, and an error that names the others. Id, revision and
+// failures are always right.
 func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
 	s := r.row
 	problems := []error{bad}
@@ -64,8 +65,62 @@ func known[W ~string](word W, words ...W) error {
 	return fmt.Errorf("%s is none of the words that this binary knows", schedule.Quote(word))
 }
 
-// EachSchedule hands over the schedules of a statement, with what cannot be read of them.
+// EachSchedule calls visit with each schedule of a statement. problem names the fields that
+// cannot be read.
 func EachSchedule(ctx context.Context, q Queries, visit func(s schedule.Schedule, problem error) error, statement string, args ...any) error {
 	var row ScheduleRow
 	return q.Each(ctx, statement, row.Targets(), func(bad error) error { return visit(row.Schedule(bad)) }, args...)
+}
+
+// ListSchedules returns a page of schedules in order of schedule_id.
+func ListSchedules(ctx context.Context, q Queries, log *slog.Logger, f schedule.ScheduleFilter, query func(*schedule.ScheduleFilter) Call) ([]schedule.Schedule, error) {
+	list := []schedule.Schedule{}
+	err := fillPage(ctx, q, log, f, query, nil, func(s schedule.Schedule) { list = append(list, s) })
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	return list, nil
+}
+
+// ListUpcoming returns a page of schedules with their next slots, in order of these.
+func ListUpcoming(ctx context.Context, q Queries, log *slog.Logger, f schedule.ScheduleFilter, query func(*schedule.ScheduleFilter) Call) ([]schedule.Upcoming, error) {
+	list := []schedule.Upcoming{}
+	at := f.AfterNext
+	err := fillPage(ctx, q, log, f, func(f *schedule.ScheduleFilter) Call {
+		f.AfterNext = at
+		return query(f)
+	}, []any{&at}, func(s schedule.Schedule) { list = append(list, schedule.Upcoming{Schedule: s, NextAt: at}) })
+	if err != nil {
+		return nil, fmt.Errorf("list upcoming schedules: %w", err)
+	}
+	return list, nil
+}
+
+// fillPage calls visit for each schedule of a page. It logs unreadable rows and fills the
+// page with the next ones, because they must not hide the others. targets are those of the
+// columns before the schedule's.
+func fillPage(ctx context.Context, q Queries, log *slog.Logger, f schedule.ScheduleFilter, query func(*schedule.ScheduleFilter) Call,
+	targets []any, visit func(schedule.Schedule),
+) error {
+	var row ScheduleRow
+	targets = append(targets, row.Targets()...)
+	for left := schedule.PageSize(f.Limit); ; {
+		f.Limit = left
+		page, rows := query(&f), 0
+		err := q.Each(ctx, page.Statement, targets, func(bad error) error {
+			s, problem := row.Schedule(bad)
+			rows++
+			f.After = s.ScheduleID
+			if problem != nil {
+				log.ErrorContext(ctx, "schedule unreadable", "schedule_id", s.ScheduleID, "err", problem)
+				return nil
+			}
+			left--
+			visit(s)
+			return nil
+		}, page.Args...)
+		if err != nil || rows < f.Limit || left == 0 {
+			return err
+		}
+	}
 }

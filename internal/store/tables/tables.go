@@ -65,12 +65,12 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 // Statements are named after the methods that run them.
 type Statements struct {
 	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
-	BackfillCounts, Standings, Grants, ListGrants, ListWorkflows, WorkflowAccess       string
+	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess  string
 	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing     string
 	CountEnded, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
 }
 
-// collect returns the rows of a statement. fields are pointers to what its columns are.
+// collect returns the rows of a statement. fields returns the targets of a row.
 func collect[T any](ctx context.Context, q Queries, fields func(*T) []any, statement string, args ...any) (found []T, err error) {
 	var row T
 	err = q.Each(ctx, statement, fields(&row), func(bad error) error {
@@ -80,7 +80,7 @@ func collect[T any](ctx context.Context, q Queries, fields func(*T) []any, state
 	return found, err
 }
 
-// one scans the only row of a statement, and says whether there is one.
+// one scans the only row of a statement, and reports whether there is one.
 func one(ctx context.Context, q Queries, targets []any, statement string, args ...any) (there bool, err error) {
 	err = q.Each(ctx, statement, targets, func(bad error) error {
 		there = true
@@ -98,7 +98,7 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
-// orLast is a page's lower end, or past the last.
+// orLast returns before, or an id above all others if there is no page before.
 func orLast(before int64) int64 {
 	if before <= 0 {
 		return math.MaxInt64

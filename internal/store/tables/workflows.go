@@ -82,7 +82,7 @@ func (t *Tables) LoadDAG(ctx context.Context, userID, workflowID string, version
 // share of it.
 func (t *Tables) OwnsWorkflow(ctx context.Context, userID, workflowID string) (owns bool, err error) {
 	if _, err := one(ctx, t.read, []any{&owns}, sqlOwnsWorkflow, userID, workflowID); err != nil {
-		return false, fmt.Errorf("look whose workflow %s is: %w", schedule.Quote(workflowID), err)
+		return false, fmt.Errorf("read the owners of workflow %s: %w", schedule.Quote(workflowID), err)
 	}
 	return owns, nil
 }
@@ -96,7 +96,7 @@ func (t *Tables) WorkflowAccess(ctx context.Context, uses []schedule.WorkflowUse
 	fields := func(a *schedule.WorkflowAccess) []any { return []any{&a.Own, &a.Given} }
 	found, err := collect(ctx, t.read, fields, t.dialect.WorkflowAccess, Rows{users, ids, versions})
 	if err != nil {
-		return nil, fmt.Errorf("look whose versions runs load: %w", err)
+		return nil, fmt.Errorf("read access to workflows: %w", err)
 	}
 	return found, nil
 }

@@ -24,7 +24,8 @@
 //     (plan.go, changes.go, runs.go)
 //   - One caller for each key. At most one Begin is Granted, with any number of concurrent
 //     callers. (requests.go)
-//   - An unreadable row affects only itself. (plan.go)
+//   - An unreadable row affects only itself: others are planned and listed, and a change
+//     can replace it. (plan.go)
 //
 // # Each transaction
 //

@@ -21,6 +21,7 @@ var plans = []check{
 	{"candidates without a decision stay as they are", planWithoutDecision},
 	{"a schedule is shown as it stands", planShowsSchedule},
 	{"the definition of an older backlog comes along", planBacklogDefinition},
+	{"a backlog whose older definition is gone comes without it", planBacklogAlone},
 	{"the slots that have a row since a backlog began come along, to planner and registrar", planBacklogRows},
 	{"rows that are late and missable come along, oldest first", planLateRows},
 	{"late rows bring their schedule along, even when it has nothing to plan", planLateRowsAlone},
@@ -29,6 +30,7 @@ var plans = []check{
 	{"late rows are judged: fired as catch-up, or skipped with a reason", planJudges},
 	{"a judgement comes too late for a row that is not PLANNED any more", planJudgesOnlyPlanned},
 	{"one poisoned row does not stop the others", planPoison},
+	{"a poisoned row is left out of lists, and can be replaced", listPoison},
 }
 
 // planRequest is one of the rig's term, at its now, for more than there is.
@@ -268,6 +270,23 @@ func planBacklogDefinition(r *rig) {
 	r.hold(seen[2].BacklogDefinition != nil, "a backlog of an older revision brings its definition")
 	equal(r, "definitions", *seen[2].BacklogDefinition, first.Definition)
 	r.hold(seen[2].Schedule.CronExpr == "6 * * * *", "the schedule itself has the one in force")
+}
+
+// The planner closes such a backlog, and the schedule fires on.
+func planBacklogAlone(r *rig) {
+	poisoner, offers := r.Store.(Poisoner)
+	if !offers {
+		r.Skip("this store's adapter offers no way to spoil a row")
+	}
+	r.lead()
+	s := r.create("older", planAt(r.now), func(s *schedule.Schedule) {
+		s.Backlog = schedule.Backlog{From: r.at(-time.Hour), Until: r.at(-time.Minute), Revision: 1}
+	})
+	r.revise(s, func(s *schedule.Schedule) { s.CronExpr = "6 * * * *" })
+	r.ok(poisoner.DropRevisions(r.ctx, s.ScheduleID), "drop its revisions")
+	seen := r.look()
+	r.hold(len(seen) == 1 && seen[0].Schedule.Backlog.Open(), "the schedule comes with its backlog, got %v", seen)
+	r.hold(seen[0].BacklogDefinition == nil && seen[0].Unreadable == nil, "without the definition, got %v", seen[0].Unreadable)
 }
 
 func planBacklogRows(r *rig) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -163,4 +164,35 @@ func planPoison(r *rig) {
 			r.hold(c.Schedule.PlanFailures == 1, "the failures are counted, got %d", c.Schedule.PlanFailures)
 		}
 	}
+}
+
+func listPoison(r *rig) {
+	poisoner, offers := r.Store.(Poisoner)
+	if !offers {
+		r.Skip("this store's adapter offers no way to spoil a row")
+	}
+	r.create("a-sound")
+	bad := r.create("b-poisoned")
+	r.create("c-sound")
+	r.create("d-sound")
+	r.add(r.slot(bad, r.at(time.Second)))
+	r.ok(poisoner.Poison(r.ctx, bad.ScheduleID), "spoil a row")
+
+	sound := []string{"a-sound", "c-sound", "d-sound"}
+	listed, err := r.ListSchedules(r.ctx, schedule.ScheduleFilter{UserID: r.user, Now: r.now, Limit: 3})
+	r.ok(err, "list schedules")
+	equal(r, "a page", r.names(listed), sound)
+	upcoming, _ := r.upcoming(schedule.ScheduleFilter{UserID: r.user, Limit: 3})
+	equal(r, "a page of what is upcoming", upcoming, sound)
+	_, err = r.GetSchedule(r.ctx, bad.ScheduleID)
+	r.hold(err != nil && !errors.Is(err, schedule.ErrNotFound), "it cannot be read, got %v", err)
+
+	var seen []schedule.ChangeInput
+	err = r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{bad.ScheduleID}}, func(in []schedule.ChangeInput) ([]schedule.Change, error) {
+		seen = in
+		return []schedule.Change{{ScheduleID: bad.ScheduleID, Row: &bad, Now: r.now}}, nil
+	})
+	r.ok(err, "replace it")
+	r.hold(len(seen) == 1 && seen[0].Schedule != nil && seen[0].Schedule.Revision == bad.Revision, "a change sees its revision, got %v", seen)
+	equal(r, "replaced", r.row(bad), stored(bad))
 }

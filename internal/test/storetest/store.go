@@ -83,6 +83,8 @@ type Poisoner interface {
 	// Poison makes the row of one schedule impossible to decode. It leaves its
 	// schedule_id, plan_at and plan_failures as they are.
 	Poison(ctx context.Context, scheduleID string) error
+	// DropRevisions deletes the revisions of a schedule.
+	DropRevisions(ctx context.Context, scheduleID string) error
 	// DropCancelReason deletes the cancel_reason of a run.
 	DropCancelReason(ctx context.Context, key schedule.Key) error
 }

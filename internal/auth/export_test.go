@@ -1,0 +1,4 @@
+package auth
+
+// Rules are all rules by method.
+var Rules = rules
