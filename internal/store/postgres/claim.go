@@ -24,7 +24,7 @@ const oneInFlight = "open_runs_one_in_flight"
 var errRunsMoved = errors.New("runs are locked or were changed since they were judged")
 
 // claiming begins a claim transaction.
-var claiming = pgx.TxOptions{BeginQuery: steady.BeginQuery + `; SET LOCAL lock_timeout = '100ms'`}
+var claiming = pgx.TxOptions{BeginQuery: genericPlans.BeginQuery + `; SET LOCAL lock_timeout = '100ms'`}
 
 // claimMode selects how a claim is written; the zero value is the fast way.
 type claimMode struct {
@@ -53,7 +53,7 @@ func (s *Store) claimOnce(ctx context.Context, req *ledger.ClaimRequest, claim *
 	var claimed ledger.Claimed
 	options := claiming
 	if mode.locked {
-		options = steady // rows are skipped and not waited for
+		options = genericPlans // rows are skipped and not waited for
 	}
 	err := s.fencedWith(ctx, options, req.Term, func(tx pgx.Tx) error {
 		c := &claimWrite{

@@ -41,7 +41,7 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 			return false, err
 		}
 	}
-	err = s.transactWith(ctx, pgx.TxOptions{BeginQuery: steady.BeginQuery + shortIdle}, func(tx pgx.Tx) error {
+	err = s.transactWith(ctx, pgx.TxOptions{BeginQuery: genericPlans.BeginQuery + shortIdle}, func(tx pgx.Tx) error {
 		won = false
 		if _, err := tx.Exec(ctx, sqlTakeoverCount); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 )
 
 // loading begins a transaction that sees one state of the database.
-var loading = pgx.TxOptions{BeginQuery: `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY` + genericPlans}
+var loading = pgx.TxOptions{BeginQuery: `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY` + setGenericPlans}
 
 // LoadOpen reads what the term's buckets have open; see worker.FireStore.
 func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (ledger.Open, error) {

@@ -33,14 +33,14 @@ const (
 	lastGap  = 250 * time.Millisecond
 )
 
-// steady begins a transaction with generic plans that use an index for each row and each
+// genericPlans begins a transaction with generic plans that use an index for each row and each
 // join, independent of statistics. Statistics lag behind a burst: a plan that follows
 // them reads a whole table for a thousand keys, or compares each of a thousand rows with
 // each key. Statements outside of transactions are lists with filters for people, which
 // are planned by their values.
-var steady = pgx.TxOptions{BeginQuery: `BEGIN` + genericPlans}
+var genericPlans = pgx.TxOptions{BeginQuery: `BEGIN` + setGenericPlans}
 
-const genericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
+const setGenericPlans = `; SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
 // A process that is stopped in a transaction of its term delays a takeover by this long.
@@ -49,7 +49,7 @@ const shortIdle = `; SET LOCAL idle_in_transaction_session_timeout = '2s'`
 // transact runs fn in a transaction, and repeats it after a deadlock, a lock timeout, a
 // violation of a history index or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	return s.transactWith(ctx, steady, fn)
+	return s.transactWith(ctx, genericPlans, fn)
 }
 
 func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
@@ -69,7 +69,7 @@ func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func
 
 // once runs fn in one transaction.
 func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	return s.onceWith(ctx, steady, fn)
+	return s.onceWith(ctx, genericPlans, fn)
 }
 
 func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
@@ -89,7 +89,7 @@ func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx 
 // fenced is transact for a worker: its first statement checks that term leads, and keeps
 // it leading until the transaction ends.
 func (s *Store) fenced(ctx context.Context, term schedule.Term, fn func(tx pgx.Tx) error) error {
-	return s.fencedWith(ctx, steady, term, fn)
+	return s.fencedWith(ctx, genericPlans, term, fn)
 }
 
 func (s *Store) fencedWith(ctx context.Context, options pgx.TxOptions, term schedule.Term, fn func(tx pgx.Tx) error) error {

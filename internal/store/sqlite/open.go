@@ -66,18 +66,18 @@ type openReader struct {
 // read adds the runs of a statement that selects openColumns.
 func (o *openReader) read(ctx context.Context, statement string, args ...any) error {
 	var (
-		k                                           key
-		id, overlapKey                              text
-		status                                      status
-		trigger                                     trigger
-		policy                                      policy
-		revision, maxQueued, priority, epoch        number
-		runAt, fireAt, claimedUntil                 instant
-		waiting, exclusive, cancelRequested, halted flag
+		k                                            key
+		id, overlapKey                               text
+		status                                       status
+		trigger                                      trigger
+		policy                                       policy
+		revision, maxQueued, priority, epoch         number
+		runAt, fireAt, claimedUntil                  instant
+		waiting, exclusive, cancelRequested, stopped flag
 	)
 	columns := []any{
 		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waiting, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
-		&claimedUntil, &cancelRequested, &halted,
+		&claimedUntil, &cancelRequested, &stopped,
 	}
 	return o.q.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
@@ -88,7 +88,7 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 			Status: schedule.Status(status), Waiting: bool(waiting), Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
 			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), NextSend: claimedUntil.Time, CancelRequested: bool(cancelRequested),
 		})
-		if halted {
+		if stopped {
 			o.stopped = append(o.stopped, string(id))
 		}
 		return nil

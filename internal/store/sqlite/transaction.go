@@ -97,10 +97,10 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 		return err
 	}
 	t := tx{w: w, ended: ctx.Err, changed: make(changed)}
-	steady := context.WithoutCancel(ctx)
+	uncancelled := context.WithoutCancel(ctx)
 	if _, err := t.exec(ctx, sqlBegin); err != nil { // may wait for another process
 		if ctx.Err() != nil {
-			w.rollback(steady) // it may have begun before the interrupt came
+			w.rollback(uncancelled) // it may have begun before the interrupt came
 		}
 		return w.kept(ctx, err)
 	}
@@ -108,14 +108,14 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 	committed := false
 	defer func() { // also when body panics
 		if !committed {
-			w.rollback(steady)
+			w.rollback(uncancelled)
 		}
 	}()
-	if err := body(steady, t); err != nil {
+	if err := body(uncancelled, t); err != nil {
 		return w.note(err)
 	}
 	failpoint.Hit(failpoint.Committing)
-	if _, err := t.exec(steady, sqlCommit); err != nil {
+	if _, err := t.exec(uncancelled, sqlCommit); err != nil {
 		return w.note(err)
 	}
 	committed, w.failed = true, nil

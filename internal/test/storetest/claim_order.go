@@ -8,23 +8,23 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// turns are the clauses on Capacity: how owners share what can be launched.
-var turns = []check{
-	{"an owner gets no more than his capacity, in the usual order, and More says so", turnsRoom},
-	{"owners whose ids have a slash do not share capacity", turnsOwnersWithSlash},
-	{"the others are not held up by an owner without capacity", turnsNoRoom},
-	{"an owner with thousands of due rows does not hold up the one row of another", turnsStorm},
-	{"owners take turns: the first of each goes before the second of any", turnsInTurn},
-	{"within a turn it goes by priority and fire_at", turnsOrderWithinATurn},
-	{"what is on time goes before anybody's catch-up, and what is due before what is armed", turnsClasses},
-	{"capacity counts where more is due than the limit, too", turnsRoomBeyondLimit},
-	{"a row that waits needs capacity as well, and has its owner's turn", turnsWaiting},
-	{"rows of exclusive policies take their owner's turn", turnsExclusive},
-	{"what an owner has no capacity for was seen and can no longer be missed", turnsSeen},
-	{"all rows of an overlap key are judged, also those beyond the capacity", turnsJudgeBeyond},
-	{"priorities of one owner go in order, also where others take turns", turnsPriorities},
-	{"who is alone gets all of it, in the usual order", turnsAlone},
-	{"without Capacity owners take turns all the same", turnsWithoutRoom},
+// sharedOrder are the clauses on Capacity: how owners share what can be launched.
+var sharedOrder = []check{
+	{"an owner gets no more than his capacity, in the usual order, and More says so", sharedRoom},
+	{"owners whose ids have a slash do not share capacity", sharedOwnersWithSlash},
+	{"the others are not held up by an owner without capacity", sharedNoRoom},
+	{"an owner with thousands of due rows does not hold up the one row of another", sharedStorm},
+	{"owners take turns: the first of each goes before the second of any", ownersAlternate},
+	{"within a turn it goes by priority and fire_at", sharedOrderWithinATurn},
+	{"what is on time goes before anybody's catch-up, and what is due before what is armed", sharedClasses},
+	{"capacity counts where more is due than the limit, too", sharedRoomBeyondLimit},
+	{"a row that waits needs capacity as well, and has its owner's turn", sharedWaiting},
+	{"rows of exclusive policies take their owner's turn", sharedExclusive},
+	{"what an owner has no capacity for was seen and can no longer be missed", sharedSeen},
+	{"all rows of an overlap key are judged, also those beyond the capacity", sharedJudgeBeyond},
+	{"priorities of one owner go in order, also where others take turns", prioritiesOfAnOwner},
+	{"who is alone gets all of it, in the usual order", sharedAlone},
+	{"without Capacity owners take turns all the same", ownersWithoutCapacity},
 }
 
 // owned is a schedule of another owner.
@@ -63,7 +63,7 @@ func limited(n int) func(*claimRequest) {
 	return func(req *claimRequest) { req.Limit = n }
 }
 
-func turnsRoom(r *rig) {
+func sharedRoom(r *rig) {
 	r.lead()
 	rows := r.owes(r.owned("a", "s"), 5, time.Minute)
 	for i, want := range [][]schedule.Run{rows[:2], rows[2:4], rows[4:], nil} {
@@ -74,7 +74,7 @@ func turnsRoom(r *rig) {
 }
 
 // An owner id can be a URL. What stands before its first slash is no owner.
-func turnsOwnersWithSlash(r *rig) {
+func sharedOwnersWithSlash(r *rig) {
 	r.lead()
 	full := r.owes(r.owned("org/ada", "full"), 30, time.Minute)
 	free := r.owes(r.owned("org/bob", "free"), 3, 30*time.Second)
@@ -85,7 +85,7 @@ func turnsOwnersWithSlash(r *rig) {
 	equal(r, "launched with capacity for two", launched(r.claim(r.capacities(map[string]int{"org/ada": 2}))), keysOf(full[:2]))
 }
 
-func turnsNoRoom(r *rig) {
+func sharedNoRoom(r *rig) {
 	r.lead()
 	full := r.owes(r.owned("a", "full"), 3, time.Minute)
 	free := r.owes(r.owned("b", "free"), 3, 30*time.Second)
@@ -100,7 +100,7 @@ func turnsNoRoom(r *rig) {
 	equal(r, "launched once there is capacity", launched(r.claim(r.capacities(nil))), keysOf(full))
 }
 
-func turnsStorm(r *rig) {
+func sharedStorm(r *rig) {
 	r.lead()
 	storm := r.owes(r.owned("a", "storm", func(s *schedule.Schedule) { s.Priority = 9 }), 3000, time.Hour)
 	one := r.owes(r.owned("b", "one"), 1, time.Second)
@@ -111,7 +111,7 @@ func turnsStorm(r *rig) {
 	r.hold(result.More, "there is more")
 }
 
-func turnsInTurn(r *rig) {
+func ownersAlternate(r *rig) {
 	r.lead()
 	a := r.owes(r.owned("a", "s-a"), 4, time.Minute)
 	b := r.owes(r.owned("b", "s-b"), 2, 40*time.Second)
@@ -129,7 +129,7 @@ func turnsInTurn(r *rig) {
 	}
 }
 
-func turnsOrderWithinATurn(r *rig) {
+func sharedOrderWithinATurn(r *rig) {
 	r.lead()
 	low := r.owes(r.owned("a", "low"), 2, time.Hour)
 	high := r.owes(r.owned("b", "high", func(s *schedule.Schedule) { s.Priority = 5 }), 2, time.Minute)
@@ -140,7 +140,7 @@ func turnsOrderWithinATurn(r *rig) {
 	}
 }
 
-func turnsClasses(r *rig) {
+func sharedClasses(r *rig) {
 	r.lead()
 	catchup := func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup }
 	old := r.owes(r.owned("a", "old"), 2, time.Hour, catchup)
@@ -152,7 +152,7 @@ func turnsClasses(r *rig) {
 	}
 }
 
-func turnsRoomBeyondLimit(r *rig) {
+func sharedRoomBeyondLimit(r *rig) {
 	r.lead()
 	a := r.owes(r.owned("a", "s-a"), 20, time.Hour)
 	b := r.owes(r.owned("b", "s-b"), 20, time.Minute)
@@ -165,7 +165,7 @@ func turnsRoomBeyondLimit(r *rig) {
 	equal(r, "launched without any capacity", launched(r.claim(r.capacities(map[string]int{"a": 0, "b": 0}), limited(6))), nil)
 }
 
-func turnsWaiting(r *rig) {
+func sharedWaiting(r *rig) {
 	r.lead()
 	waits := func(run *schedule.Run) { run.WaitingSince = r.at(-time.Second) }
 	s := r.owned("a", "queue", withPolicy(schedule.OverlapQueue))
@@ -176,7 +176,7 @@ func turnsWaiting(r *rig) {
 	equal(r, "launched in turn", got, keysOf(slices.Concat(storm[1:3], first)))
 }
 
-func turnsExclusive(r *rig) {
+func sharedExclusive(r *rig) {
 	r.lead()
 	var rows []schedule.Run
 	for i := range 12 {
@@ -191,7 +191,7 @@ func turnsExclusive(r *rig) {
 	}
 }
 
-func turnsSeen(r *rig) {
+func sharedSeen(r *rig) {
 	r.lead()
 	s := r.owned("a", "full")
 	rows := r.add(r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second)))
@@ -202,7 +202,7 @@ func turnsSeen(r *rig) {
 	equal(r, "launched an hour later", launched(r.claim(r.capacities(nil))), keysOf(rows[1:]))
 }
 
-func turnsJudgeBeyond(r *rig) {
+func sharedJudgeBeyond(r *rig) {
 	r.lead()
 	r.owes(r.owned("a", "full"), 30, time.Minute)
 	shared := func(s *schedule.Schedule) { s.OverlapKey, s.OverlapPolicy = r.id("shared"), schedule.OverlapSkip }
@@ -214,7 +214,7 @@ func turnsJudgeBeyond(r *rig) {
 	}
 }
 
-func turnsPriorities(r *rig) {
+func prioritiesOfAnOwner(r *rig) {
 	r.lead()
 	r.owes(r.owned("b", "other"), 30, time.Minute)
 	priority := func(p int32) func(*schedule.Schedule) { return func(s *schedule.Schedule) { s.Priority = p } }
@@ -227,7 +227,7 @@ func turnsPriorities(r *rig) {
 	}
 }
 
-func turnsAlone(r *rig) {
+func sharedAlone(r *rig) {
 	r.lead()
 	rows := r.owes(r.owned("a", "s"), 7, time.Minute)
 	first := r.owes(r.owned("a", "first", func(s *schedule.Schedule) { s.Priority = 1 }), 1, time.Second)
@@ -237,7 +237,7 @@ func turnsAlone(r *rig) {
 	}
 }
 
-func turnsWithoutRoom(r *rig) {
+func ownersWithoutCapacity(r *rig) {
 	r.lead()
 	a := r.owes(r.owned("a", "s-a"), 3, time.Hour)
 	b := r.owes(r.owned("b", "s-b"), 1, time.Minute)

@@ -68,7 +68,7 @@
 // rest stays PLANNED and is More. Rows of a deleted schedule end CANCELLED(deleted), slots
 // of a paused one SKIPPED(paused), and a row that its grant does not permit ends SKIPPED
 // with that reason, before overlap is judged. A row with a missing revision ends FAILED.
-// (claim.go, turns.go, arm.go, overlap.go, grants_claim.go)
+// (claim.go, claim_order.go, arm.go, overlap.go, grants_claim.go)
 //
 // Reclaim prepares the LAUNCHING runs that a leader names to be sent again, if they are
 // still due: those of older epochs at once, those of its own epoch after claimed_until. It

@@ -113,7 +113,7 @@ var topics = []topic{
 	{name: "load", checks: loads},
 	{name: "claim", checks: claims},
 	{name: "verdicts", checks: verdicts},
-	{name: "turns", checks: turns},
+	{name: "claim_order", checks: sharedOrder},
 	{name: "arm", checks: arms},
 	{name: "reclaim", checks: reclaims},
 	{name: "overlap", checks: overlaps},
