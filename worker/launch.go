@@ -85,25 +85,25 @@ func (t *term) answer(l *schedule.Launch, req *schedule.StartRequest, asked time
 		return nil // the queue's consumer settles it, or it is sent again when the claim's lease ends
 	}
 	s := t.settlement(l, reply, now)
-	var recovered []waiting
+	var resends []func()
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
-		recovered = t.executorAccepted(now)
+		resends = t.executorAccepted(now)
 	}
 	if reply.Settled {
 		failpoint.Hit(failpoint.Settled)
 		t.settled(l, &s)
 		t.heard([]schedule.Settlement{s}, []schedule.Moved{{To: s.To, Reason: s.Reason}})
 	}
-	if reply.Settled && len(recovered) == 0 {
+	if reply.Settled && len(resends) == 0 {
 		return nil
 	}
 	return func() {
 		if !reply.Settled {
 			t.settle(l, s)
 		}
-		for _, w := range recovered {
-			w.term.recovered(w.retries)
+		for _, resend := range resends {
+			resend()
 		}
 	}
 }
@@ -121,23 +121,17 @@ func (t *term) settlement(l *schedule.Launch, reply *schedule.StartReply, now ti
 	}, now)
 }
 
-// waiting are retries of a term that need not wait any more.
-type waiting struct {
-	term    *term
-	retries []schedule.Settlement
-}
-
-// executorAccepted returns the waiting retries of all terms of this process: they have the
-// same executor.
-func (w *Worker) executorAccepted(now time.Time) (due []waiting) {
+// executorAccepted returns what makes the waiting retries of this process due: its terms
+// have the same executor. Each term writes those of its own shard.
+func (w *Worker) executorAccepted(now time.Time) (resends []func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.terms {
-		if retries := t.retries.Recovered(now); len(retries) > 0 {
-			due = append(due, waiting{t, retries})
+	for _, term := range w.terms {
+		if retries := term.retries.Recovered(now); len(retries) > 0 {
+			resends = append(resends, func() { term.recovered(retries) })
 		}
 	}
-	return due
+	return resends
 }
 
 // recovered makes waiting retries due after the executor has accepted a run.

@@ -60,7 +60,7 @@ var mutants = []struct {
 `,
 	}}},
 	{"a term makes the retries of another shard due", []edit{{
-		"worker/launch.go", "w.term.recovered(w.retries)", "t.recovered(w.retries)",
+		"worker/launch.go", "func() { term.recovered(retries) }", "func() { w.terms[0].recovered(retries) }",
 	}}},
 	{"a row that is only planned is sent", []edit{{
 		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
