@@ -108,7 +108,8 @@ func newChecker(e *Evidence) *checker {
 		ranges: make(map[string][]record.Event), events: make(map[string][]record.Event), endings: make(map[string]time.Time),
 		planned: make(map[string]time.Time), claimed: make(map[string]time.Time),
 	}
-	for _, w := range e.Writes {
+	c.Writes = withoutMoves(e.Writes)
+	for _, w := range c.Writes {
 		switch {
 		case rank[w.After] == terminal && rank[w.Before] != terminal:
 			c.endings[w.Key] = w.At

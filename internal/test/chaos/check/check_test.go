@@ -95,6 +95,18 @@ func TestWhatIsSoundPasses(t *testing.T) {
 	}
 }
 
+// The leader of shard 0 makes the partitions, also for the runs of other shards.
+func TestAPartitionThatTakesRowsOverPasses(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	for _, r := range e.Runs {
+		e.Writes = append(e.Writes, record.Write{Seq: int64(len(e.Writes)), At: at(slots), Writer: "worker-2", Key: r.Key, After: r.Status, Epoch: 1, Holder: "worker-1", Leader: 1})
+	}
+	for _, v := range check.Run(e).Violations {
+		t.Errorf("%s: %s", v.Invariant, v.Text)
+	}
+}
+
 // An edit put the second slot down when the third was armed.
 func TestWhatAnEditPutsDownComesAfterWhatWasArmed(t *testing.T) {
 	t.Parallel()
