@@ -262,7 +262,8 @@ func (w *world) wholeRange(f *backfillLife) {
 		for _, h := range w.watch.order {
 			// A planned row of another backfill, which passed for this one, goes when that
 			// one is cancelled.
-			there := !h.gone || h.row.Trigger == schedule.TriggerBackfill
+			other := w.watch.feeds[h.row.Key]
+			there := !h.gone || other != nil && other != f && other.row.Reason == schedule.ReasonCancelled
 			seen = seen || there && h.row.ScheduleID == b.ScheduleID && h.row.RunAt.Equal(at) && h.row.Trigger != schedule.TriggerManual
 		}
 		if !seen {

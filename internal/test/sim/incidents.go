@@ -93,12 +93,12 @@ func (x *executor) granted(reqs []schedule.BeginRequest, results []schedule.Begi
 // delivered: deliveries are the calls that reached the executor. A process that dies
 // between the record of a call and the call leaves one that may have been made, and
 // so does a cancel that ends the run in between. So does a report, if the launcher
-// recorded a call and asks by key first.
+// recorded a call and asks by key first; one call of a key is open at a time.
 func (w *world) delivered(h *history) {
 	r, reached := &h.row, w.executor.reached[h.row.Key]
 	exact := w.profile.plain && r.CancelRequestedAt.IsZero()
 	switch {
-	case exact && int(r.Deliveries) > reached+w.executor.asked[r.Key], w.profile.plain && int(r.Deliveries) < reached:
+	case exact && int(r.Deliveries) > reached+min(1, w.executor.asked[r.Key]), w.profile.plain && int(r.Deliveries) < reached:
 		w.violation("%s run_at %s is %s(%s) after %d deliveries, and %d calls reached the executor",
 			r.ScheduleID, w.at(r.RunAt), r.Status, r.Reason, r.Deliveries, reached)
 	case int(r.Deliveries) > w.executor.grants[r.Key]:
