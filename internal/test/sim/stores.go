@@ -113,11 +113,16 @@ func (s store) Reclaim(ctx context.Context, req ledger.ReclaimRequest) (out ledg
 	return out, nil
 }
 
-func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
-	id := uint64(0)
-	for i := range settlements {
-		id ^= idOf(settlements[i].Key)
+// idOfAll is the id of a batch, whatever its order.
+func idOfAll[T any](items []T, key func(*T) schedule.Key) (id uint64) {
+	for i := range items {
+		id ^= idOf(key(&items[i]))
 	}
+	return id
+}
+
+func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
+	id := idOfAll(settlements, func(x *schedule.Settlement) schedule.Key { return x.Key })
 	err = s.lead(ctx, siteSettle, term, id, func() (err error) {
 		moved, err = s.ledger.Settle(context.WithoutCancel(ctx), term, now, settlements)
 		return err
@@ -134,10 +139,7 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out ledger
 }
 
 func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {
-	id := uint64(0)
-	for _, key := range keys {
-		id ^= idOf(key)
-	}
+	id := idOfAll(keys, func(key *schedule.Key) schedule.Key { return *key })
 	err = s.tell(ctx, siteCancelRequests, id, func() (err error) {
 		runs, err = s.ledger.CancelRequests(context.WithoutCancel(ctx), keys)
 		return err
@@ -154,10 +156,7 @@ func (s store) Flights(ctx context.Context, req ledger.FlightsRequest) ([]ledger
 }
 
 func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) (out []schedule.BeginResult, err error) {
-	id := uint64(0)
-	for i := range reqs {
-		id ^= idOf(reqs[i].Key)
-	}
+	id := idOfAll(reqs, func(x *schedule.BeginRequest) schedule.Key { return x.Key })
 	err = s.tell(ctx, siteBegin, id, func() (err error) {
 		out, err = s.ledger.Begin(context.WithoutCancel(ctx), reqs, now)
 		s.executor.granted(reqs, out)
@@ -168,10 +167,7 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 }
 
 func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (finished []schedule.Finished, err error) {
-	id := uint64(0)
-	for i := range done {
-		id ^= idOf(done[i].Key)
-	}
+	id := idOfAll(done, func(x *schedule.FinishRequest) schedule.Key { return x.Key })
 	opened, end := s.early(context.WithoutCancel(ctx))
 	defer end()
 	err = s.tell(ctx, siteFinish, id, func() (err error) {
@@ -182,10 +178,7 @@ func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now ti
 }
 
 func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
-	id := uint64(0)
-	for i := range open {
-		id ^= idOf(open[i].Key)
-	}
+	id := idOfAll(open, func(x *schedule.LeaseExtension) schedule.Key { return x.Key })
 	err = s.tell(ctx, siteExtend, id, func() (err error) {
 		held, err = s.ledger.Extend(context.WithoutCancel(ctx), open, now)
 		return err
@@ -194,10 +187,7 @@ func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now t
 }
 
 func (s store) Release(ctx context.Context, releases []schedule.KeyRelease, now time.Time) error {
-	id := uint64(0)
-	for i := range releases {
-		id ^= idOf(releases[i].Key)
-	}
+	id := idOfAll(releases, func(x *schedule.KeyRelease) schedule.Key { return x.Key })
 	return s.tell(ctx, siteReleaseKey, id, func() error { return s.ledger.Release(context.WithoutCancel(ctx), releases, now) })
 }
 
