@@ -56,7 +56,7 @@ type RunStore interface {
 // OutcomeStore summarizes the ended runs of schedules.
 type OutcomeStore interface {
 	// RecentOutcomes is the newest n ended runs of each schedule, newest run_at
-	// first, and whether it fails (schedule.FailureOf).
+	// first, and whether it fails (schedule.Failure).
 	RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error)
 	// FailureGroups are the failing schedules of an owner ("": all) by reason and error code, the
 	// largest group first.

@@ -23,8 +23,7 @@ type EndReader interface {
 // Decided is a run that succeeded or failed: it shows how its schedule is doing.
 type Decided struct{ RunAt, EndedAt time.Time }
 
-// compare orders decided runs as schedule.FailureOf does: by slot, and the runs of one slot
-// by their ends.
+// compare orders decided runs by slot, and the runs of one slot by their ends.
 func (d Decided) compare(other Decided) int {
 	return cmp.Or(d.RunAt.Compare(other.RunAt), d.EndedAt.Compare(other.EndedAt))
 }
@@ -43,7 +42,7 @@ type FollowUps struct {
 // ended; of a success it reads only the key and the times.
 //
 // A success ends the failures of its schedule, unless one of them is newer. A failure
-// counts unless a success is newer. schedule.FailureOf says the same of a whole history.
+// counts unless a success is newer. schedule.Failure says the same of a whole history.
 // A run of a deleted schedule counts for the one that lives under its id when the end is
 // committed: it is in the history of that id.
 func FollowUp(ended []*schedule.Run, read EndReader) (FollowUps, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // outcomes is a history in memory, with the failures that its follow-ups have written.
@@ -127,7 +128,7 @@ func TestWhatFollowsAnEnd(t *testing.T) {
 	}
 }
 
-// The newest failure is that of schedule.FailureOf, whatever the order of the ends.
+// The newest failure is that of storetest.FailureOf, whatever the order of the ends.
 func TestFollowUpsAgreeWithTheWholeHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := outcomes{failing: make(map[string]*schedule.Failure)}
@@ -142,7 +143,7 @@ func TestFollowUpsAgreeWithTheWholeHistory(t *testing.T) {
 				history = append(history, schedule.EndedRun{Key: r.Key, RunAt: r.RunAt, EndedAt: r.CompletedAt, Status: status, Reason: r.Reason, ErrorCode: r.ErrorCode})
 			}
 			o.end(t, ended...)
-			want, got := schedule.FailureOf("s", history), o.failing["s"]
+			want, got := storetest.FailureOf("s", history), o.failing["s"]
 			if (got == nil) != (want == nil) {
 				t.Fatalf("it fails: %+v, want %+v", got, want)
 			}

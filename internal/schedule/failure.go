@@ -19,11 +19,9 @@ type EndedRun struct {
 	ErrorCode string
 }
 
-// Decided reports whether the run shows how its schedule is doing: skipped and cancelled runs do
-// not.
-func (r *EndedRun) Decided() bool { return r.Status == StatusSuccess || r.Status == StatusFailed }
-
-// Failure describes a failing schedule.
+// Failure describes a failing schedule: of its runs that succeeded or failed, the newest failed.
+// The newest run has the latest run_at; of several runs of one slot it is the one that ended
+// last. So a retry or backfill replaces its slot's outcome, and an old slot does not count.
 type Failure struct {
 	ScheduleID   string
 	Failures     int64     // FAILED runs since the last success
@@ -35,31 +33,6 @@ type Failure struct {
 	Reason       Reason // of the newest
 	ErrorCode    string
 	ErrorMessage string // empty once the run is pruned
-}
-
-// FailureOf defines a failing schedule: its newest decided run is FAILED. The newest run has the
-// latest run_at; of several runs of one slot it is the one that ended last. So a retry or backfill
-// replaces its slot's outcome, and an old slot does not count.
-// nil: not failing. The stores keep this in schedule_failures, one ended run at a time; package
-// storetest compares both.
-func FailureOf(scheduleID string, runs []EndedRun) *Failure {
-	decided := slices.DeleteFunc(slices.Clone(runs), func(o EndedRun) bool { return !o.Decided() })
-	slices.SortStableFunc(decided, func(a, b EndedRun) int {
-		return cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Status, a.Status)) // a success wins a tie
-	})
-	var f *Failure
-	for i := range decided {
-		o := &decided[i]
-		if o.Status == StatusSuccess {
-			break
-		}
-		if f == nil {
-			f = &Failure{ScheduleID: scheduleID, LastRunAt: o.RunAt, LastEndedAt: o.EndedAt, LastKey: o.Key, Reason: o.Reason, ErrorCode: o.ErrorCode}
-		}
-		f.Failures++
-		f.FirstRunAt, f.FirstEndedAt = o.RunAt, o.EndedAt
-	}
-	return f
 }
 
 // Recent is the part of a schedule's runs that lists show.

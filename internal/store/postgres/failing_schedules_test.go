@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 // Two transactions that end two runs of one schedule at once do not see each other.
@@ -145,8 +146,8 @@ func (r *failureRace) failing(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	of := recent[r.id]
-	if byRule := schedule.FailureOf(r.id, of.Outcomes) != nil; byRule != (of.Failure != nil) {
-		t.Errorf("by schedule.FailureOf it fails: %t, in the store: %t", byRule, of.Failure != nil)
+	if byRule := storetest.FailureOf(r.id, of.Outcomes) != nil; byRule != (of.Failure != nil) {
+		t.Errorf("by storetest.FailureOf it fails: %t, in the store: %t", byRule, of.Failure != nil)
 	}
 	return of.Failure != nil
 }

@@ -22,6 +22,30 @@ var failing = []check{
 	{"failures are judged when they begin, grow and end", failuresWoken},
 }
 
+// FailureOf is how a schedule fails by a whole history; nil: it does not, as
+// schedule.Failure defines. The stores keep it one ended run at a time.
+func FailureOf(scheduleID string, history []schedule.EndedRun) *schedule.Failure {
+	decided := slices.DeleteFunc(slices.Clone(history), func(o schedule.EndedRun) bool {
+		return o.Status != schedule.StatusSuccess && o.Status != schedule.StatusFailed
+	})
+	slices.SortStableFunc(decided, func(a, b schedule.EndedRun) int {
+		return cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Status, a.Status)) // a success wins a tie
+	})
+	var f *schedule.Failure
+	for i := range decided {
+		o := &decided[i]
+		if o.Status == schedule.StatusSuccess {
+			break
+		}
+		if f == nil {
+			f = &schedule.Failure{ScheduleID: scheduleID, LastRunAt: o.RunAt, LastEndedAt: o.EndedAt, LastKey: o.Key, Reason: o.Reason, ErrorCode: o.ErrorCode}
+		}
+		f.Failures++
+		f.FirstRunAt, f.FirstEndedAt = o.RunAt, o.EndedAt
+	}
+	return f
+}
+
 // failure is how a schedule fails by the store; nil: it does not.
 func (r *rig) failure(s schedule.Schedule) *schedule.Failure {
 	r.Helper()
@@ -209,7 +233,7 @@ func failRandomly(r *rig) {
 			to := []schedule.Status{schedule.StatusFailed, schedule.StatusFailed, schedule.StatusSuccess, schedule.StatusCancelled}[dice.IntN(4)]
 			r.settleOne(run, to)
 			ended = append(ended, schedule.EndedRun{Key: run.Key, RunAt: run.RunAt, EndedAt: r.now, Status: to})
-			want, got := schedule.FailureOf(s.ScheduleID, ended), r.failure(s)
+			want, got := FailureOf(s.ScheduleID, ended), r.failure(s)
 			r.hold((got != nil) == (want != nil), "after %+v: fails %v, got %+v", ended, want, got)
 			if want != nil {
 				r.hold(got.LastRunAt.Equal(want.LastRunAt) && got.LastEndedAt.Equal(want.LastEndedAt), "the newest failure of %+v is %+v, got %+v", ended, want, got)
