@@ -38,19 +38,21 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			return err
 		}
 		wakes = false
-		asked := make(map[string]bool, len(ids))
-		for _, id := range ids {
-			asked[id] = true
+		exists := make(map[string]bool, len(ids))
+		for i, id := range ids {
+			exists[id] = inputs[i].Schedule != nil
 		}
 		for i := range changes {
 			c := &changes[i]
 			wakes = wakes || len(c.Runs) > 0 // all else is for the planner, which comes at its tick
-			if !asked[c.ScheduleID] {
+			existed, asked := exists[c.ScheduleID]
+			if !asked {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
 			}
-			if err := writeChange(ctx, t, c); err != nil {
+			if err := writeChange(ctx, t, c, existed); err != nil {
 				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
 			}
+			exists[c.ScheduleID] = true
 		}
 		if err := wakeExpectations(ctx, t, touched, changes); err != nil {
 			return err
@@ -165,8 +167,14 @@ func countInFlight(ctx context.Context, q querier, overlapKey string) (n int, er
 	return n, nil
 }
 
-func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
+// writeChange writes one change. A schedule that did not exist has no runs and was in no bucket.
+func writeChange(ctx context.Context, t tx, c *schedule.Change, existed bool) error {
 	if c.Row != nil {
+		if existed {
+			if err := noteBuckets(ctx, t, c); err != nil {
+				return err
+			}
+		}
 		if err := writeSchedule(ctx, t, c); err != nil {
 			return err
 		}
@@ -174,7 +182,7 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 			return err
 		}
 	}
-	if ledger.ChangesPlanned(c) {
+	if existed && ledger.ChangesPlanned(c) {
 		if err := changePlanned(ctx, t, c); err != nil {
 			return err
 		}
@@ -214,12 +222,9 @@ func changePlanned(ctx context.Context, t tx, c *schedule.Change) error {
 	return endRuns(ctx, t, ended, c.Now)
 }
 
-func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
-	args, err := scheduleArgs(c.Row, c.Now)
-	if err != nil {
-		return err
-	}
-	err = t.query(ctx, sqlScheduleBucket, func(scan scan) error {
+// noteBuckets notes the change for the leaders of its old and its new bucket.
+func noteBuckets(ctx context.Context, t tx, c *schedule.Change) error {
+	err := t.query(ctx, sqlScheduleBucket, func(scan scan) error {
 		var before int
 		err := scan(&before)
 		t.changed.schedule(c.ScheduleID, before, schedule.Bucket(c.Row.QualifiedOverlapKey()))
@@ -227,6 +232,14 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	}, c.ScheduleID)
 	if err != nil {
 		return fmt.Errorf("read its bucket: %w", err)
+	}
+	return nil
+}
+
+func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
+	args, err := scheduleArgs(c.Row, c.Now)
+	if err != nil {
+		return err
 	}
 	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
 		return fmt.Errorf("write row: %w", err)
