@@ -261,9 +261,9 @@ func (w *world) wholeRange(f *backfillLife) {
 		seen := len(f.keys[at.Unix()]) > 0
 		for _, h := range w.watch.order {
 			// A planned row of another backfill, which passed for this one, goes when that
-			// one is cancelled.
+			// one is paused or cancelled, by a user or with its schedule.
 			other := w.watch.feeds[h.row.Key]
-			there := !h.gone || other != nil && other != f && other.row.Reason == schedule.ReasonCancelled
+			there := !h.gone || other != nil && other != f && other.row.State == schedule.BackfillCancelled
 			seen = seen || there && h.row.ScheduleID == b.ScheduleID && h.row.RunAt.Equal(at) && h.row.Trigger != schedule.TriggerManual
 		}
 		if !seen {
