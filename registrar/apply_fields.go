@@ -47,6 +47,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"managed_by", d.ManagedBy},
 		{"expect", d.Expect.Text()},
 		{"launch_timeout_ms", number(d.LaunchTimeoutMS)},
+		{"retry", d.Retry.Text()},
 	}
 }
 

@@ -139,7 +139,8 @@ type ReportInput struct {
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
-	Output       string // output so far, or its end
+	FailureClass schedule.FailureClass // of FAILED; "": by the reason
+	Output       string                // output so far, or its end
 	ExitCode     *int32
 	LogURL       string
 	Token        string // as sent; empty: none
@@ -159,5 +160,6 @@ type RetryInput struct {
 	Key           schedule.Key
 	RequestID     string                 // empty: generated
 	OverlapPolicy schedule.OverlapPolicy // empty: the schedule's
+	Renew         bool                   // give it automatic retries
 	Actor         string
 }

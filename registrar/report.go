@@ -63,7 +63,7 @@ func (r *Registrar) KnowsReportToken(key schedule.Key, token string) bool {
 
 // ReportOutcome is Report for executors inside this process.
 func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport) error {
-	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, ExitCode: o.ExitCode}
+	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode}
 	if err := r.checkReport(ctx, &in); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
-	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage}
+	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass}
 	if !run.Status.InFlight() {
 		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil

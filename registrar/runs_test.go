@@ -269,7 +269,7 @@ func TestWhichRunsCanBeRetried(t *testing.T) {
 				return
 			}
 			want := r.page.runs[key].Run
-			want.Key, want.RetryOf, want.Attempt = schedule.RetryKey(key, "again"), key, 2
+			want.Key, want.RetryOf, want.Attempt, want.MaxAttempts = schedule.RetryKey(key, "again"), key, 2, 2
 			want.Status, want.Trigger, want.FireAt = schedule.StatusPlanned, schedule.TriggerRetry, noon
 			want.ClaimedAt, want.LaunchedAt = time.Time{}, time.Time{}
 			now := r.page.runs[key].Schedule

@@ -152,10 +152,13 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: now,
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
-		Attempt: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
+		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
 	}
 	if found.Definition != nil { // of the run's revision
 		row.MaxQueued = found.Definition.MaxQueued
+		if in.Renew {
+			row.MaxAttempts = old.Attempt + found.Definition.Retry.Attempts()
+		}
 	}
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
@@ -165,5 +168,5 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 	}
 	e := newEvent(found.Schedule, schedule.EventRetried, in.Actor, now)
 	e.From, e.To, e.Count, e.Note = old.RunAt, old.RunAt, 1, "request_id "+in.RequestID
-	return schedule.RunChange{Insert: &row, Events: []schedule.Event{e}, Now: now}, nil
+	return schedule.RunChange{Insert: &row, Redriven: true, Events: []schedule.Event{e}, Now: now}, nil
 }

@@ -30,6 +30,7 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.Priority = value(in.Priority, 0)
 	d.OnceAt, d.StartAt, d.EndAt = utc(d.OnceAt), utc(d.StartAt), utc(d.EndAt)
 	d.Expect = resolveExpect(d.Expect)
+	d.Retry = d.Retry.Resolved()
 	return d
 }
 
@@ -44,6 +45,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	checkInput(&c, d.Input)
 	checkLabels(&c, d.Labels)
 	r.checkExpect(&c, d)
+	d.Retry.Check(&c)
 	return c.Err()
 }
 

@@ -127,6 +127,11 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 		for i := range claimed.Cancels {
 			t.cancels.note(&claimed.Cancels[i])
 		}
+		for i := range claimed.Launches {
+			if claimed.Launches[i].Run.IsAutomaticRetry() {
+				t.Metrics.retries.Inc()
+			}
+		}
 		t.launchAll(claimed.Launches)
 		switch v := &claimed.Verdicts; {
 		case len(claimed.Missing) > 0 || !v.Left:

@@ -34,6 +34,7 @@ type Metrics struct {
 	planFailures   prometheus.Counter
 	strays         prometheus.Counter
 	refuted        prometheus.Counter
+	retries        prometheus.Counter
 	violations     prometheus.Counter
 	lateEnds       prometheus.Counter
 	changesRead    *prometheus.GaugeVec
@@ -79,6 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
 		strays:         counter("carillon_ledger_strays_total", "Runs on which the leader's memory differed from the tables. Must stay 0."),
+		retries:        counter("carillon_retries_total", "Automatic retries of failed runs that were claimed."),
 		refuted:        counter("carillon_judge_refuted_total", "Claims that the database refused because another exclusive run of the overlap key was in flight. Must stay 0."),
 		violations:     counter("carillon_overlap_violations_total", "Ended runs that were in flight together with another exclusive run of their overlap key. Must stay 0."),
 		lateEnds:       counter("carillon_late_ends_total", "Answers and reports of an end that came after another end of their run. The first end stays."),

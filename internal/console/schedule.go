@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -103,6 +104,9 @@ func factsOf(s *carillonv1.Schedule) []fact {
 		}
 	}
 	add(s.GetLaunchTimeoutMs() > 0, "Launch timeout", msWords(s.GetLaunchTimeoutMs()), "a run that is not accepted by then fails")
+	p := s.GetRetry()
+	add(p.GetMaxAttempts() > 1, "Retries", fmt.Sprintf("%d attempts", p.GetMaxAttempts()),
+		fmt.Sprintf("after %s, each wait %d %% of the one before, at most %s; on %s", msWords(p.GetBackoffMs()), p.GetFactorPercent(), msWords(p.GetMaxBackoffMs()), strings.Join(p.GetOn(), ", ")))
 	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "random, but fixed per slot")
 	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "gap: skipped; fold: runs twice")
 	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")

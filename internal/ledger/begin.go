@@ -193,6 +193,9 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	case req.Trigger.FromSpec() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
 	}
+	if f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now) {
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits
+	}
 	reason, why := grant.Denial(f.Grant, req.Grant, schedule.GrantCheckedAt(now, req.FireAt))
 	if reason != schedule.ReasonNone {
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due

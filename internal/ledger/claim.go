@@ -68,6 +68,9 @@ type Reader interface {
 	// Facts are the definitions of revisions, which may repeat, and the grants that these
 	// name.
 	Facts([]schedule.RevisionID) (Facts, error)
+	// Superseded are those of the planned runs whose schedule has claimed a run of a later
+	// slot.
+	Superseded([]schedule.Key) (map[schedule.Key]bool, error)
 }
 
 // Claim is one pass over a state, for a store to run in its claim transaction. A
@@ -165,8 +168,25 @@ func (c *Claim) checkSwept(read Reader) error {
 	return nil
 }
 
+// replacingRetries are the automatic retries under policy replace that are due or early. Whether a newer
+// slot has started since their failure is in the tables only.
+func (s *ShardState) replacingRetries() (keys []schedule.Key) {
+	for r := range s.replacing {
+		if isNear(r) || r.place == placeWaiting {
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
+}
+
 func (c *Claim) judge(read Reader) (Verdicts, error) {
-	v, err := c.State.Judge(c.Pass, read.Facts)
+	v, err := c.State.Judge(c.Pass, func(ids []schedule.RevisionID) (Facts, error) {
+		f, err := read.Facts(ids)
+		if retries := c.State.replacingRetries(); err == nil && len(retries) > 0 {
+			f.Superseded, err = read.Superseded(retries)
+		}
+		return f, err
+	})
 	if err != nil {
 		return Verdicts{}, fmt.Errorf("read definitions and grants: %w", err)
 	}

@@ -14,7 +14,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	o := &f.Outcome
 	s := schedule.Settlement{
 		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, LaunchedAt: f.LaunchedAt,
 		Deliveries: f.Deliveries, Unsent: f.Unsent,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
@@ -104,7 +104,7 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		return s
 	}
 	s.CompletedAt = now
-	s.ErrorCode, s.ErrorMessage = report.ErrorCode, report.ErrorMessage
+	s.ErrorCode, s.ErrorMessage, s.FailureClass = report.ErrorCode, report.ErrorMessage, report.FailureClass
 	if report.Status == schedule.StatusFailed {
 		s.Reason = schedule.ReasonWorkflowFailed
 		if report.ErrorCode == string(schedule.CodeLost) { // an executor in this process has lost the run
@@ -222,7 +222,7 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	r.StartedAt = cmp.Or(r.StartedAt, stored(s.StartedAt)) // a heartbeat does not move it
 	r.TimeoutAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt)
 	if s.To.Terminal() {
-		r.CompletedAt = stored(cmp.Or(s.CompletedAt, now))
+		r.CompletedAt, r.FailureClass = stored(cmp.Or(s.CompletedAt, now)), s.FailureClass
 	}
 }
 

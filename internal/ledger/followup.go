@@ -42,12 +42,14 @@ type FollowUps struct {
 // ended; of a success it reads only the key and the times.
 //
 // A success ends the failures of its schedule, unless one of them is newer. A failure
-// counts unless a success is newer. schedule.Failure says the same of a whole history.
+// counts unless a success is newer, or an automatic retry follows it: that one decides.
+// schedule.Failure says the same of a whole history.
 // A run of a deleted schedule counts for the one that lives under its id when the end is
 // committed: it is in the history of that id.
 func FollowUp(ended []*schedule.Run, read EndReader) (FollowUps, error) {
 	decided := slices.DeleteFunc(slices.Clone(ended), func(r *schedule.Run) bool {
-		return r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed
+		_, retried := r.RetriedBy()
+		return r.Status != schedule.StatusSuccess && (r.Status != schedule.StatusFailed || retried)
 	})
 	if len(decided) == 0 {
 		return FollowUps{}, nil

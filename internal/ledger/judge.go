@@ -25,6 +25,9 @@ type Facts struct {
 	Definitions map[schedule.RevisionID]*schedule.Definition
 	// Grants has no entry for a grant that does not exist.
 	Grants map[schedule.GrantRef]*schedule.Grant
+	// Superseded are the automatic retries under policy replace for which a newer slot has
+	// started.
+	Superseded map[schedule.Key]bool
 }
 
 // Verdicts are what one pass has decided. They are entered by Commit, once they
@@ -158,7 +161,7 @@ type judging struct {
 // permitted reports whether schedule and grant permit a planned run. A run that is
 // due and not permitted ends.
 func (j *judging) permitted(r *run) bool {
-	if j.ended[r] {
+	if j.ended[r] || r.isHeld(j.now) {
 		return false
 	}
 	end, ok := j.refusal(r)
@@ -182,6 +185,14 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 	d := j.facts.Definitions[r.definition()]
 	if d == nil {
 		return end, true // the claim finds that it is missing
+	}
+	if r.retriesSlot && pastWindow(time.UnixMicro(r.runAt), time.UnixMicro(max(r.fireAt, j.now)), d) {
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonMissed
+		return end, false
+	}
+	if r.automatic && r.replaces() && j.facts.Superseded[r.key] {
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonCoalesced
+		return end, false
 	}
 	use := d.GrantUse(j.pass.RequireGrant)
 	if !use.Required && use.GrantID == "" {

@@ -35,7 +35,7 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 			r := &rows[i]
 			runs = append(runs, run{
 				key: r.Key, runAt: r.RunAt.UnixMicro(), fireAt: r.FireAt.UnixMicro(), policy: r.OverlapPolicy, trigger: r.Trigger,
-				priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
+				automatic: r.IsAutomaticRetry(), priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
 			})
 			pointers = append(pointers, &runs[len(runs)-1])
 		}
@@ -65,6 +65,9 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 //   - replace: cancels what is in flight and waits. Only the newest slot stays;
 //     older ones, waiting or due, are SKIPPED(coalesced).
 //
+// An automatic retry waits where a slot would be skipped, and does not count in max_queued.
+// It never replaces a newer slot: under replace it is SKIPPED(coalesced) instead.
+//
 // A run that fires later than now is claimed early only if its verdict cannot
 // change any more: nothing is in flight, waits or is due before it. Otherwise it
 // gets no verdict yet.
@@ -74,8 +77,8 @@ func judgeOverlap(g overlapGroup) []verdict {
 		return claimEarly(early)
 	}
 	j := overlapJudge{busy: len(g.inFlight) > 0, inFlight: g.inFlight}
-	newest := newestReplacing(g.waiting, due)
-	j.addWaiting(g.waiting, newest)
+	newest, replacing := j.newestReplacing(g.waiting, due)
+	j.addWaiting(g.waiting, newest, replacing)
 	claimable := j.coalesce(due, len(g.waiting), newest)
 	// A replacing run goes first: whatever else this pass might claim would only
 	// be cancelled by it again.
@@ -138,6 +141,7 @@ type overlapJudge struct {
 	inFlight []*run
 	first    overlapRow // the waiting run that goes next
 	waiting  int        // how many wait
+	retries  int        // of these, automatic retries: max_queued does not count them
 	verdicts []placedVerdict
 	cancels  []verdict
 }
@@ -162,36 +166,63 @@ func (j *overlapJudge) releaseWaiting() {
 		return
 	}
 	j.claim(j.first)
-	j.waiting--
+	if j.waiting--; j.first.automatic {
+		j.retries--
+	}
 }
 
 // addWaiting counts the runs that wait and finds the one that goes next: one that
 // replaces, else the first.
-func (j *overlapJudge) addWaiting(runs []*run, newest *run) {
+func (j *overlapJudge) addWaiting(runs []*run, newest *run, replacing bool) {
 	if j.waiting = len(runs); j.waiting == 0 {
 		return
 	}
 	j.first = overlapRow{runs[0], 0}
-	if newest == nil {
-		return // nothing to coalesce
+	if !replacing { // nothing to coalesce
+		j.retries = automatic(runs)
+		return
 	}
 	kept := j.coalesce(runs, 0, newest)
 	if j.waiting = len(kept); j.waiting > 0 {
 		j.first = kept[max(0, slices.IndexFunc(kept, overlapRow.replaces))]
 	}
+	for _, r := range kept {
+		if r.automatic {
+			j.retries++
+		}
+	}
+}
+
+func automatic(runs []*run) (n int) {
+	for _, r := range runs {
+		if r.automatic {
+			n++
+		}
+	}
+	return n
 }
 
 // newestReplacing is the replacing run of the newest slot; nil if there is none.
-// Only run_at can tell: in claim order a catch-up run comes after a newer slot.
-func newestReplacing(waiting, due []*run) (newest *run) {
+// Only run_at can tell: in claim order a catch-up run comes after a newer slot. An automatic
+// retry of an older slot than one in flight does not count; replacing reports whether any
+// run replaces, that one included.
+func (j *overlapJudge) newestReplacing(waiting, due []*run) (newest *run, replacing bool) {
 	for _, runs := range [][]*run{waiting, due} {
 		for _, r := range runs {
-			if r.replaces() && (newest == nil || r.runAt >= newest.runAt) {
+			if !r.replaces() {
+				continue
+			}
+			if replacing = true; !j.isSuperseded(r) && (newest == nil || r.runAt >= newest.runAt) {
 				newest = r
 			}
 		}
 	}
-	return newest
+	return newest, replacing
+}
+
+// isSuperseded reports whether a newer slot than that of an automatic retry is in flight.
+func (j *overlapJudge) isSuperseded(r *run) bool {
+	return r.automatic && slices.ContainsFunc(j.inFlight, func(other *run) bool { return other.runAt > r.runAt })
 }
 
 // coalesce skips every replacing run but the newest, and returns the others. The
@@ -216,6 +247,10 @@ func (j *overlapJudge) judge(r overlapRow) {
 	case schedule.OverlapQueue:
 		j.queue(r)
 	default: // skip; replace went first
+		if j.busy && r.automatic {
+			j.wait(r)
+			return
+		}
 		if j.busy {
 			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)
 			return
@@ -228,7 +263,7 @@ func (j *overlapJudge) queue(r overlapRow) {
 	switch {
 	case !j.busy && j.waiting == 0:
 		j.claim(r)
-	case j.waiting >= int(r.maxQueued):
+	case j.waiting-j.retries >= int(r.maxQueued) && !r.automatic:
 		j.set(r, schedule.VerdictSkip, schedule.ReasonQueueFull)
 	default:
 		j.wait(r)
@@ -251,7 +286,9 @@ func (j *overlapJudge) replace(r overlapRow) {
 
 func (j *overlapJudge) wait(r overlapRow) {
 	j.set(r, schedule.VerdictWait, schedule.ReasonNone)
-	j.waiting++
+	if j.waiting++; r.automatic {
+		j.retries++
+	}
 }
 
 // inOrder lists the verdicts as the runs came: waiting, due, then cancels.

@@ -38,7 +38,7 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 	now, reach := micro(p.Now), micro(p.Now.Add(p.ClaimAhead))
 	eligible := func(r *run) bool {
 		// A run that could only be blocked early is left until it is due.
-		return !isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0)
+		return !r.isHeld(now) && (!isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0))
 	}
 	order := byClaimAt(now)
 	q := &ownersQueue{now: now}
@@ -51,7 +51,7 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 		if p.Capacity != nil {
 			t.capacity = min(max(p.Capacity(o.id), 0), p.Limit)
 		}
-		t.lists = [3][]*run{o.firstWaiting(order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
+		t.lists = [3][]*run{o.firstWaiting(now, order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
 		if t.advance(eligible, order); t.next != nil {
 			q.heads = append(q.heads, t)
 		}
@@ -79,14 +79,16 @@ func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
 }
 
 // firstWaiting are the first waiting runs of the owner's groups that are freed, in
-// claim order.
-func (o *owner) firstWaiting(order func(a, b *run) int) []*run {
+// claim order, without those that wait for the end of a pause.
+func (o *owner) firstWaiting(now int64, order func(a, b *run) int) []*run {
 	if len(o.freed) == 0 {
 		return nil
 	}
 	first := make([]*run, 0, len(o.freed))
 	for g := range o.freed {
-		first = append(first, g.waiting[0])
+		if i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) }); i >= 0 {
+			first = append(first, g.waiting[i])
+		}
 	}
 	slices.SortFunc(first, order)
 	return first

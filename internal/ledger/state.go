@@ -36,6 +36,8 @@ type ShardState struct {
 
 	sends      lane              // LAUNCHING runs, in order of their next send
 	cancelling map[*run]struct{} // in flight, and their cancel is requested
+
+	replacing map[*run]struct{} // automatic retries under policy replace, until they are over
 }
 
 // NewShardState is the state of a term before anything is loaded. seenUntil is what
@@ -47,6 +49,7 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 		owners: make(map[string]*owner),
 		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
 		waiting: make(map[*group]struct{}), checkedAt: math.MinInt64, cancelling: make(map[*run]struct{}),
+		replacing: make(map[*run]struct{}),
 	}
 }
 
@@ -83,8 +86,8 @@ func (s *ShardState) Planned() (n int) {
 // Knows reports whether the state knows a run.
 func (s *ShardState) Knows(key schedule.Key) bool { return s.runs[key] != nil }
 
-// Counts are how many runs are in flight, wait for their overlap group, and are due
-// and not claimed, now being the instant of the last pass.
+// Counts are how many runs are in flight, wait for their overlap group or for the end of a
+// pause, and are due and not claimed, now being the instant of the last pass.
 func (s *ShardState) Counts() schedule.Gauges {
 	var g schedule.Gauges
 	for _, r := range s.runs {
@@ -94,7 +97,11 @@ func (s *ShardState) Counts() schedule.Gauges {
 		case placeWaiting:
 			g.Waiting++
 		case placeDue, placeLate:
-			g.Due++
+			if r.isHeld(s.now) {
+				g.Waiting++
+			} else {
+				g.Due++
+			}
 		}
 	}
 	return g
@@ -160,7 +167,7 @@ func (s *ShardState) Discard() { s.stale = true }
 func (s *ShardState) enter(in *Run) {
 	r := &run{
 		key: in.Key, runAt: micro(in.RunAt), fireAt: micro(in.FireAt), policy: in.Policy, trigger: in.Trigger, revision: in.Revision,
-		priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+		automatic: in.Automatic, retriesSlot: in.RetriesSlot, priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
 	}
 	r.group, r.schedule = s.groupOf(in.OverlapKey), s.scheduleOf(in.ScheduleID)
 	r.group.runs++
@@ -170,6 +177,9 @@ func (s *ShardState) enter(in *Run) {
 	r.schedule.first = r
 	s.runs[r.key] = r
 	r.seen = r.fireAt <= s.seenUntil
+	if r.automatic && r.replaces() {
+		s.replacing[r] = struct{}{}
+	}
 	switch {
 	case in.Status.InFlight():
 		s.toFlight(r, flight{status: in.Status, epoch: in.Epoch, nextSend: micro(in.NextSend)})
@@ -189,6 +199,7 @@ func (s *ShardState) forget(r *run) {
 // unlink removes a run from its lists, its schedule and its group.
 func (s *ShardState) unlink(r *run) {
 	s.take(r)
+	delete(s.replacing, r)
 	if r.previous != nil {
 		r.previous.next = r.next
 	} else {

@@ -205,6 +205,7 @@ func (f *feeding) again() {
 		if old := slot.Run; old != nil {
 			row.Key = schedule.RetryKey(old.Key, f.c.Backfill.RequestID)
 			row.Attempt, row.RetryOf = old.Attempt+1, old.Key
+			row.MaxAttempts += old.Attempt
 			f.out.Slots = append(f.out.Slots, schedule.BackfillSlot{RunAt: slot.RunAt, Key: row.Key})
 		}
 		f.start(row)

@@ -146,7 +146,7 @@ func newRow(d *schedule.Definition, revision int64, slot Slot, trigger schedule.
 		RunAt: slot.RunAt, FireAt: slot.FireAt, Status: schedule.StatusPlanned, Trigger: trigger,
 		OverlapKey: d.QualifiedOverlapKey(), OverlapPolicy: d.OverlapPolicy,
 		Exclusive: d.OverlapPolicy.Exclusive(), MaxQueued: d.MaxQueued,
-		Attempt: 1, Priority: d.Priority,
+		Attempt: 1, MaxAttempts: d.Retry.Attempts(), Priority: d.Priority,
 	}
 }
 

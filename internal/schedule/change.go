@@ -80,7 +80,9 @@ type RunChange struct {
 	// AskCancel sets cancel_requested_at and cancel_reason unless set.
 	AskCancel Reason
 	Insert    *Run // a new attempt; an existing key is left as it is
-	Events    []Event
+	// Redriven says that Insert retries the run by hand: if it is dead, it no longer is.
+	Redriven bool
+	Events   []Event
 	// LateReport is the status of a report that moved nothing; empty: none. A run notes
 	// one per status: for later ones nothing is written, no Events either.
 	LateReport Status

@@ -40,6 +40,7 @@ type Definition struct {
 	Labels           map[string]string `json:"labels,omitempty"`
 	ManagedBy        string            `json:"managed_by,omitempty"` // the deployment or file set that owns it
 	Expect           Expect            `json:"expect,omitzero"`      // expectations; an alert opens when one is not met
+	Retry            RetryPolicy       `json:"retry,omitzero"`       // automatic retries
 }
 
 // Equal reports whether two definitions are the same, so that deploying one again writes nothing.
@@ -52,7 +53,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.LaunchTimeoutMS == o.LaunchTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
-		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect
+		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry
 }
 
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.

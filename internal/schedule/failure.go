@@ -17,11 +17,13 @@ type EndedRun struct {
 	Status    Status // terminal
 	Reason    Reason
 	ErrorCode string
+	Retried   bool // it failed, and an automatic retry follows it
 }
 
-// Failure describes a failing schedule: of its runs that succeeded or failed, the newest failed.
-// The newest run has the latest run_at; of several runs of one slot it is the one that ended
-// last. So a retry or backfill replaces its slot's outcome, and an old slot does not count.
+// Failure describes a failing schedule: of its runs that succeeded, or failed and are not retried
+// automatically, the newest failed. The newest run has the latest run_at; of several runs of one
+// slot it is the one that ended last. So a retry or backfill replaces its slot's outcome, and an
+// old slot does not count.
 type Failure struct {
 	ScheduleID   string
 	Failures     int64     // FAILED runs since the last success

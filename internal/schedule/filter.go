@@ -109,6 +109,7 @@ type RunFilter struct {
 	WorkflowID string
 	Statuses   []Status
 	Reason     Reason
+	Dead       bool // only dead runs
 	Trigger    Trigger
 	RunID      string
 	TraceID    string
@@ -167,7 +168,7 @@ func (f *RunFilter) Source() RunSource {
 		return SourceUnfinished
 	case f.Trigger != "" && f.Trigger != TriggerSchedule:
 		return SourceUnscheduled
-	case f.only(StatusFailed, StatusSkipped, StatusCancelled), f.Reason != "" && Ending(f.Reason) != StatusSuccess:
+	case f.only(StatusFailed, StatusSkipped, StatusCancelled), f.Dead, f.Reason != "" && Ending(f.Reason) != StatusSuccess:
 		return SourceEnded
 	}
 	return SourceAll
@@ -179,7 +180,7 @@ func (f *RunFilter) MayBeEnded() bool {
 }
 
 func (f *RunFilter) MayBeOpen() bool {
-	return f.Reason == "" && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s Status) bool { return !s.Terminal() }))
+	return f.Reason == "" && !f.Dead && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s Status) bool { return !s.Terminal() }))
 }
 
 // only reports whether the filter names statuses, all of them among these.

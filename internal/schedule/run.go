@@ -28,11 +28,12 @@ type Run struct {
 	MaxQueued     uint32
 	WaitingSince  time.Time // set while it waits for its overlap key; outside the due index
 
-	Attempt    int32           // place in the retry_of chain, 1 = first
-	RetryOf    Key             // zero = none
-	Deliveries int32           // calls that reached the executor: their request was written to a connection
-	Input      json.RawMessage // nil: the revision's
-	Priority   int32
+	Attempt     int32           // place in the retry_of chain, 1 = first
+	MaxAttempts int32           // the last attempt that Carillon plans by itself; fixed when the run is planned
+	RetryOf     Key             // zero = none
+	Deliveries  int32           // calls that reached the executor: their request was written to a connection
+	Input       json.RawMessage // nil: the revision's
+	Priority    int32
 
 	RunID   string // given by the executor
 	TraceID string
@@ -53,6 +54,11 @@ type Run struct {
 	FailedAttempts int32  // to launch it; see Attempts
 	ExitCode       *int32 // as reported; nil: it was not
 	LogURL         string // as reported
+
+	FailureClass FailureClass // of a FAILED run; in flight: empty
+	// Dead is set where a run failed for good: true until it is retried by hand. Nil of a
+	// FAILED run: an automatic retry follows it.
+	Dead *bool
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -110,7 +116,8 @@ type Settlement struct {
 	TraceID      string
 	ErrorCode    string
 	ErrorMessage string
-	LaunchedAt   time.Time // zero leaves it
+	FailureClass FailureClass // as the executor reported it; "": by the reason
+	LaunchedAt   time.Time    // zero leaves it
 	StartedAt    time.Time
 	CompletedAt  time.Time
 	TimeoutAt    time.Time
@@ -172,6 +179,7 @@ type Outcome struct {
 	TraceID      string
 	ErrorCode    string
 	ErrorMessage string
+	FailureClass FailureClass // of a failure, if the executor reported it
 }
 
 // OK reports whether the executor accepted the run and no failure is known.

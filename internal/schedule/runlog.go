@@ -21,7 +21,8 @@ type ExecutorReport struct {
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
-	ExitCode     *int32 // of the run's process
+	FailureClass FailureClass // of a failure; "": by the reason
+	ExitCode     *int32       // of the run's process
 }
 
 // LogPart is a piece of a run's output: whole lines of plain text, secrets masked.

@@ -95,6 +95,8 @@ func TestEveryFieldOfADefinitionCountsWhenTwoAreCompared(t *testing.T) {
 			f.Set(reflect.ValueOf(json.RawMessage(`{ }`)))
 		case schedule.Expect:
 			f.Set(reflect.ValueOf(schedule.Expect{AlertAfter: 7}))
+		case schedule.RetryPolicy:
+			f.Set(reflect.ValueOf(schedule.RetryPolicy{MaxAttempts: 7}))
 		case uint32, int32:
 			f.Set(reflect.ValueOf(7).Convert(f.Type()))
 		default:

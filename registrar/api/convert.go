@@ -44,7 +44,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		CatchupPolicy: d.CatchupPolicy, CatchupWindowMs: d.CatchupWindowMs,
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
-		LaunchTimeoutMs: d.LaunchTimeoutMs,
+		LaunchTimeoutMs: d.LaunchTimeoutMs, Retry: d.Retry,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -69,7 +69,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		CatchupPolicy: string(d.CatchupPolicy), CatchupWindowMs: d.CatchupWindowMS,
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
-		LaunchTimeoutMs: d.LaunchTimeoutMS,
+		LaunchTimeoutMs: d.LaunchTimeoutMS, Retry: retryOut(d.Retry),
 	}
 }
 
@@ -110,10 +110,14 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		ClaimedAt: timestamp(r.ClaimedAt), LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
 		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt),
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
 	}
 	if !r.RetryOf.IsZero() {
 		out.RetryOf = r.RetryOf.String()
+	}
+	if key, ok := r.RetriedBy(); ok {
+		out.RetriedBy = key.String()
 	}
 	if out.ExitCode = r.ExitCode; r.LogURL != "" {
 		out.LogUrl = &r.LogURL

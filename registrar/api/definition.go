@@ -21,7 +21,7 @@ func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.Ups
 			OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), OverlapKey: req.GetOverlapKey(),
 			CatchupPolicy: schedule.CatchupPolicy(req.GetCatchupPolicy()),
 			Input:         rawOf(req.GetInput()), ExecutionGrantID: req.GetExecutionGrantId(),
-			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(), Expect: expectIn(req.GetExpect()),
+			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(), Expect: expectIn(req.GetExpect()), Retry: retryIn(req.GetRetry()),
 			LaunchTimeoutMS: req.GetLaunchTimeoutMs(),
 		},
 		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,

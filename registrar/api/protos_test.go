@@ -87,7 +87,8 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 		"jitter_ms", "1500", "dst", `"literal"`, "overlap_policy", `"queue"`, "overlap_key", `"k"`, "max_queued", "7",
 		"catchup_policy", `"latest"`, "catchup_window_ms", "60000", "run_timeout_ms", "5000", "launch_timeout_ms", "9000", "priority", "-3",
 		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`,
-		"expect", `{"start_within_ms":60000,"finish_within_ms":120000,"success_every_ms":7200000,"alert_after":2,"remind_every_ms":300000}`)
+		"expect", `{"start_within_ms":60000,"finish_within_ms":120000,"success_every_ms":7200000,"alert_after":2,"remind_every_ms":300000}`,
+		"retry", `{"max_attempts":3,"backoff_ms":5000,"factor_percent":300,"max_backoff_ms":60000,"on":["logic","lost"]}`)
 	r.must("POST", "/v1/grants", `{"grant_id":"g","user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w"]}`)
 	r.must("POST", "/v1/schedules", text)
 	for _, only := range []string{`"interval_ms":60000`, `"once_at":"2090-01-01T00:00:00Z"`} {

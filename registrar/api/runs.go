@@ -78,6 +78,7 @@ func filterOf(req runFilter) schedule.RunFilter {
 func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsRequest) (*carillonv1.ListRunsResponse, error) {
 	f := filterOf(req)
 	f.RunID, f.TraceID, f.DueBefore = req.GetRunId(), req.GetTraceId(), fromTimestamp(req.GetDueBefore())
+	f.Dead = req.GetDead()
 	size := pageSize(req.GetPageSize())
 	f.Limit = size + 1
 	var err error
@@ -109,7 +110,7 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	}
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
-		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(),
+		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(), FailureClass: schedule.FailureClass(req.GetFailureClass()),
 		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(),
 		Token: reportToken(ctx),
 	})
@@ -163,7 +164,8 @@ func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunReques
 		return nil, err
 	}
 	run, err := s.runs.RetryRun(ctx, registrar.RetryInput{
-		Key: key, RequestID: req.GetRequestId(), OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), Actor: s.actor(ctx),
+		Renew: req.GetRenew(),
+		Key:   key, RequestID: req.GetRequestId(), OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), Actor: s.actor(ctx),
 	})
 	if err != nil {
 		return nil, err

@@ -1,10 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	"github.com/carillon/carillon/internal/schedule/describe"
@@ -57,6 +60,35 @@ func (t *text) ended() {
 		words += " (" + t.Run.ErrorCode + ")"
 	}
 	t.say("%s", words)
+	t.nextAttempt()
+}
+
+// nextAttempt tells which automatic retry follows a failed run, or why none does.
+func (t *text) nextAttempt() {
+	r := t.Run
+	if r.Status != schedule.StatusFailed || r.MaxAttempts <= 1 {
+		return
+	}
+	next, retried := r.RetriedBy()
+	i := slices.IndexFunc(t.Others, func(o schedule.Run) bool { return o.Key == next })
+	switch {
+	case retried && i >= 0 && t.Others[i].Status == schedule.StatusPlanned:
+		t.say("It was attempt %d of %d. The next attempt is due at %s", r.Attempt, r.MaxAttempts, describe.Instant(t.Others[i].FireAt))
+	case retried:
+		t.say("It was attempt %d of %d. The next attempt is %s", r.Attempt, r.MaxAttempts, next)
+	case !r.IsDead():
+		t.say("It was attempt %d of %d, and was retried by hand", r.Attempt, r.MaxAttempts)
+	default:
+		facts := ledger.AttemptFacts{}
+		if t.Rule != nil {
+			facts.Planned = t.Rule.Definition
+			if t.DeletedAt.IsZero() {
+				facts.InForce = facts.Planned
+			}
+		}
+		_, why := ledger.NextAttempt(r, &facts)
+		t.say("No retry follows: %s", cmp.Or(why, "the retry policy of the schedule was another one when it failed"))
+	}
 }
 
 var endings = map[schedule.Reason]string{

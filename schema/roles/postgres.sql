@@ -56,13 +56,13 @@ END $$;
 GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
 
 -- The ledger. Each part ends runs: it deletes the open run and inserts one into
--- history. In history only what a late report adds can be updated, and nobody deletes:
--- retention calls functions of the owner, which keep the last 29 days. The rights on
+-- history. In history only what a late report adds can be updated, and whether a failed
+-- run was retried by hand, and nobody deletes: retention calls functions of the owner, which keep the last 29 days. The rights on
 -- ended_runs are those on its partitions.
 GRANT SELECT ON schedule_runs TO sched_api, sched_worker, sched_launcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_api, sched_worker;
-GRANT SELECT, UPDATE, DELETE ON open_runs TO sched_launcher;
-GRANT SELECT, INSERT, UPDATE (late_reports, exit_code, log_url) ON ended_runs TO sched_api, sched_launcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_launcher; -- a failed run has a next attempt
+GRANT SELECT, INSERT, UPDATE (late_reports, exit_code, log_url, dead) ON ended_runs TO sched_api, sched_launcher;
 GRANT SELECT, INSERT ON ended_runs TO sched_worker;
 GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition, carillon_prune_history TO sched_worker;
 

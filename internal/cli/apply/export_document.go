@@ -56,6 +56,12 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	if s.GetExpect() != nil {
 		d.Add("expect", expectDocument(s.GetExpect()))
 	}
+	if p := s.GetRetry(); p != nil {
+		d.Add("retry", map[string]any{
+			"max_attempts": p.GetMaxAttempts(), "backoff_ms": p.GetBackoffMs(), "factor_percent": p.GetFactorPercent(),
+			"max_backoff_ms": p.GetMaxBackoffMs(), "on": p.GetOn(),
+		})
+	}
 	if len(s.GetLabels()) > 0 {
 		d.Add("labels", s.GetLabels())
 	}

@@ -54,6 +54,7 @@ func newRetryCommand(o *client.Client) *cobra.Command {
 	f := cmd.Flags()
 	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
+	f.BoolVar(&req.Renew, "renew", false, "give the new run the automatic retries of its schedule")
 	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
 	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd

@@ -51,6 +51,8 @@ func newListCommand(o *client.Client) *cobra.Command {
 	f := cmd.Flags()
 	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
+	f.Func("dead", "only runs that failed for good, without a retry", command.Bool(&filter.Dead))
+	f.Lookup("dead").NoOptDefVal = "true"
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	client.LimitFlag(cmd, &limit)

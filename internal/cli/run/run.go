@@ -64,8 +64,15 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	case n > 0:
 		attempts = fmt.Sprint(n)
 	}
-	if r.GetAttempt() > 1 {
-		attempt = fmt.Sprint(r.GetAttempt())
+	switch n, of := r.GetAttempt(), r.GetMaxAttempts(); {
+	case of > 1 && of >= n:
+		attempt = fmt.Sprintf("%d of %d", n, of)
+	case n > 1:
+		attempt = fmt.Sprint(n)
+	}
+	class := r.GetFailureClass()
+	if r.GetDead() {
+		class += ", no retry follows"
 	}
 	timeout := r.GetTimeoutAt()
 	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
@@ -89,6 +96,8 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"owner", r.GetUserId()},
 		[2]string{"trigger", r.GetTrigger()},
 		[2]string{"attempt", attempt},
+		[2]string{"failure class", class},
+		[2]string{"retried by", r.GetRetriedBy()},
 		[2]string{"retry of", r.GetRetryOf()},
 		[2]string{"overlap", r.GetOverlapPolicy()},
 		[2]string{"run at", p.When(r.GetRunAt())},

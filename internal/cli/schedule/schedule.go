@@ -108,6 +108,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"labels", render.Labels(s.GetLabels())},
 		[2]string{"managed by", s.GetManagedBy()},
 		[2]string{"expects", expectText(s.GetExpect())},
+		[2]string{"retries", retryText(s.GetRetry())},
 	)
 }
 

@@ -44,8 +44,8 @@ func newSetCommand(o *client.Client) *cobra.Command {
 				}
 				flagged.Input = raw
 			}
-			if flagged.GetExpect() != nil { // its flags set parts of one field
-				if err := completeExpect(ctx, l, req); err != nil {
+			if flagged.GetExpect() != nil || flagged.GetRetry() != nil { // their flags set parts of one field
+				if err := completeParts(ctx, l, req); err != nil {
 					return err
 				}
 			}
@@ -77,12 +77,13 @@ func newSetCommand(o *client.Client) *cobra.Command {
 	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
+	retryFlags(f, flagged)
 	return cmd
 }
 
-// completeExpect adds the stored parts of expect that no flag sets. The etag makes the
+// completeParts adds the stored parts of expect and retry that no flag sets. The etag makes the
 // call fail if they have changed meanwhile.
-func completeExpect(ctx context.Context, l *client.Link, req *carillonv1.PatchScheduleRequest) error {
+func completeParts(ctx context.Context, l *client.Link, req *carillonv1.PatchScheduleRequest) error {
 	found, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
 	if err != nil {
 		return err
@@ -90,10 +91,19 @@ func completeExpect(ctx context.Context, l *client.Link, req *carillonv1.PatchSc
 	if req.Etag == "" {
 		req.Etag = fmt.Sprint(found.GetSchedule().GetRevision())
 	}
-	if now := found.GetSchedule().GetExpect(); now != nil {
-		whole := proto.CloneOf(now)
-		proto.Merge(whole, req.GetSchedule().GetExpect())
-		req.Schedule.Expect = whole
+	now, flagged := found.GetSchedule(), req.GetSchedule()
+	if now.GetExpect() != nil && flagged.GetExpect() != nil {
+		whole := proto.CloneOf(now.GetExpect())
+		proto.Merge(whole, flagged.GetExpect())
+		flagged.Expect = whole
+	}
+	if now.GetRetry() != nil && flagged.GetRetry() != nil {
+		whole := proto.CloneOf(now.GetRetry())
+		if len(flagged.GetRetry().GetOn()) > 0 {
+			whole.On = nil // a list is replaced
+		}
+		proto.Merge(whole, flagged.GetRetry())
+		flagged.Retry = whole
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
+	retryFlags(f, flagged)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "timeout-run" {
 			name = "run-timeout"

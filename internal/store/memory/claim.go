@@ -274,3 +274,20 @@ func (r *reader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 	}
 	return f, nil
 }
+
+// Superseded returns the planned runs for which a newer slot has started.
+func (r *reader) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	found := make(map[schedule.Key]bool)
+	for _, key := range keys {
+		planned := r.runs[key]
+		if planned == nil || planned.Status != schedule.StatusPlanned {
+			continue
+		}
+		for _, other := range r.runs {
+			if other.ScheduleID == planned.ScheduleID && other.RunAt.After(planned.RunAt) && !other.ClaimedAt.IsZero() {
+				found[key] = true
+			}
+		}
+	}
+	return found, nil
+}

@@ -15,8 +15,9 @@ import (
 func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 	for _, r := range s.runs {
 		if r.ScheduleID == scheduleID && r.Status.Terminal() {
+			_, retried := r.RetriedBy()
 			ended = append(ended, schedule.EndedRun{
-				Key: r.Key, RunAt: r.RunAt, EndedAt: r.CompletedAt, Status: r.Status, Reason: r.Reason, ErrorCode: r.ErrorCode,
+				Retried: retried, Key: r.Key, RunAt: r.RunAt, EndedAt: r.CompletedAt, Status: r.Status, Reason: r.Reason, ErrorCode: r.ErrorCode,
 			})
 		}
 	}
@@ -26,8 +27,29 @@ func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 	return ended
 }
 
+// conclude completes a run that has ended, and keeps its next attempt for followUp.
+func (t *tx) conclude(r *schedule.Run) {
+	var facts *ledger.AttemptFacts
+	if ledger.NeedsAttemptFacts(r) {
+		facts = &ledger.AttemptFacts{}
+		if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil {
+			facts.Planned = &v.Definition
+		}
+		if s := t.schedules[r.ScheduleID]; s != nil && s.Alive() {
+			facts.InForce = &s.Definition
+		}
+	}
+	if next := ledger.Conclude(r, facts); next != nil {
+		t.next = append(t.next, *next)
+	}
+}
+
 // followUp writes what follows the ends of the transaction.
 func (t *tx) followUp() error {
+	t.silent, t.planUntil = false, time.Time{} // the leader reads the attempts, also after a claim
+	for i := range t.next {
+		t.insert(t.next[i], t.next[i].CreatedAt)
+	}
 	after, err := ledger.FollowUp(t.ended, t)
 	if err != nil {
 		return err

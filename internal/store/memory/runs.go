@@ -67,6 +67,9 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 	if c.Insert != nil {
 		moved = t.insert(*c.Insert, c.Now) || moved
 		stands = t.runs[c.Insert.Key]
+		if c.Redriven && run.IsDead() {
+			t.change(run, func(r *schedule.Run) { r.Dead = new(bool) })
+		}
 	}
 	first := t.noteLateReport(run.Key, c.LateReport)
 	if first {
@@ -171,6 +174,7 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		f.WorkflowID != "" && r.WorkflowID != f.WorkflowID,
 		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status),
 		f.Reason != "" && r.Reason != f.Reason,
+		f.Dead && !r.IsDead(),
 		f.Trigger != "" && r.Trigger != f.Trigger,
 		f.RunID != "" && r.RunID != f.RunID,
 		f.TraceID != "" && r.TraceID != f.TraceID && !schedule.TraceKeys(f.TraceID).Contains(r.Key),

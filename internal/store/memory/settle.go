@@ -127,6 +127,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) (ledger.Sw
 		for i := range swept.Ended {
 			run := &swept.Ended[i].Run
 			t.change(t.runs[run.Key], func(r *schedule.Run) { *r = *run })
+			*run = *t.runs[run.Key]
 			if run.Status == schedule.StatusCancelled {
 				t.note(run.ScheduleID, []schedule.Event{ledger.CancelTimedOut(run)}, req.Now)
 			}

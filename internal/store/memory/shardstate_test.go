@@ -437,3 +437,5 @@ func (w *shardWorld) runsOf(s *ledger.ShardState) string {
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
+
+func (w *shardWorld) Superseded([]schedule.Key) (map[schedule.Key]bool, error) { return nil, nil }

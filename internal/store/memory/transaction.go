@@ -17,6 +17,7 @@ type tx struct {
 	wake bool // there may be something to do
 
 	ended []*schedule.Run
+	next  []schedule.Run // the next attempts of runs in ended
 
 	changed changed
 	silent  bool // the claim: the leader knows what it has changed
@@ -88,6 +89,9 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	before := *r
 	t.live.remove(r)
 	edit(r)
+	if r.Status.Terminal() && !before.Status.Terminal() {
+		t.conclude(r)
+	}
 	t.live.add(r)
 	t.undo = append(t.undo, func() {
 		t.live.remove(r)
@@ -113,7 +117,7 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, RunAt: at(r.RunAt), FireAt: at(r.FireAt),
 		Status: schedule.StatusPlanned, Reason: r.Reason, Trigger: r.Trigger,
 		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
-		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), RetryOf: r.RetryOf,
+		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), MaxAttempts: r.MaxAttempts, RetryOf: r.RetryOf,
 		Input: clone(r.Input), Priority: r.Priority, TraceID: r.TraceID,
 		CreatedAt: either(r.CreatedAt, now), UpdatedAt: either(r.UpdatedAt, now),
 	}

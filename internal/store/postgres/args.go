@@ -68,7 +68,8 @@ func eventArgs(events []schedule.Event) []any {
 
 // scheduleArgs are whole rows for sqlInsertSchedules and sqlUpdateSchedules.
 func scheduleArgs(rows []*schedule.Schedule) []any {
-	return append(definitionArgs(rows), stateArgs(rows)...)
+	args := append(definitionArgs(rows), stateArgs(rows)...)
+	return append(args, column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Retry.Text()) }))
 }
 
 type scheduleRef = *schedule.Schedule

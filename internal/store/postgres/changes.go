@@ -221,3 +221,15 @@ func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 	grants, err := dialect.ReadGrants(r.ctx, queries{r.tx}, refs)
 	return ledger.Facts{Definitions: definitions, Grants: grants}, err
 }
+
+// sqlSuperseded are planned runs whose schedule has claimed a run of a later slot.
+const sqlSuperseded = `
+SELECT o.idempotency_key FROM open_runs o
+WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status = 1 AND (
+	EXISTS (SELECT FROM open_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.status > 1)
+	OR EXISTS (SELECT FROM ended_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.claimed_at IS NOT NULL))`
+
+// Superseded returns the planned runs for which a newer slot has started.
+func (r *claimReader) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	return keysOf(r.ctx, r.tx, sqlSuperseded, keyBytes(keys))
+}

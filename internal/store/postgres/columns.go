@@ -60,6 +60,7 @@ var runColumns = columns{
 	int4("max_queued", ofRun|ofRow|added|history, func(r *openRow) *uint32 { return &r.MaxQueued }),
 	instant("waiting_since", ofRun|ofRow|added, func(r *openRow) *time.Time { return &r.WaitingSince }).onlyOpen(),
 	int4("attempt", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Attempt }),
+	int4("max_attempts", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.MaxAttempts }),
 	key("retry_of", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.RetryOf }),
 	int4("deliveries", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.Deliveries }),
 	text("input", ofRun|ofRow|added|history, func(r *openRow) *json.RawMessage { return &r.Input }),
@@ -82,6 +83,8 @@ var runColumns = columns{
 	nonzero("late_reports", ofRow|history, func(r *openRow) *int32 { return &r.LateReports }),
 	optional("exit_code", ofRun|ofRow|history, func(r *openRow) **int32 { return &r.ExitCode }),
 	text("log_url", ofRun|ofRow|history, func(r *openRow) *string { return &r.LogURL }),
+	text("failure_class", ofRun|history, func(r *openRow) *schedule.FailureClass { return &r.FailureClass }).onlyEnded(),
+	flag("dead", ofRun|history, func(r *openRow) **bool { return &r.Dead }).onlyEnded(),
 	instant("created_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.CreatedAt }),
 	instant("updated_at", ofRun|ofRow|added|moves|history, func(r *openRow) *time.Time { return &r.UpdatedAt }).endedAs("recorded_at"),
 	instant("first_sent_at", ofRow|history, func(r *openRow) *time.Time { return &r.FirstSentAt }),
@@ -99,8 +102,8 @@ var (
 	// What a claim does not know of a planned run, and what Begin reads: each column of a
 	// row costs.
 	columnsOfPlanned = runColumns.named("idempotency_key", "revision", "run_at", "fire_at", "trigger", "overlap_key", "policy", "max_queued",
-		"attempt", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
-	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "input", "deliveries",
+		"attempt", "max_attempts", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
+	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 

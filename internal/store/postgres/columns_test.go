@@ -41,8 +41,8 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 		t.Errorf("history (- written, + read):\n%s", d)
 	}
 	wantOpen := row
-	wantOpen.Reason, wantOpen.CompletedAt = "", time.Time{}                                     // only an end gives them
-	wantOpen.ScheduleID, wantOpen.UserID, wantOpen.WorkflowID, wantOpen.Version = "", "", "", 0 // see nameSchedules
+	wantOpen.Reason, wantOpen.CompletedAt, wantOpen.FailureClass, wantOpen.Dead = "", time.Time{}, "", nil // only an end gives them
+	wantOpen.ScheduleID, wantOpen.UserID, wantOpen.WorkflowID, wantOpen.Version = "", "", "", 0            // see nameSchedules
 	if d := cmp.Diff(wantOpen, open, cmpopts.IgnoreUnexported(postgres.OpenRow{})); d != "" {
 		t.Errorf("open runs (- written, + read):\n%s", d)
 	}

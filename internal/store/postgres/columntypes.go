@@ -165,6 +165,20 @@ func optional(name string, in use, of func(*openRow) **int32) runColumn {
 	return c
 }
 
+// flag is NULL if it is nil. It is never added or moved.
+func flag(name string, in use, of func(*openRow) **bool) runColumn {
+	c := newColumn(name, in, "boolean")
+	c.target = func(r *openRow) any { return of(r) }
+	c.copy = func(to *copied, r *openRow) {
+		if yes := *of(r); yes != nil {
+			to.boolean(*yes)
+		} else {
+			to.null()
+		}
+	}
+	return c
+}
+
 // computed follows from the rest of the row. It is never scanned.
 func computed[V any](name string, in use, sqlType string, of func(*openRow) V, copy func(*copied, V)) runColumn {
 	c := newColumn(name, in, sqlType)

@@ -38,6 +38,15 @@ func (c *copied) length(n int) { c.buf = binary.BigEndian.AppendUint32(c.buf, ui
 
 func (c *copied) null() { c.length(-1) }
 
+func (c *copied) boolean(v bool) {
+	c.length(1)
+	if v {
+		c.buf = append(c.buf, 1)
+	} else {
+		c.buf = append(c.buf, 0)
+	}
+}
+
 func (c *copied) int2(v int16) {
 	c.length(2)
 	c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(v))

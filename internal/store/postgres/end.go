@@ -190,9 +190,12 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if len(rows) == 0 {
 		return nil
 	}
+	attempts, err := conclude(ctx, tx, rows, now)
+	if err != nil {
+		return err
+	}
 	var locked []schedule.Key
 	for _, r := range rows {
-		r.asEnded(now)
 		if !r.taken {
 			locked = append(locked, r.Key)
 		}
@@ -206,7 +209,6 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 			return fmt.Errorf("remove ended runs: %w", err)
 		}
 	}
-	var err error
 	if one, ok := tx.(oneByOne); ok {
 		rows, err = one.insertEnded(ctx, rows, now)
 	} else {
@@ -215,7 +217,10 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	return followUp(ctx, tx, rows)
+	if err := followUp(ctx, tx, rows); err != nil {
+		return err
+	}
+	return insertAttempts(ctx, tx, rows, attempts, now)
 }
 
 const sqlRemoveRuns = `

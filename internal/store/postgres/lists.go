@@ -76,9 +76,9 @@ func (o listOrder) list(source runSource) string {
 	return o.columns(o.merged(source, listFilter, "$12"))
 }
 
-// recent is the page of what $20 rows of a source have of an owner or a workflow.
+// recent is the page of what $21 rows of a source have of an owner or a workflow.
 func (o listOrder) recent(source runSource) string {
-	return o.columns(`(SELECT * FROM ` + o.merged(source, listWindow, "$20") + ` WHERE ` + listFilter + o.order + ` LIMIT $12) r`)
+	return o.columns(`(SELECT * FROM ` + o.merged(source, listWindow, "$21") + ` WHERE ` + listFilter + o.order + ` LIMIT $12) r`)
 }
 
 // histories is the page of the schedules of an owner or a workflow.
@@ -149,7 +149,7 @@ func orderOf(f *schedule.RunFilter) listOrder {
 	return newest
 }
 
-// runFilterArgs are $1 to $19 of a list's statement.
+// runFilterArgs are $1 to $20 of a list's statement.
 func runFilterArgs(f *schedule.RunFilter) []any {
 	statuses := make([]int16, len(f.Statuses))
 	for i, status := range f.Statuses {
@@ -170,7 +170,7 @@ func runFilterArgs(f *schedule.RunFilter) []any {
 	return []any{
 		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), f.Trigger.Code(),
 		timeOr(f.From, pgtype.NegativeInfinity), timeOr(f.To, pgtype.Infinity), f.Now, place, key[:], f.Limit,
-		f.RunID, f.TraceID, trace.First[:], trace.Last[:], noneOrTime(f.DueBefore), first, last,
+		f.RunID, f.TraceID, trace.First[:], trace.Last[:], noneOrTime(f.DueBefore), first, last, f.Dead,
 	}
 }
 

@@ -77,8 +77,10 @@ func eachSchedule(ctx context.Context, q querier, visit func(ledger.ScheduleNow)
 // shardRun is a run for the shard state.
 type shardRun struct {
 	ledger.Run
-	sid    int32
-	bucket int
+	sid     int32
+	bucket  int
+	attempt int32
+	retryOf []byte
 }
 
 // shardRuns runs a statement that returns shardColumns.
@@ -89,7 +91,7 @@ func (s *Store) shardRuns(ctx context.Context, q querier, statement string, args
 		sids []int32
 	)
 	err := each(ctx, q, row.targets(), func() error {
-		runs, sids = append(runs, shardRun{row.run(), row.sid, row.bucket}), append(sids, row.sid)
+		runs, sids = append(runs, shardRun{row.run(), row.sid, row.bucket, row.attempt, row.retryOf}), append(sids, row.sid)
 		return nil
 	}, statement, args...)
 	if err != nil {
@@ -97,7 +99,11 @@ func (s *Store) shardRuns(ctx context.Context, q querier, statement string, args
 	}
 	names, err := s.namesOf(ctx, q, sids)
 	for i := range runs {
-		runs[i].ScheduleID = names[runs[i].sid]
+		r := &runs[i]
+		r.ScheduleID = names[r.sid]
+		if len(r.retryOf) == len(r.Key) {
+			r.NoteAttempt(r.attempt, schedule.Key(r.retryOf))
+		}
 	}
 	return runs, err
 }
@@ -136,7 +142,8 @@ func readNames(ctx context.Context, q querier, sids []int32) (map[int32]string, 
 
 // shardRow is a row as shardColumns list it.
 type shardRow struct {
-	key                                 []byte
+	key, retryOf                        []byte
+	attempt                             int32
 	sid                                 int32
 	overlapKey                          string
 	status, trigger, policy             wordOrCode
@@ -151,6 +158,7 @@ func (w *shardRow) targets() []any {
 	return []any{
 		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
+		&w.attempt, &w.retryOf,
 	}
 }
 

@@ -235,7 +235,7 @@ var refusedTo = map[string][]string{
 	},
 	"sched_launcher": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `UPDATE schedules SET next_run_at = NULL`, `DELETE FROM schedules`,
-		`INSERT INTO open_runs DEFAULT VALUES`, `DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_add_partition(NULL, NULL)`, `DELETE FROM execution_requests`, `DELETE FROM schedule_events`,
+		`DELETE FROM ended_runs`, `UPDATE ended_runs SET status = 5`, `SELECT carillon_add_partition(NULL, NULL)`, `DELETE FROM execution_requests`, `DELETE FROM schedule_events`,
 		`UPDATE schedule_events SET note = ''`, `UPDATE schedule_revisions SET definition = ''`, `INSERT INTO workflow_versions DEFAULT VALUES`,
 		`SELECT epoch FROM leaders`, `UPDATE leaders SET epoch = 1`, `DELETE FROM instances`, `UPDATE settings SET value = '9'`, `SELECT 1 FROM deploys`,
 		`INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET expires_at = NULL`,

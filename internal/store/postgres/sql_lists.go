@@ -31,6 +31,7 @@ const (
 	AND ($13 = '' OR r.run_id = $13)
 	AND ($14 = '' OR r.trace_id = $14 OR r.idempotency_key BETWEEN $15::bytea AND $16::bytea)
 	AND ($17::timestamptz IS NULL OR r.fire_at < $17 AND (r.status = 2 OR r.status = 1 AND r.waiting_since IS NULL))
+	AND (NOT $20::boolean OR r.dead AND r.status <> 5)
 	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)
 	AND ` + listWindow
 

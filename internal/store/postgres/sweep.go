@@ -69,6 +69,9 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest
 	if err := endRuns(ctx, tx, over, req.Now); err != nil || len(over) == 0 {
 		return swept, err
 	}
+	for i, r := range over {
+		swept.Ended[i].Run.FailureClass, swept.Ended[i].Run.Dead = r.FailureClass, r.Dead
+	}
 	return swept, s.identifyEnded(ctx, tx, swept.Ended)
 }
 

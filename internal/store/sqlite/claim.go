@@ -18,6 +18,11 @@ const (
 	inKeys           = `idempotency_key IN (SELECT unhex(value) FROM json_each(?5))`
 	sqlWhichInFlight = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state = 3`
 
+	// sqlSuperseded are planned runs whose schedule has claimed a run of a later slot.
+	sqlSuperseded = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2) AND (
+ EXISTS (SELECT 1 FROM open_runs l INDEXED BY open_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.state = 3)
+ OR EXISTS (SELECT 1 FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.claimed_at IS NOT NULL))`
+
 	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
 	sqlClaim = `UPDATE OR IGNORE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1), waiting_since = NULL, epoch = ?1,
  claimed_at = ?2, send_after = ?3, timeout_at = max(fire_at, ?2) + ?4, due_at = ?3, updated_at = ?2
@@ -82,6 +87,7 @@ type claimReader struct {
 	position ledger.Position
 	changes  func(ledger.Position) (ledger.Changes, ledger.Position, error)
 	inFlight func([]schedule.Key) (map[schedule.Key]bool, error)
+	newer    func([]schedule.Key) (map[schedule.Key]bool, error)
 	facts    func([]schedule.RevisionID) (ledger.Facts, error)
 }
 
@@ -92,6 +98,11 @@ func (r *claimReader) Changes() (c ledger.Changes, err error) {
 
 func (r *claimReader) InFlight(keys []schedule.Key) (map[schedule.Key]bool, error) {
 	return r.inFlight(keys)
+}
+
+// Superseded returns the planned runs for which a newer slot has started.
+func (r *claimReader) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	return r.newer(keys)
 }
 
 func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) { return r.facts(ids) }
@@ -105,13 +116,10 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 			return s.readChanges(ctx, &o, from)
 		},
 		inFlight: func(keys []schedule.Key) (map[schedule.Key]bool, error) {
-			found := make(map[schedule.Key]bool, len(keys))
-			return found, c.t.query(ctx, sqlWhichInFlight, func(scan scan) error {
-				var k key
-				err := scan(&k)
-				found[schedule.Key(k)] = true
-				return err
-			}, keyList(keys))
+			return keysAmong(ctx, c.t, sqlWhichInFlight, keys)
+		},
+		newer: func(keys []schedule.Key) (map[schedule.Key]bool, error) {
+			return keysAmong(ctx, c.t, sqlSuperseded, keys)
 		},
 		facts: func(ids []schedule.RevisionID) (f ledger.Facts, err error) {
 			if f.Definitions, err = s.definitionsOf(ctx, c.t, ids); err != nil {
@@ -126,6 +134,17 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 			return f, err
 		},
 	}
+}
+
+// keysAmong collects the keys that a statement returns of the given ones.
+func keysAmong(ctx context.Context, t tx, statement string, keys []schedule.Key) (map[schedule.Key]bool, error) {
+	found := make(map[schedule.Key]bool, len(keys))
+	return found, t.query(ctx, statement, func(scan scan) error {
+		var k key
+		err := scan(&k)
+		found[schedule.Key(k)] = true
+		return err
+	}, keyList(keys))
 }
 
 // find reads the runs with verdicts and records the missing ones.

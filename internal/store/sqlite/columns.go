@@ -63,6 +63,7 @@ var runColumns = columns{
 	{name: "max_queued", in: ofRun | added | history, value: func(r *openRow) any { return integer[uint32]{&r.MaxQueued} }},
 	{name: "waiting_since", in: ofRun | added, value: func(r *openRow) any { return moment{&r.WaitingSince} }, ended: "NULL"},
 	{name: "attempt", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Attempt} }},
+	{name: "max_attempts", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.MaxAttempts} }},
 	{name: "retry_of", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.RetryOf) }},
 	{name: "deliveries", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.Deliveries} }},
 	{name: "input", in: ofRun | added | history, value: func(r *openRow) any { return (*raw)(&r.Input) }},
@@ -85,6 +86,8 @@ var runColumns = columns{
 	{name: "late_reports", in: ofRow | history, value: func(r *openRow) any { return nonzero[int64]{&r.LateReports} }},
 	{name: "exit_code", in: ofRun | history, value: func(r *openRow) any { return optional{&r.ExitCode} }},
 	{name: "log_url", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.LogURL) }},
+	{name: "failure_class", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.FailureClass) }, open: "NULL"},
+	{name: "dead", in: ofRun | history, value: func(r *openRow) any { return optionalFlag{&r.Dead} }, open: "NULL"},
 	{name: "created_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.CreatedAt} }},
 	{name: "updated_at", in: ofRun | added | moves, value: func(r *openRow) any { return moment{&r.UpdatedAt} }, ended: "e.recorded_at"},
 	{name: "recorded_at", in: history, value: func(r *openRow) any { return moment{&r.UpdatedAt} }},
@@ -103,9 +106,9 @@ var (
 	// Each column of a row costs. A claim needs no more of a PLANNED run, and Begin no
 	// more of one in flight.
 	columnsOfPlanned = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "fire_at", "status", "trigger",
-		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "retry_of", "input",
+		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "retry_of", "input",
 		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
-	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "input", "deliveries",
+	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 

@@ -42,7 +42,7 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 		t.Errorf("history (- written, + read):\n%s", d)
 	}
 	wantOpen := row
-	wantOpen.Reason, wantOpen.CompletedAt = "", time.Time{} // only an end gives them
+	wantOpen.Reason, wantOpen.CompletedAt, wantOpen.FailureClass, wantOpen.Dead = "", time.Time{}, "", nil // only an end gives them
 	if d := cmp.Diff(wantOpen, open, cmpopts.IgnoreUnexported(sqlite.OpenRow{})); d != "" {
 		t.Errorf("open runs (- written, + read):\n%s", d)
 	}

@@ -236,10 +236,13 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	if len(rows) == 0 {
 		return nil
 	}
+	attempts, err := conclude(ctx, t, rows, now)
+	if err != nil {
+		return err
+	}
 	keys := make([]schedule.Key, len(rows))
 	for i, r := range rows {
 		keys[i] = r.Key
-		r.asEnded(now)
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
 	if err == nil && n != int64(len(rows)) {
@@ -271,7 +274,10 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		}
 		left = left[n:]
 	}
-	return followUp(ctx, t, added)
+	if err := followUp(ctx, t, added); err != nil {
+		return err
+	}
+	return insertAttempts(ctx, t, added, attempts, now)
 }
 
 // endRest ends those of the runs that are not among the last inserted of history.

@@ -176,6 +176,7 @@ func runConditions(f *schedule.RunFilter) (ended, open *conditions) {
 		c.addWindow(f)
 	}
 	ended.add(f.Reason != "", runsReason, string(f.Reason))
+	ended.add(f.Dead, runsDead)
 	open.add(!f.DueBefore.IsZero(), runsDue, ceilMicros(f.DueBefore))
 	open.addNotAhead(f)
 	if after := f.UpdatedAfter; !after.IsZero() {

@@ -66,28 +66,31 @@ type openReader struct {
 // read adds the runs of a statement that selects openColumns.
 func (o *openReader) read(ctx context.Context, statement string, args ...any) error {
 	var (
-		k                                            key
+		k, retryOf                                   key
 		id, overlapKey                               text
 		status                                       status
 		trigger                                      trigger
 		policy                                       policy
 		revision, maxQueued, priority, epoch         number
+		attempt                                      number
 		runAt, fireAt, claimedUntil                  instant
 		waiting, exclusive, cancelRequested, stopped flag
 	)
 	columns := []any{
 		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waiting, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
-		&claimedUntil, &cancelRequested, &stopped,
+		&claimedUntil, &cancelRequested, &stopped, &attempt, &retryOf,
 	}
 	return o.q.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
-		o.runs = append(o.runs, ledger.Run{
+		run := ledger.Run{
 			Key: schedule.Key(k), ScheduleID: string(id), Revision: int64(revision), OverlapKey: string(overlapKey), RunAt: runAt.Time, FireAt: fireAt.Time,
 			Status: schedule.Status(status), Waiting: bool(waiting), Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
 			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), NextSend: claimedUntil.Time, CancelRequested: bool(cancelRequested),
-		})
+		}
+		run.NoteAttempt(int32(attempt), schedule.Key(retryOf))
+		o.runs = append(o.runs, run)
 		if stopped {
 			o.stopped = append(o.stopped, string(id))
 		}

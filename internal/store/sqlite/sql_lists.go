@@ -53,6 +53,7 @@ const (
 	runsWorkflow     = ` AND (SELECT v.workflow_id` + revisionOfRun + `) = ?`
 	runsStatuses     = ` AND r.status IN (SELECT value FROM json_each(?))`
 	runsReason       = ` AND r.reason = ?`
+	runsDead         = ` AND r.dead AND r.status <> 5`
 	runsTrigger      = ` AND r.trigger = ?`
 	runsRunID        = ` AND r.run_id = ?`
 	runsTraceID      = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`

@@ -60,7 +60,13 @@ func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (swept ledger.
 		over = append(over, r)
 		swept.Ended = append(swept.Ended, schedule.Ended{Run: r.Run, Before: before})
 	}
-	return swept, endSwept(ctx, t, over)
+	if err := endSwept(ctx, t, over); err != nil {
+		return swept, err
+	}
+	for i, r := range over {
+		swept.Ended[i].Run = r.Run
+	}
+	return swept, nil
 }
 
 func endSwept(ctx context.Context, t tx, rows []*openRow) error {

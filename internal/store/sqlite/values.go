@@ -106,6 +106,7 @@ type (
 	integer[N int32 | uint32 | int64] struct{ n *N }          // NULL: 0, but 0 is no NULL
 	nonzero[N int32 | int64]          struct{ n *N }          // NULL: 0
 	optional                          struct{ n **int32 }     // NULL: nil
+	optionalFlag                      struct{ yes **bool }    // NULL: nil
 )
 
 func (m moment) Scan(v any) error {
@@ -266,4 +267,24 @@ func instants(times []time.Time) string {
 		out = strconv.AppendInt(out, at.UnixMicro(), 10)
 	}
 	return string(append(out, ']'))
+}
+
+// Scan reads a flag.
+func (o optionalFlag) Scan(v any) error {
+	*o.yes = nil
+	if v == nil {
+		return nil
+	}
+	var f flag
+	err := f.Scan(v)
+	yes := bool(f)
+	*o.yes = &yes
+	return err
+}
+
+func (o optionalFlag) arg() any {
+	if *o.yes == nil {
+		return nil
+	}
+	return **o.yes
 }

@@ -162,7 +162,7 @@ func (t *Tables) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int
 		id string
 		o  schedule.EndedRun
 	)
-	err := t.read.Each(ctx, t.dialect.RecentOutcomes, []any{&id, &o.Key, &o.RunAt, &o.EndedAt, &o.Status, &o.Reason, &o.ErrorCode}, func(bad error) error {
+	err := t.read.Each(ctx, t.dialect.RecentOutcomes, []any{&id, &o.Key, &o.RunAt, &o.EndedAt, &o.Status, &o.Reason, &o.ErrorCode, &o.Retried}, func(bad error) error {
 		recent[id] = schedule.Recent{Outcomes: append(recent[id].Outcomes, o)}
 		return bad
 	}, scheduleIDs, n)

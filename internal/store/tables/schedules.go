@@ -14,8 +14,8 @@ import (
 // ScheduleRow is a schedule as it is scanned. A schedule that cannot be read must not stop
 // the others.
 type ScheduleRow struct {
-	row            schedule.Schedule
-	labels, expect string // JSON
+	row                   schedule.Schedule
+	labels, expect, retry string // JSON
 }
 
 // Targets are those of a statement that selects all columns of schedules.
@@ -25,7 +25,7 @@ func (r *ScheduleRow) Targets() []any {
 		&s.ScheduleID, &s.WorkflowID, &s.Version, &s.UserID, &s.CronExpr, &s.IntervalMS, &s.OnceAt,
 		&s.Timezone, &s.StartAt, &s.EndAt, &s.DST, &s.JitterMS,
 		&s.OverlapPolicy, &s.OverlapKey, &s.MaxQueued, &s.CatchupPolicy, &s.CatchupWindowMS, &s.RunTimeoutMS, &s.Priority,
-		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS,
+		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry,
 		&s.Revision, &s.RevisedAt, &s.NextRunAt, &s.PlanAt,
 		&s.Backlog.From, &s.Backlog.Until, &s.Backlog.Revision, &s.Backlog.At, &s.PlanFailures,
 		&s.Pause.Paused, &s.Pause.Note, &s.Pause.By, &s.Pause.Until,
@@ -49,6 +49,8 @@ func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
 	var err error
 	s.Expect, err = schedule.ParseExpect(r.expect)
 	note("expect", err)
+	s.Retry, err = schedule.ParseRetry(r.retry)
+	note("retry", err)
 	note("dst", known(s.DST, schedule.DSTVixie, schedule.DSTLiteral))
 	note("overlap_policy", known(s.OverlapPolicy, schedule.OverlapPolicies...))
 	note("catchup_policy", known(s.CatchupPolicy, schedule.CatchupPolicies...))

@@ -250,7 +250,7 @@ var mutants = []struct {
 		"internal/ledger/followup.go", `cmp.Or(d.RunAt.Compare(other.RunAt), d.EndedAt.Compare(other.EndedAt))`, `cmp.Or(d.EndedAt.Compare(other.EndedAt), d.RunAt.Compare(other.RunAt))`,
 	}}},
 	{"a skipped run ends a failure", []edit{{
-		"internal/ledger/followup.go", `return r.Status != schedule.StatusSuccess && r.Status != schedule.StatusFailed`, `return r.Status == schedule.StatusCancelled`,
+		"internal/ledger/followup.go", `return r.Status != schedule.StatusSuccess && (r.Status != schedule.StatusFailed || retried)`, `return r.Status == schedule.StatusCancelled || retried`,
 	}}},
 	{"a takeover leaves the term before it open", []edit{{
 		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,

@@ -26,7 +26,7 @@ var failing = []check{
 // schedule.Failure defines. The stores keep it one ended run at a time.
 func FailureOf(scheduleID string, history []schedule.EndedRun) *schedule.Failure {
 	decided := slices.DeleteFunc(slices.Clone(history), func(o schedule.EndedRun) bool {
-		return o.Status != schedule.StatusSuccess && o.Status != schedule.StatusFailed
+		return o.Status != schedule.StatusSuccess && (o.Status != schedule.StatusFailed || o.Retried)
 	})
 	slices.SortStableFunc(decided, func(a, b schedule.EndedRun) int {
 		return cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Status, a.Status)) // a success wins a tie

@@ -13,7 +13,9 @@ func finishKeepsOutcome(r *rig) {
 	full := schedule.Outcome{
 		Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "run-ü", TraceID: "trace", ErrorCode: "E1", ErrorMessage: awkward,
 	}
-	r.everyFieldSet(reflect.ValueOf(full), "Outcome")
+	reported := full
+	reported.FailureClass = schedule.ClassLogic // only runs of the ledger keep it
+	r.everyFieldSet(reflect.ValueOf(reported), "Outcome")
 	outcomes := []schedule.Outcome{full}
 	for _, status := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {
 		outcomes = append(outcomes, schedule.Outcome{Status: status})

@@ -46,6 +46,7 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 			CatchupPolicy: schedule.CatchupSpread, CatchupWindowMS: 2_592_000_000, RunTimeoutMS: 2_592_000_000, LaunchTimeoutMS: 86_400_000, Priority: -1000,
 			Input: rawJSON, ExecutionGrantID: "grant-1",
 			Expect:    schedule.Expect{StartWithinMS: 1<<32 - 1, FinishWithinMS: 2, SuccessEveryMS: 3, AlertAfter: 4, RemindEveryMS: 5, OnFailure: schedule.OnFailureIgnore},
+			Retry:     schedule.RetryPolicy{MaxAttempts: 25, BackoffMS: 1000, FactorPercent: 1000, MaxBackoffMS: 86_400_000, On: schedule.RetryOnOf(schedule.ClassLogic, schedule.ClassLost)},
 			Labels:    map[string]string{"team": "réseau", "empty": "", awkward: awkward, "a.b/c": "1"},
 			ManagedBy: "deploy:" + awkward,
 		},

@@ -12,6 +12,7 @@ func plannedFields(r *rig, s schedule.Schedule) schedule.Run {
 	return r.manual(s, "full", odd(1), func(run *schedule.Run) {
 		run.FireAt, run.WaitingSince = odd(2), odd(3)
 		run.Trigger, run.Attempt, run.RetryOf = schedule.TriggerRetry, 3, schedule.ManualKey(s.ScheduleID, "first")
+		run.MaxAttempts = 3
 		run.Input, run.Priority, run.MaxQueued = rawJSON, -7, 1000
 		run.OverlapPolicy, run.Exclusive = schedule.OverlapQueue, true
 		run.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -104,6 +105,7 @@ func livedRunSurvives(r *rig) {
 	want.ExitCode, want.LogURL = new(int32(-3)), "https://logs.example/?q=ü"
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1", awkward
 	want.CompletedAt, want.UpdatedAt = completed, r.now
+	want.FailureClass, want.Dead = schedule.ClassTransient, new(true)
 	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil} { // never set on a run that has ended
 		*field = time.Time{}
 	}

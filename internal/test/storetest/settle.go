@@ -91,6 +91,7 @@ func settleWritesFields(r *rig) {
 	})
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E7", awkward
 	want.CompletedAt, want.UpdatedAt = r.at(-time.Microsecond), r.now
+	want.FailureClass, want.Dead = schedule.ClassTransient, new(true)
 	equal(r, "failed runs", r.ledger(want.Key), want)
 }
 
@@ -221,6 +222,9 @@ func settleByRule(r *rig) {
 					}
 					r.now = r.at(time.Millisecond)
 					want, may := ledger.Settle(run, schedule.KeyLease{}, &settlement, r.now)
+					if may && want.Status.Terminal() {
+						ledger.Conclude(&want, nil)
+					}
 					moved := r.settle(settlement)[0]
 					what := fmt.Sprintf("%s to %s, settlement full: %t, run lived: %t", from, to, full, lived)
 					r.hold(moved == may, "%s: moved is %t, got %t", what, may, moved)

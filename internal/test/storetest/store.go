@@ -147,6 +147,7 @@ var topics = []topic{
 	{name: "expectations", checks: expectations},
 	{name: "alerts", checks: alerts},
 	{name: "failing", checks: failing},
+	{name: "retries", checks: retries},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},
 	{name: "backfills", checks: backfills},

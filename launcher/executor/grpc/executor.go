@@ -212,6 +212,7 @@ type answer interface {
 	GetStatus() string
 	GetErrorCode() string
 	GetErrorMessage() string
+	GetFailureClass() string
 	GetTraceId() string
 }
 
@@ -234,6 +235,7 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
 		o.ErrorCode = schedule.ExecutorErrorCode(a.GetErrorCode())
 		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
+		o.FailureClass = schedule.FailureClass(a.GetFailureClass())
 	default:
 		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))
 	}

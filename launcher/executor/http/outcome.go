@@ -27,6 +27,7 @@ type said struct {
 	TraceID      string `json:"trace_id"`
 	ErrorCode    string `json:"error_code"`
 	ErrorMessage string `json:"error_message"`
+	FailureClass string `json:"failure_class"`
 }
 
 // reader reads a body in a dialect.
@@ -61,6 +62,7 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
 		o.ErrorCode = schedule.ExecutorErrorCode(s.ErrorCode)
 		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
+		o.FailureClass = schedule.FailureClass(s.FailureClass)
 	default:
 		return schedule.Outcome{}, badAnswer("the executor answered 200 with status %s; it must be SUCCESS or FAILED, or 202 if the run continues",
 			schedule.Quote(s.Status))

@@ -90,7 +90,16 @@ type Run struct {
 	// URL of the run's trace, made from TRACE_URL_TEMPLATE. Absent: not set.
 	TraceUrl *string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3,oneof" json:"trace_url,omitempty"`
 	// The launch attempts. Null unless one has failed.
-	Launch        *RunLaunch `protobuf:"bytes,34,opt,name=launch,proto3" json:"launch,omitempty"`
+	Launch *RunLaunch `protobuf:"bytes,34,opt,name=launch,proto3" json:"launch,omitempty"`
+	// The last attempt that Carillon plans by itself.
+	MaxAttempts int32 `protobuf:"varint,35,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// Of a FAILED run: whether it may pass if it is tried again. As the executor
+	// reported it, or by the reason.
+	FailureClass string `protobuf:"bytes,36,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	// It failed for good: no retry follows, automatic or by hand.
+	Dead bool `protobuf:"varint,37,opt,name=dead,proto3" json:"dead,omitempty"`
+	// idempotency_key of the automatic retry that follows this run.
+	RetriedBy     string `protobuf:"bytes,38,opt,name=retried_by,json=retriedBy,proto3" json:"retried_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +370,34 @@ func (x *Run) GetLaunch() *RunLaunch {
 		return x.Launch
 	}
 	return nil
+}
+
+func (x *Run) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *Run) GetFailureClass() string {
+	if x != nil {
+		return x.FailureClass
+	}
+	return ""
+}
+
+func (x *Run) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *Run) GetRetriedBy() string {
+	if x != nil {
+		return x.RetriedBy
+	}
+	return ""
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -874,7 +911,9 @@ type ListRunsRequest struct {
 	TraceId string `protobuf:"bytes,12,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Only late runs: PLANNED or LAUNCHING, fire_at before this time, and not waiting
 	// for a run of their overlap key.
-	DueBefore     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
+	DueBefore *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
+	// Only runs that failed for good.
+	Dead          *bool `protobuf:"varint,14,opt,name=dead,proto3,oneof" json:"dead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1000,6 +1039,13 @@ func (x *ListRunsRequest) GetDueBefore() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListRunsRequest) GetDead() bool {
+	if x != nil && x.Dead != nil {
+		return *x.Dead
+	}
+	return false
+}
+
 type ListRunsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
@@ -1072,7 +1118,13 @@ type ReportRunRequest struct {
 	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// URL of the run's log: absolute http or https, at most 2048 bytes. Any other
 	// value is dropped, with a warning in the server's log.
-	LogUrl        string `protobuf:"bytes,8,opt,name=log_url,json=logUrl,proto3" json:"log_url,omitempty"`
+	LogUrl string `protobuf:"bytes,8,opt,name=log_url,json=logUrl,proto3" json:"log_url,omitempty"`
+	// Of FAILED: whether the run may pass if it is tried again. transient: it is
+	// expected to pass without a change. logic: code or input is wrong. approval:
+	// a person must grant access or sign in. reconciliation: it is unknown
+	// whether the effect happened. internal: a defect of the host. Default:
+	// transient.
+	FailureClass  string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,6 +1211,13 @@ func (x *ReportRunRequest) GetExitCode() int32 {
 func (x *ReportRunRequest) GetLogUrl() string {
 	if x != nil {
 		return x.LogUrl
+	}
+	return ""
+}
+
+func (x *ReportRunRequest) GetFailureClass() string {
+	if x != nil {
+		return x.FailureClass
 	}
 	return ""
 }
@@ -1344,6 +1403,9 @@ type RetryRunRequest struct {
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Default: the schedule's.
 	OverlapPolicy *string `protobuf:"bytes,3,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
+	// Give the new run automatic retries: as many attempts as the retry policy of
+	// its revision has. Default: it has none.
+	Renew         bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1397,6 +1459,13 @@ func (x *RetryRunRequest) GetOverlapPolicy() string {
 		return *x.OverlapPolicy
 	}
 	return ""
+}
+
+func (x *RetryRunRequest) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
 }
 
 type RetryRunResponse struct {
@@ -1751,7 +1820,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x0e\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x0f\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -1799,7 +1868,12 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\texit_code\x18\x1f \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1c\n" +
 	"\alog_url\x18  \x01(\tH\x01R\x06logUrl\x88\x01\x01\x12 \n" +
 	"\ttrace_url\x18! \x01(\tH\x02R\btraceUrl\x88\x01\x01\x12.\n" +
-	"\x06launch\x18\" \x01(\v2\x16.carillon.v1.RunLaunchR\x06launchB\f\n" +
+	"\x06launch\x18\" \x01(\v2\x16.carillon.v1.RunLaunchR\x06launch\x12!\n" +
+	"\fmax_attempts\x18# \x01(\x05R\vmaxAttempts\x12{\n" +
+	"\rfailure_class\x18$ \x01(\tBV\xbaHSrQR\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineR\ffailureClass\x12\x12\n" +
+	"\x04dead\x18% \x01(\bR\x04dead\x12\x1d\n" +
+	"\n" +
+	"retried_by\x18& \x01(\tR\tretriedByB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -1842,7 +1916,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xff\a\n" +
+	"\x0e_first_sent_at\"\xa1\b\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -1862,13 +1936,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runId\x12#\n" +
 	"\btrace_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\atraceId\x129\n" +
 	"\n" +
-	"due_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tdueBeforeB\t\n" +
+	"due_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tdueBefore\x12\x17\n" +
+	"\x04dead\x18\x0e \x01(\bH\x02R\x04dead\x88\x01\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
-	"\b_trigger\"`\n" +
+	"\b_triggerB\a\n" +
+	"\x05_dead\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdc\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x03\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12;\n" +
 	"\x06status\x18\x02 \x01(\tB#\xe2A\x01\x02\xbaH\x1cr\x1aR\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1f\n" +
@@ -1878,7 +1954,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rerror_message\x18\x05 \x01(\tR\ferrorMessage\x12\x16\n" +
 	"\x06output\x18\x06 \x01(\tR\x06output\x12 \n" +
 	"\texit_code\x18\a \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x17\n" +
-	"\alog_url\x18\b \x01(\tR\x06logUrlB\f\n" +
+	"\alog_url\x18\b \x01(\tR\x06logUrl\x12b\n" +
+	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClassB\f\n" +
 	"\n" +
 	"_exit_code\"M\n" +
 	"\x11ReportRunResponse\x12\"\n" +
@@ -1891,12 +1968,13 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
-	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x83\x02\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x99\x02\n" +
 	"\x0fRetryRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12N\n" +
-	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
+	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01\x12\x14\n" +
+	"\x05renew\x18\x04 \x01(\bR\x05renewB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xaf\x06\n" +

@@ -25,6 +25,93 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What happens after a failed run. A retry is a new run: trigger retry,
+// retry_of, attempt + 1, with the run_at, revision and input of the failed one.
+type RetryPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Attempts of a run, the first one included. Default 1: no retry. A run keeps
+	// the number that its schedule had when the run was planned.
+	MaxAttempts *uint32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Wait before the first retry. Default 10000, at least 1000, at most 24
+	// hours. The wait varies by 10 %.
+	BackoffMs *uint32 `protobuf:"varint,2,opt,name=backoff_ms,json=backoffMs,proto3,oneof" json:"backoff_ms,omitempty"`
+	// Each further wait in percent of the one before. Default 200.
+	FactorPercent *uint32 `protobuf:"varint,3,opt,name=factor_percent,json=factorPercent,proto3,oneof" json:"factor_percent,omitempty"`
+	// The longest wait: at least backoff_ms, at most 24 hours. Default 3600000,
+	// or backoff_ms if that is longer.
+	MaxBackoffMs *uint32 `protobuf:"varint,4,opt,name=max_backoff_ms,json=maxBackoffMs,proto3,oneof" json:"max_backoff_ms,omitempty"`
+	// The failure classes that are retried. Default: transient, timeout, lost,
+	// deadline.
+	On            []string `protobuf:"bytes,5,rep,name=on,proto3" json:"on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryPolicy) Reset() {
+	*x = RetryPolicy{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryPolicy) ProtoMessage() {}
+
+func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
+func (*RetryPolicy) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RetryPolicy) GetMaxAttempts() uint32 {
+	if x != nil && x.MaxAttempts != nil {
+		return *x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *RetryPolicy) GetBackoffMs() uint32 {
+	if x != nil && x.BackoffMs != nil {
+		return *x.BackoffMs
+	}
+	return 0
+}
+
+func (x *RetryPolicy) GetFactorPercent() uint32 {
+	if x != nil && x.FactorPercent != nil {
+		return *x.FactorPercent
+	}
+	return 0
+}
+
+func (x *RetryPolicy) GetMaxBackoffMs() uint32 {
+	if x != nil && x.MaxBackoffMs != nil {
+		return *x.MaxBackoffMs
+	}
+	return 0
+}
+
+func (x *RetryPolicy) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
 // Schedule is a timing rule that starts one workflow version, with all defaults
 // resolved, and its current state.
 type Schedule struct {
@@ -93,14 +180,16 @@ type Schedule struct {
 	// Set while the schedule is failing: its newest run that ended SUCCESS or
 	// FAILED is FAILED. Of several runs of one slot the one that ended last
 	// counts.
-	Failure       *ScheduleFailure `protobuf:"bytes,52,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure *ScheduleFailure `protobuf:"bytes,52,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Automatic retries of failed runs. Null: none.
+	Retry         *RetryPolicy `protobuf:"bytes,53,opt,name=retry,proto3" json:"retry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[0]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +201,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[0]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +214,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{0}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Schedule) GetScheduleId() string {
@@ -422,6 +511,13 @@ func (x *Schedule) GetFailure() *ScheduleFailure {
 	return nil
 }
 
+func (x *Schedule) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
 // ScheduleOutcome is how one run of a schedule ended.
 type ScheduleOutcome struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -437,7 +533,7 @@ type ScheduleOutcome struct {
 
 func (x *ScheduleOutcome) Reset() {
 	*x = ScheduleOutcome{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +545,7 @@ func (x *ScheduleOutcome) String() string {
 func (*ScheduleOutcome) ProtoMessage() {}
 
 func (x *ScheduleOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +558,7 @@ func (x *ScheduleOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleOutcome.ProtoReflect.Descriptor instead.
 func (*ScheduleOutcome) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ScheduleOutcome) GetStatus() string {
@@ -530,7 +626,7 @@ type ScheduleFailure struct {
 
 func (x *ScheduleFailure) Reset() {
 	*x = ScheduleFailure{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +638,7 @@ func (x *ScheduleFailure) String() string {
 func (*ScheduleFailure) ProtoMessage() {}
 
 func (x *ScheduleFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +651,7 @@ func (x *ScheduleFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleFailure.ProtoReflect.Descriptor instead.
 func (*ScheduleFailure) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ScheduleFailure) GetFailures() uint32 {
@@ -638,7 +734,7 @@ type Fire struct {
 
 func (x *Fire) Reset() {
 	*x = Fire{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +746,7 @@ func (x *Fire) String() string {
 func (*Fire) ProtoMessage() {}
 
 func (x *Fire) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +759,7 @@ func (x *Fire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fire.ProtoReflect.Descriptor instead.
 func (*Fire) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Fire) GetRunAt() *timestamppb.Timestamp {
@@ -782,13 +878,15 @@ type UpsertScheduleRequest struct {
 	// Milliseconds after its fire time within which the executor must accept a
 	// run: at least a second, at most 24 hours. Default 0: LAUNCH_RETRY_FOR_MS.
 	LaunchTimeoutMs *uint32 `protobuf:"varint,29,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3,oneof" json:"launch_timeout_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Automatic retries of failed runs. Null: none.
+	Retry         *RetryPolicy `protobuf:"bytes,30,opt,name=retry,proto3" json:"retry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpsertScheduleRequest) Reset() {
 	*x = UpsertScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +898,7 @@ func (x *UpsertScheduleRequest) String() string {
 func (*UpsertScheduleRequest) ProtoMessage() {}
 
 func (x *UpsertScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +911,7 @@ func (x *UpsertScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertScheduleRequest.ProtoReflect.Descriptor instead.
 func (*UpsertScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UpsertScheduleRequest) GetScheduleId() string {
@@ -1019,6 +1117,13 @@ func (x *UpsertScheduleRequest) GetLaunchTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *UpsertScheduleRequest) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
 type UpsertScheduleResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -1033,7 +1138,7 @@ type UpsertScheduleResponse struct {
 
 func (x *UpsertScheduleResponse) Reset() {
 	*x = UpsertScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1150,7 @@ func (x *UpsertScheduleResponse) String() string {
 func (*UpsertScheduleResponse) ProtoMessage() {}
 
 func (x *UpsertScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1163,7 @@ func (x *UpsertScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertScheduleResponse.ProtoReflect.Descriptor instead.
 func (*UpsertScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpsertScheduleResponse) GetScheduleId() string {
@@ -1103,7 +1208,7 @@ type PatchScheduleRequest struct {
 
 func (x *PatchScheduleRequest) Reset() {
 	*x = PatchScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1220,7 @@ func (x *PatchScheduleRequest) String() string {
 func (*PatchScheduleRequest) ProtoMessage() {}
 
 func (x *PatchScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1233,7 @@ func (x *PatchScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PatchScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PatchScheduleRequest) GetScheduleId() string {
@@ -1180,7 +1285,7 @@ type PatchScheduleResponse struct {
 
 func (x *PatchScheduleResponse) Reset() {
 	*x = PatchScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1297,7 @@ func (x *PatchScheduleResponse) String() string {
 func (*PatchScheduleResponse) ProtoMessage() {}
 
 func (x *PatchScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1310,7 @@ func (x *PatchScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PatchScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PatchScheduleResponse) GetSchedule() *Schedule {
@@ -1238,7 +1343,7 @@ type GetScheduleRequest struct {
 
 func (x *GetScheduleRequest) Reset() {
 	*x = GetScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1355,7 @@ func (x *GetScheduleRequest) String() string {
 func (*GetScheduleRequest) ProtoMessage() {}
 
 func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1368,7 @@ func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleRequest.ProtoReflect.Descriptor instead.
 func (*GetScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetScheduleRequest) GetScheduleId() string {
@@ -1284,7 +1389,7 @@ type GetScheduleResponse struct {
 
 func (x *GetScheduleResponse) Reset() {
 	*x = GetScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1401,7 @@ func (x *GetScheduleResponse) String() string {
 func (*GetScheduleResponse) ProtoMessage() {}
 
 func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1414,7 @@ func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleResponse.ProtoReflect.Descriptor instead.
 func (*GetScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetScheduleResponse) GetSchedule() *Schedule {
@@ -1360,7 +1465,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1477,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1490,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListSchedulesRequest) GetUserId() string {
@@ -1486,7 +1591,7 @@ type GetOverviewRequest struct {
 
 func (x *GetOverviewRequest) Reset() {
 	*x = GetOverviewRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1603,7 @@ func (x *GetOverviewRequest) String() string {
 func (*GetOverviewRequest) ProtoMessage() {}
 
 func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1616,7 @@ func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetOverviewRequest) GetUserId() string {
@@ -1558,7 +1663,7 @@ type GetOverviewResponse struct {
 
 func (x *GetOverviewResponse) Reset() {
 	*x = GetOverviewResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1675,7 @@ func (x *GetOverviewResponse) String() string {
 func (*GetOverviewResponse) ProtoMessage() {}
 
 func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1688,7 @@ func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetOverviewResponse) GetActiveSchedules() uint32 {
@@ -1645,7 +1750,7 @@ type GroupFailuresRequest struct {
 
 func (x *GroupFailuresRequest) Reset() {
 	*x = GroupFailuresRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1762,7 @@ func (x *GroupFailuresRequest) String() string {
 func (*GroupFailuresRequest) ProtoMessage() {}
 
 func (x *GroupFailuresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1775,7 @@ func (x *GroupFailuresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupFailuresRequest.ProtoReflect.Descriptor instead.
 func (*GroupFailuresRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GroupFailuresRequest) GetUserId() string {
@@ -1692,7 +1797,7 @@ type GroupFailuresResponse struct {
 
 func (x *GroupFailuresResponse) Reset() {
 	*x = GroupFailuresResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1809,7 @@ func (x *GroupFailuresResponse) String() string {
 func (*GroupFailuresResponse) ProtoMessage() {}
 
 func (x *GroupFailuresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1822,7 @@ func (x *GroupFailuresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupFailuresResponse.ProtoReflect.Descriptor instead.
 func (*GroupFailuresResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GroupFailuresResponse) GetGroups() []*FailureGroup {
@@ -1755,7 +1860,7 @@ type FailureGroup struct {
 
 func (x *FailureGroup) Reset() {
 	*x = FailureGroup{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1872,7 @@ func (x *FailureGroup) String() string {
 func (*FailureGroup) ProtoMessage() {}
 
 func (x *FailureGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1885,7 @@ func (x *FailureGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
 func (*FailureGroup) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FailureGroup) GetReason() string {
@@ -1842,7 +1947,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1959,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1972,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1899,7 +2004,7 @@ type PauseScheduleRequest struct {
 
 func (x *PauseScheduleRequest) Reset() {
 	*x = PauseScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2016,7 @@ func (x *PauseScheduleRequest) String() string {
 func (*PauseScheduleRequest) ProtoMessage() {}
 
 func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2029,7 @@ func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PauseScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PauseScheduleRequest) GetScheduleId() string {
@@ -1964,7 +2069,7 @@ type PauseScheduleResponse struct {
 
 func (x *PauseScheduleResponse) Reset() {
 	*x = PauseScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2081,7 @@ func (x *PauseScheduleResponse) String() string {
 func (*PauseScheduleResponse) ProtoMessage() {}
 
 func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2094,7 @@ func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PauseScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PauseScheduleResponse) GetSchedule() *Schedule {
@@ -2012,7 +2117,7 @@ type ResumeScheduleRequest struct {
 
 func (x *ResumeScheduleRequest) Reset() {
 	*x = ResumeScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2129,7 @@ func (x *ResumeScheduleRequest) String() string {
 func (*ResumeScheduleRequest) ProtoMessage() {}
 
 func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2142,7 @@ func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResumeScheduleRequest) GetScheduleId() string {
@@ -2070,7 +2175,7 @@ type ResumeScheduleResponse struct {
 
 func (x *ResumeScheduleResponse) Reset() {
 	*x = ResumeScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2187,7 @@ func (x *ResumeScheduleResponse) String() string {
 func (*ResumeScheduleResponse) ProtoMessage() {}
 
 func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2200,7 @@ func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResumeScheduleResponse) GetSchedule() *Schedule {
@@ -2115,7 +2220,7 @@ type SetPausedRequest struct {
 
 func (x *SetPausedRequest) Reset() {
 	*x = SetPausedRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2232,7 @@ func (x *SetPausedRequest) String() string {
 func (*SetPausedRequest) ProtoMessage() {}
 
 func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2245,7 @@ func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedRequest.ProtoReflect.Descriptor instead.
 func (*SetPausedRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetPausedRequest) GetScheduleId() string {
@@ -2165,7 +2270,7 @@ type SetPausedResponse struct {
 
 func (x *SetPausedResponse) Reset() {
 	*x = SetPausedResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2282,7 @@ func (x *SetPausedResponse) String() string {
 func (*SetPausedResponse) ProtoMessage() {}
 
 func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2295,7 @@ func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedResponse.ProtoReflect.Descriptor instead.
 func (*SetPausedResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
 }
 
 type DeleteScheduleRequest struct {
@@ -2204,7 +2309,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2321,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2334,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteScheduleRequest) GetScheduleId() string {
@@ -2254,7 +2359,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2371,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2384,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
 }
 
 type PreviewScheduleRequest struct {
@@ -2311,7 +2416,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2428,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2441,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreviewScheduleRequest) GetScheduleId() string {
@@ -2440,7 +2545,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2557,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2570,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PreviewScheduleResponse) GetFires() []*Fire {
@@ -2497,7 +2602,7 @@ type TriggerScheduleRequest struct {
 
 func (x *TriggerScheduleRequest) Reset() {
 	*x = TriggerScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2614,7 @@ func (x *TriggerScheduleRequest) String() string {
 func (*TriggerScheduleRequest) ProtoMessage() {}
 
 func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2627,7 @@ func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleRequest.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TriggerScheduleRequest) GetScheduleId() string {
@@ -2562,7 +2667,7 @@ type TriggerScheduleResponse struct {
 
 func (x *TriggerScheduleResponse) Reset() {
 	*x = TriggerScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2679,7 @@ func (x *TriggerScheduleResponse) String() string {
 func (*TriggerScheduleResponse) ProtoMessage() {}
 
 func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2692,7 @@ func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleResponse.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TriggerScheduleResponse) GetRun() *Run {
@@ -2620,7 +2725,7 @@ type ScheduleEvent struct {
 
 func (x *ScheduleEvent) Reset() {
 	*x = ScheduleEvent{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2737,7 @@ func (x *ScheduleEvent) String() string {
 func (*ScheduleEvent) ProtoMessage() {}
 
 func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2750,7 @@ func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleEvent.ProtoReflect.Descriptor instead.
 func (*ScheduleEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ScheduleEvent) GetTime() *timestamppb.Timestamp {
@@ -2724,7 +2829,7 @@ type ListScheduleEventsRequest struct {
 
 func (x *ListScheduleEventsRequest) Reset() {
 	*x = ListScheduleEventsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2841,7 @@ func (x *ListScheduleEventsRequest) String() string {
 func (*ListScheduleEventsRequest) ProtoMessage() {}
 
 func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2854,7 @@ func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListScheduleEventsRequest) GetScheduleId() string {
@@ -2783,7 +2888,7 @@ type ListScheduleEventsResponse struct {
 
 func (x *ListScheduleEventsResponse) Reset() {
 	*x = ListScheduleEventsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2900,7 @@ func (x *ListScheduleEventsResponse) String() string {
 func (*ListScheduleEventsResponse) ProtoMessage() {}
 
 func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2913,7 @@ func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListScheduleEventsResponse) GetEvents() []*ScheduleEvent {
@@ -2858,13 +2963,15 @@ type ScheduleDefinition struct {
 	ManagedBy        string            `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	Expect           *Expectation      `protobuf:"bytes,24,opt,name=expect,proto3" json:"expect,omitempty"`
 	LaunchTimeoutMs  uint32            `protobuf:"varint,25,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3" json:"launch_timeout_ms,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Automatic retries of failed runs. Null: none.
+	Retry         *RetryPolicy `protobuf:"bytes,26,opt,name=retry,proto3" json:"retry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScheduleDefinition) Reset() {
 	*x = ScheduleDefinition{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +2983,7 @@ func (x *ScheduleDefinition) String() string {
 func (*ScheduleDefinition) ProtoMessage() {}
 
 func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +2996,7 @@ func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDefinition.ProtoReflect.Descriptor instead.
 func (*ScheduleDefinition) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ScheduleDefinition) GetScheduleId() string {
@@ -3067,6 +3174,13 @@ func (x *ScheduleDefinition) GetLaunchTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *ScheduleDefinition) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
 // ScheduleRevision is one version of a definition, with its author and time.
 type ScheduleRevision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3080,7 +3194,7 @@ type ScheduleRevision struct {
 
 func (x *ScheduleRevision) Reset() {
 	*x = ScheduleRevision{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3206,7 @@ func (x *ScheduleRevision) String() string {
 func (*ScheduleRevision) ProtoMessage() {}
 
 func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3219,7 @@ func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleRevision.ProtoReflect.Descriptor instead.
 func (*ScheduleRevision) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ScheduleRevision) GetRevision() uint32 {
@@ -3150,7 +3264,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3276,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3289,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRevisionsRequest) GetScheduleId() string {
@@ -3209,7 +3323,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3335,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3348,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*ScheduleRevision {
@@ -3283,7 +3397,7 @@ type ApplySchedulesRequest struct {
 
 func (x *ApplySchedulesRequest) Reset() {
 	*x = ApplySchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3409,7 @@ func (x *ApplySchedulesRequest) String() string {
 func (*ApplySchedulesRequest) ProtoMessage() {}
 
 func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3422,7 @@ func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApplySchedulesRequest) GetSet() string {
@@ -3389,7 +3503,7 @@ type ApplySchedulesResponse struct {
 
 func (x *ApplySchedulesResponse) Reset() {
 	*x = ApplySchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3515,7 @@ func (x *ApplySchedulesResponse) String() string {
 func (*ApplySchedulesResponse) ProtoMessage() {}
 
 func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3528,7 @@ func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApplySchedulesResponse) GetChanges() []*ScheduleChange {
@@ -3482,7 +3596,7 @@ type ScheduleChange struct {
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3608,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3621,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ScheduleChange) GetScheduleId() string {
@@ -3579,7 +3693,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3705,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3718,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{39}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FieldChange) GetField() string {
@@ -3648,7 +3762,7 @@ type FireChange struct {
 
 func (x *FireChange) Reset() {
 	*x = FireChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3660,7 +3774,7 @@ func (x *FireChange) String() string {
 func (*FireChange) ProtoMessage() {}
 
 func (x *FireChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3673,7 +3787,7 @@ func (x *FireChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireChange.ProtoReflect.Descriptor instead.
 func (*FireChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{40}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FireChange) GetAdded() uint32 {
@@ -3723,7 +3837,7 @@ type WorkflowChange struct {
 
 func (x *WorkflowChange) Reset() {
 	*x = WorkflowChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3849,7 @@ func (x *WorkflowChange) String() string {
 func (*WorkflowChange) ProtoMessage() {}
 
 func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3862,7 @@ func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowChange.ProtoReflect.Descriptor instead.
 func (*WorkflowChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{41}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WorkflowChange) GetWorkflowId() string {
@@ -3786,7 +3900,7 @@ type LaunchForecast struct {
 
 func (x *LaunchForecast) Reset() {
 	*x = LaunchForecast{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3798,7 +3912,7 @@ func (x *LaunchForecast) String() string {
 func (*LaunchForecast) ProtoMessage() {}
 
 func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3811,7 +3925,7 @@ func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchForecast.ProtoReflect.Descriptor instead.
 func (*LaunchForecast) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{42}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LaunchForecast) GetUntil() *timestamppb.Timestamp {
@@ -3849,7 +3963,7 @@ type LaunchPeak struct {
 
 func (x *LaunchPeak) Reset() {
 	*x = LaunchPeak{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +3975,7 @@ func (x *LaunchPeak) String() string {
 func (*LaunchPeak) ProtoMessage() {}
 
 func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +3988,7 @@ func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchPeak.ProtoReflect.Descriptor instead.
 func (*LaunchPeak) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{43}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LaunchPeak) GetLaunches() uint32 {
@@ -3902,7 +4016,21 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x0f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x03\n" +
+	"\vRetryPolicy\x121\n" +
+	"\fmax_attempts\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x00R\vmaxAttempts\x88\x01\x01\x121\n" +
+	"\n" +
+	"backoff_ms\x18\x02 \x01(\rB\r\xbaH\n" +
+	"*\b\x18\x80\xb8\x99)(\xe8\aH\x01R\tbackoffMs\x88\x01\x01\x126\n" +
+	"\x0efactor_percent\x18\x03 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\xe8\a(dH\x02R\rfactorPercent\x88\x01\x01\x128\n" +
+	"\x0emax_backoff_ms\x18\x04 \x01(\rB\r\xbaH\n" +
+	"*\b\x18\x80\xb8\x99)(\xe8\aH\x03R\fmaxBackoffMs\x88\x01\x01\x12m\n" +
+	"\x02on\x18\x05 \x03(\tB]\xbaHZ\x92\x01W\x10\b\x18\x01\"QrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineR\x02onB\x0f\n" +
+	"\r_max_attemptsB\r\n" +
+	"\v_backoff_msB\x11\n" +
+	"\x0f_factor_percentB\x11\n" +
+	"\x0f_max_backoff_ms\"\xd6\x0f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3956,7 +4084,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x11launch_timeout_ms\x18' \x01(\rR\x0flaunchTimeoutMs\x12'\n" +
 	"\x0frecent_outcomes\x182 \x03(\tR\x0erecentOutcomes\x12?\n" +
 	"\flast_outcome\x183 \x01(\v2\x1c.carillon.v1.ScheduleOutcomeR\vlastOutcome\x126\n" +
-	"\afailure\x184 \x01(\v2\x1c.carillon.v1.ScheduleFailureR\afailure\x1a9\n" +
+	"\afailure\x184 \x01(\v2\x1c.carillon.v1.ScheduleFailureR\afailure\x12.\n" +
+	"\x05retry\x185 \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x04\n" +
@@ -3987,7 +4116,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xfd\x0f\n" +
+	"\x05_note\"\xad\x10\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4033,7 +4162,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x06expect\x18\x1b \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12\x14\n" +
 	"\x05adopt\x18\x1c \x01(\bR\x05adopt\x12;\n" +
 	"\x11launch_timeout_ms\x18\x1d \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\xb8\x99)H\rR\x0flaunchTimeoutMs\x88\x01\x01\x1a9\n" +
+	"\xbaH\a*\x05\x18\x80\xb8\x99)H\rR\x0flaunchTimeoutMs\x88\x01\x01\x12.\n" +
+	"\x05retry\x18\x1e \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4226,7 +4356,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd8\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x88\t\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4259,7 +4389,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x120\n" +
 	"\x06expect\x18\x18 \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12*\n" +
-	"\x11launch_timeout_ms\x18\x19 \x01(\rR\x0flaunchTimeoutMs\x1a9\n" +
+	"\x11launch_timeout_ms\x18\x19 \x01(\rR\x0flaunchTimeoutMs\x12.\n" +
+	"\x05retry\x18\x1a \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
@@ -4375,215 +4506,219 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_carillon_v1_schedule_proto_goTypes = []any{
-	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
-	(*ScheduleOutcome)(nil),            // 1: carillon.v1.ScheduleOutcome
-	(*ScheduleFailure)(nil),            // 2: carillon.v1.ScheduleFailure
-	(*Fire)(nil),                       // 3: carillon.v1.Fire
-	(*UpsertScheduleRequest)(nil),      // 4: carillon.v1.UpsertScheduleRequest
-	(*UpsertScheduleResponse)(nil),     // 5: carillon.v1.UpsertScheduleResponse
-	(*PatchScheduleRequest)(nil),       // 6: carillon.v1.PatchScheduleRequest
-	(*PatchScheduleResponse)(nil),      // 7: carillon.v1.PatchScheduleResponse
-	(*GetScheduleRequest)(nil),         // 8: carillon.v1.GetScheduleRequest
-	(*GetScheduleResponse)(nil),        // 9: carillon.v1.GetScheduleResponse
-	(*ListSchedulesRequest)(nil),       // 10: carillon.v1.ListSchedulesRequest
-	(*GetOverviewRequest)(nil),         // 11: carillon.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),        // 12: carillon.v1.GetOverviewResponse
-	(*GroupFailuresRequest)(nil),       // 13: carillon.v1.GroupFailuresRequest
-	(*GroupFailuresResponse)(nil),      // 14: carillon.v1.GroupFailuresResponse
-	(*FailureGroup)(nil),               // 15: carillon.v1.FailureGroup
-	(*ListSchedulesResponse)(nil),      // 16: carillon.v1.ListSchedulesResponse
-	(*PauseScheduleRequest)(nil),       // 17: carillon.v1.PauseScheduleRequest
-	(*PauseScheduleResponse)(nil),      // 18: carillon.v1.PauseScheduleResponse
-	(*ResumeScheduleRequest)(nil),      // 19: carillon.v1.ResumeScheduleRequest
-	(*ResumeScheduleResponse)(nil),     // 20: carillon.v1.ResumeScheduleResponse
-	(*SetPausedRequest)(nil),           // 21: carillon.v1.SetPausedRequest
-	(*SetPausedResponse)(nil),          // 22: carillon.v1.SetPausedResponse
-	(*DeleteScheduleRequest)(nil),      // 23: carillon.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),     // 24: carillon.v1.DeleteScheduleResponse
-	(*PreviewScheduleRequest)(nil),     // 25: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil),    // 26: carillon.v1.PreviewScheduleResponse
-	(*TriggerScheduleRequest)(nil),     // 27: carillon.v1.TriggerScheduleRequest
-	(*TriggerScheduleResponse)(nil),    // 28: carillon.v1.TriggerScheduleResponse
-	(*ScheduleEvent)(nil),              // 29: carillon.v1.ScheduleEvent
-	(*ListScheduleEventsRequest)(nil),  // 30: carillon.v1.ListScheduleEventsRequest
-	(*ListScheduleEventsResponse)(nil), // 31: carillon.v1.ListScheduleEventsResponse
-	(*ScheduleDefinition)(nil),         // 32: carillon.v1.ScheduleDefinition
-	(*ScheduleRevision)(nil),           // 33: carillon.v1.ScheduleRevision
-	(*ListRevisionsRequest)(nil),       // 34: carillon.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),      // 35: carillon.v1.ListRevisionsResponse
-	(*ApplySchedulesRequest)(nil),      // 36: carillon.v1.ApplySchedulesRequest
-	(*ApplySchedulesResponse)(nil),     // 37: carillon.v1.ApplySchedulesResponse
-	(*ScheduleChange)(nil),             // 38: carillon.v1.ScheduleChange
-	(*FieldChange)(nil),                // 39: carillon.v1.FieldChange
-	(*FireChange)(nil),                 // 40: carillon.v1.FireChange
-	(*WorkflowChange)(nil),             // 41: carillon.v1.WorkflowChange
-	(*LaunchForecast)(nil),             // 42: carillon.v1.LaunchForecast
-	(*LaunchPeak)(nil),                 // 43: carillon.v1.LaunchPeak
-	nil,                                // 44: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 45: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	nil,                                // 46: carillon.v1.ScheduleDefinition.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 47: google.protobuf.Timestamp
-	(*Expectation)(nil),                // 48: carillon.v1.Expectation
-	(*ExpectationState)(nil),           // 49: carillon.v1.ExpectationState
-	(*NewGrant)(nil),                   // 50: carillon.v1.NewGrant
-	(*fieldmaskpb.FieldMask)(nil),      // 51: google.protobuf.FieldMask
-	(*Run)(nil),                        // 52: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 53: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 54: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 55: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 56: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 57: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 58: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 59: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 60: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 61: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 62: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 63: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 64: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 65: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 66: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 67: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 68: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 69: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 70: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 71: carillon.v1.ExplainSlotResponse
+	(*RetryPolicy)(nil),                // 0: carillon.v1.RetryPolicy
+	(*Schedule)(nil),                   // 1: carillon.v1.Schedule
+	(*ScheduleOutcome)(nil),            // 2: carillon.v1.ScheduleOutcome
+	(*ScheduleFailure)(nil),            // 3: carillon.v1.ScheduleFailure
+	(*Fire)(nil),                       // 4: carillon.v1.Fire
+	(*UpsertScheduleRequest)(nil),      // 5: carillon.v1.UpsertScheduleRequest
+	(*UpsertScheduleResponse)(nil),     // 6: carillon.v1.UpsertScheduleResponse
+	(*PatchScheduleRequest)(nil),       // 7: carillon.v1.PatchScheduleRequest
+	(*PatchScheduleResponse)(nil),      // 8: carillon.v1.PatchScheduleResponse
+	(*GetScheduleRequest)(nil),         // 9: carillon.v1.GetScheduleRequest
+	(*GetScheduleResponse)(nil),        // 10: carillon.v1.GetScheduleResponse
+	(*ListSchedulesRequest)(nil),       // 11: carillon.v1.ListSchedulesRequest
+	(*GetOverviewRequest)(nil),         // 12: carillon.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 13: carillon.v1.GetOverviewResponse
+	(*GroupFailuresRequest)(nil),       // 14: carillon.v1.GroupFailuresRequest
+	(*GroupFailuresResponse)(nil),      // 15: carillon.v1.GroupFailuresResponse
+	(*FailureGroup)(nil),               // 16: carillon.v1.FailureGroup
+	(*ListSchedulesResponse)(nil),      // 17: carillon.v1.ListSchedulesResponse
+	(*PauseScheduleRequest)(nil),       // 18: carillon.v1.PauseScheduleRequest
+	(*PauseScheduleResponse)(nil),      // 19: carillon.v1.PauseScheduleResponse
+	(*ResumeScheduleRequest)(nil),      // 20: carillon.v1.ResumeScheduleRequest
+	(*ResumeScheduleResponse)(nil),     // 21: carillon.v1.ResumeScheduleResponse
+	(*SetPausedRequest)(nil),           // 22: carillon.v1.SetPausedRequest
+	(*SetPausedResponse)(nil),          // 23: carillon.v1.SetPausedResponse
+	(*DeleteScheduleRequest)(nil),      // 24: carillon.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),     // 25: carillon.v1.DeleteScheduleResponse
+	(*PreviewScheduleRequest)(nil),     // 26: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil),    // 27: carillon.v1.PreviewScheduleResponse
+	(*TriggerScheduleRequest)(nil),     // 28: carillon.v1.TriggerScheduleRequest
+	(*TriggerScheduleResponse)(nil),    // 29: carillon.v1.TriggerScheduleResponse
+	(*ScheduleEvent)(nil),              // 30: carillon.v1.ScheduleEvent
+	(*ListScheduleEventsRequest)(nil),  // 31: carillon.v1.ListScheduleEventsRequest
+	(*ListScheduleEventsResponse)(nil), // 32: carillon.v1.ListScheduleEventsResponse
+	(*ScheduleDefinition)(nil),         // 33: carillon.v1.ScheduleDefinition
+	(*ScheduleRevision)(nil),           // 34: carillon.v1.ScheduleRevision
+	(*ListRevisionsRequest)(nil),       // 35: carillon.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),      // 36: carillon.v1.ListRevisionsResponse
+	(*ApplySchedulesRequest)(nil),      // 37: carillon.v1.ApplySchedulesRequest
+	(*ApplySchedulesResponse)(nil),     // 38: carillon.v1.ApplySchedulesResponse
+	(*ScheduleChange)(nil),             // 39: carillon.v1.ScheduleChange
+	(*FieldChange)(nil),                // 40: carillon.v1.FieldChange
+	(*FireChange)(nil),                 // 41: carillon.v1.FireChange
+	(*WorkflowChange)(nil),             // 42: carillon.v1.WorkflowChange
+	(*LaunchForecast)(nil),             // 43: carillon.v1.LaunchForecast
+	(*LaunchPeak)(nil),                 // 44: carillon.v1.LaunchPeak
+	nil,                                // 45: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 46: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 47: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 48: google.protobuf.Timestamp
+	(*Expectation)(nil),                // 49: carillon.v1.Expectation
+	(*ExpectationState)(nil),           // 50: carillon.v1.ExpectationState
+	(*NewGrant)(nil),                   // 51: carillon.v1.NewGrant
+	(*fieldmaskpb.FieldMask)(nil),      // 52: google.protobuf.FieldMask
+	(*Run)(nil),                        // 53: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 54: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 55: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 56: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 57: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 58: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 59: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 60: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 61: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 62: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 63: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 64: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 65: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 66: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 67: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 68: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 69: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 70: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 71: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 72: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	47,  // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	47,  // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	47,  // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	44,  // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	47,  // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	47,  // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	47,  // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	47,  // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	47,  // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	47,  // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	47,  // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	47,  // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	48,  // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
-	49,  // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
-	1,   // 14: carillon.v1.Schedule.last_outcome:type_name -> carillon.v1.ScheduleOutcome
-	2,   // 15: carillon.v1.Schedule.failure:type_name -> carillon.v1.ScheduleFailure
-	47,  // 16: carillon.v1.ScheduleOutcome.run_at:type_name -> google.protobuf.Timestamp
-	47,  // 17: carillon.v1.ScheduleOutcome.ended_at:type_name -> google.protobuf.Timestamp
-	47,  // 18: carillon.v1.ScheduleFailure.first_at:type_name -> google.protobuf.Timestamp
-	47,  // 19: carillon.v1.ScheduleFailure.last_at:type_name -> google.protobuf.Timestamp
-	47,  // 20: carillon.v1.ScheduleFailure.first_run_at:type_name -> google.protobuf.Timestamp
-	47,  // 21: carillon.v1.ScheduleFailure.last_run_at:type_name -> google.protobuf.Timestamp
-	47,  // 22: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	47,  // 23: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	47,  // 24: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	47,  // 25: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	47,  // 26: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	45,  // 27: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	50,  // 28: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	48,  // 29: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
-	47,  // 30: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	4,   // 31: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
-	51,  // 32: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
-	0,   // 33: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,   // 34: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	3,   // 35: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	47,  // 36: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
-	47,  // 37: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
-	47,  // 38: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
-	15,  // 39: carillon.v1.GroupFailuresResponse.groups:type_name -> carillon.v1.FailureGroup
-	47,  // 40: carillon.v1.FailureGroup.first_at:type_name -> google.protobuf.Timestamp
-	47,  // 41: carillon.v1.FailureGroup.last_at:type_name -> google.protobuf.Timestamp
-	0,   // 42: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	47,  // 43: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,   // 44: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,   // 45: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	47,  // 46: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	47,  // 47: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	47,  // 48: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	47,  // 49: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	47,  // 50: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	3,   // 51: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	52,  // 52: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	47,  // 53: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	47,  // 54: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	47,  // 55: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	29,  // 56: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	47,  // 57: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	47,  // 58: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	47,  // 59: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	46,  // 60: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	48,  // 61: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
-	32,  // 62: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	47,  // 63: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	33,  // 64: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	4,   // 65: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	53,  // 66: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	38,  // 67: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	41,  // 68: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	42,  // 69: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	47,  // 70: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	39,  // 71: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	40,  // 72: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	3,   // 73: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	3,   // 74: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	47,  // 75: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	47,  // 76: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	43,  // 77: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	43,  // 78: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	47,  // 79: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	4,   // 80: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	6,   // 81: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
-	8,   // 82: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	10,  // 83: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	11,  // 84: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
-	13,  // 85: carillon.v1.ScheduleService.GroupFailures:input_type -> carillon.v1.GroupFailuresRequest
-	17,  // 86: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	19,  // 87: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	21,  // 88: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	23,  // 89: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	27,  // 90: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	54,  // 91: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	55,  // 92: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	56,  // 93: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	57,  // 94: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	58,  // 95: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	59,  // 96: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	25,  // 97: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	60,  // 98: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	61,  // 99: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	36,  // 100: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	62,  // 101: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	30,  // 102: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	34,  // 103: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	5,   // 104: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	7,   // 105: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
-	9,   // 106: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	16,  // 107: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	12,  // 108: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
-	14,  // 109: carillon.v1.ScheduleService.GroupFailures:output_type -> carillon.v1.GroupFailuresResponse
-	18,  // 110: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	20,  // 111: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	22,  // 112: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	24,  // 113: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	28,  // 114: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	63,  // 115: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	64,  // 116: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	65,  // 117: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	66,  // 118: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	67,  // 119: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	68,  // 120: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	26,  // 121: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	69,  // 122: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	70,  // 123: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	37,  // 124: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	71,  // 125: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	31,  // 126: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	35,  // 127: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	104, // [104:128] is the sub-list for method output_type
-	80,  // [80:104] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	48,  // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	45,  // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	48,  // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	48,  // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	48,  // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	48,  // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	48,  // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	48,  // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	49,  // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
+	50,  // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
+	2,   // 14: carillon.v1.Schedule.last_outcome:type_name -> carillon.v1.ScheduleOutcome
+	3,   // 15: carillon.v1.Schedule.failure:type_name -> carillon.v1.ScheduleFailure
+	0,   // 16: carillon.v1.Schedule.retry:type_name -> carillon.v1.RetryPolicy
+	48,  // 17: carillon.v1.ScheduleOutcome.run_at:type_name -> google.protobuf.Timestamp
+	48,  // 18: carillon.v1.ScheduleOutcome.ended_at:type_name -> google.protobuf.Timestamp
+	48,  // 19: carillon.v1.ScheduleFailure.first_at:type_name -> google.protobuf.Timestamp
+	48,  // 20: carillon.v1.ScheduleFailure.last_at:type_name -> google.protobuf.Timestamp
+	48,  // 21: carillon.v1.ScheduleFailure.first_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 22: carillon.v1.ScheduleFailure.last_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 23: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	48,  // 24: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	48,  // 25: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 26: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 27: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	46,  // 28: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	51,  // 29: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	49,  // 30: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	0,   // 31: carillon.v1.UpsertScheduleRequest.retry:type_name -> carillon.v1.RetryPolicy
+	48,  // 32: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	5,   // 33: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
+	52,  // 34: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 35: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,   // 36: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	4,   // 37: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	48,  // 38: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
+	48,  // 39: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
+	48,  // 40: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
+	16,  // 41: carillon.v1.GroupFailuresResponse.groups:type_name -> carillon.v1.FailureGroup
+	48,  // 42: carillon.v1.FailureGroup.first_at:type_name -> google.protobuf.Timestamp
+	48,  // 43: carillon.v1.FailureGroup.last_at:type_name -> google.protobuf.Timestamp
+	1,   // 44: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	48,  // 45: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	1,   // 46: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,   // 47: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	48,  // 48: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 49: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 50: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	48,  // 51: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	48,  // 52: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	4,   // 53: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	53,  // 54: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	48,  // 55: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	48,  // 56: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	48,  // 57: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	30,  // 58: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	48,  // 59: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 60: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 61: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	47,  // 62: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	49,  // 63: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	0,   // 64: carillon.v1.ScheduleDefinition.retry:type_name -> carillon.v1.RetryPolicy
+	33,  // 65: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	48,  // 66: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	34,  // 67: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	5,   // 68: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	54,  // 69: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	39,  // 70: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	42,  // 71: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	43,  // 72: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	48,  // 73: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	40,  // 74: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	41,  // 75: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	4,   // 76: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	4,   // 77: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	48,  // 78: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	48,  // 79: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	44,  // 80: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	44,  // 81: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	48,  // 82: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	5,   // 83: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	7,   // 84: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
+	9,   // 85: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	11,  // 86: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	12,  // 87: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
+	14,  // 88: carillon.v1.ScheduleService.GroupFailures:input_type -> carillon.v1.GroupFailuresRequest
+	18,  // 89: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	20,  // 90: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	22,  // 91: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	24,  // 92: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	28,  // 93: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	55,  // 94: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	56,  // 95: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	57,  // 96: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	58,  // 97: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	59,  // 98: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	60,  // 99: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	26,  // 100: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	61,  // 101: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	62,  // 102: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	37,  // 103: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	63,  // 104: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	31,  // 105: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	35,  // 106: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	6,   // 107: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	8,   // 108: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
+	10,  // 109: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	17,  // 110: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	13,  // 111: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
+	15,  // 112: carillon.v1.ScheduleService.GroupFailures:output_type -> carillon.v1.GroupFailuresResponse
+	19,  // 113: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	21,  // 114: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	23,  // 115: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	25,  // 116: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	29,  // 117: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	64,  // 118: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	65,  // 119: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	66,  // 120: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	67,  // 121: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	68,  // 122: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	69,  // 123: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	27,  // 124: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	70,  // 125: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	71,  // 126: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	38,  // 127: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	72,  // 128: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	32,  // 129: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	36,  // 130: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	107, // [107:131] is the sub-list for method output_type
+	83,  // [83:107] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -4599,21 +4734,22 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_simulate_proto_init()
 	file_carillon_v1_workflow_proto_init()
-	file_carillon_v1_schedule_proto_msgTypes[3].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[0].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[4].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[5].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[7].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[10].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[21].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[25].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[27].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[6].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[8].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[11].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[26].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

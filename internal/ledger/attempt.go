@@ -1,0 +1,96 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// AttemptFacts is what the tables say about the schedule of a failed run.
+type AttemptFacts struct {
+	Planned *schedule.Definition // of the run's revision: the budget of attempts; nil: it cannot be read
+	InForce *schedule.Definition // of the schedule: backoff and classes; nil: the schedule is deleted
+}
+
+// policy is what decides on retries. A schedule that has lost its policy keeps the one of the
+// run's revision for the runs that were planned with it.
+func (f *AttemptFacts) policy() schedule.RetryPolicy {
+	if f.InForce.Retry != (schedule.RetryPolicy{}) || f.Planned == nil {
+		return f.InForce.Retry.Resolved()
+	}
+	return f.Planned.Retry.Resolved()
+}
+
+// place is the number of the retry after a failed run within its budget of attempts, counted
+// from 1. A retry by hand that renews the budget begins a new one.
+func (f *AttemptFacts) place(r *schedule.Run) int {
+	before := int32(0)
+	if f.Planned != nil {
+		before = max(r.MaxAttempts-f.Planned.Retry.Attempts(), 0)
+	}
+	return int(max(r.Attempt-before, 1))
+}
+
+// NeedsAttemptFacts reports whether an end has a next attempt if the facts allow it.
+func NeedsAttemptFacts(r *schedule.Run) bool {
+	return r.Status == schedule.StatusFailed && r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()
+}
+
+// Conclude completes a run that has ended with its failure class and whether it is dead, and
+// returns its next attempt; nil: there is none. Each end of a run goes through it before it is
+// written to history, and the attempt is written in the same transaction. facts are needed as
+// NeedsAttemptFacts says. Of Planned and InForce it needs nothing else.
+func Conclude(r *schedule.Run, facts *AttemptFacts) *schedule.Run {
+	r.Dead = nil
+	if r.Status != schedule.StatusFailed {
+		r.FailureClass = ""
+		if r.Status == schedule.StatusSkipped && r.Reason == schedule.ReasonMissed && r.IsAutomaticRetry() {
+			r.Dead = dead()
+		}
+		return nil
+	}
+	r.FailureClass = schedule.ClassOf(r.Reason, r.FailureClass)
+	next, _ := NextAttempt(r, facts)
+	if next == nil {
+		r.Dead = dead()
+	}
+	return next
+}
+
+func dead() *bool { yes := true; return &yes }
+
+// NextAttempt returns the automatic retry of a failed run, or nil and why there is none. The
+// catch-up window of the schedule limits the retries of its slots.
+func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why string) {
+	switch {
+	case r.Attempt >= r.MaxAttempts && r.MaxAttempts > 1:
+		return nil, fmt.Sprintf("attempt %d of %d was the last one", r.Attempt, r.MaxAttempts)
+	case r.Attempt >= r.MaxAttempts:
+		return nil, "the run has one attempt"
+	case !r.CancelRequestedAt.IsZero():
+		return nil, "its cancel was requested"
+	case facts == nil || facts.InForce == nil:
+		return nil, "the schedule was deleted"
+	}
+	policy := facts.policy()
+	if !policy.On.Has(r.FailureClass) {
+		return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)
+	}
+	row := schedule.Run{
+		Key: schedule.AttemptKey(r.Key), ScheduleID: r.ScheduleID, Revision: r.Revision, UserID: r.UserID, WorkflowID: r.WorkflowID, Version: r.Version,
+		RunAt: r.RunAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
+		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
+		Attempt: r.Attempt + 1, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
+	}
+	row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
+	if row.RetriesSlot() && pastWindow(row.RunAt, row.FireAt, facts.InForce) {
+		return nil, "the next attempt would start later than catchup_window_ms after run_at"
+	}
+	return &row, ""
+}
+
+// pastWindow reports whether an automatic retry of a slot would start too late.
+func pastWindow(runAt, startAt time.Time, d *schedule.Definition) bool {
+	return startAt.After(runAt.Add(d.CatchupWindow()))
+}

@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
+)
+
+// sqlAttemptFacts are the definitions of the run's revision and of the schedule's.
+const sqlAttemptFacts = `SELECT planned.definition, in_force.definition FROM schedules s
+ LEFT JOIN schedule_revisions planned ON planned.schedule_id = s.schedule_id AND planned.revision = ?2
+ LEFT JOIN schedule_revisions in_force ON in_force.schedule_id = s.schedule_id AND in_force.revision = s.revision AND s.deleted_at IS NULL
+ WHERE s.sid = ?1`
+
+// conclude makes runs what history has of them, and returns the next attempts of those that
+// failed. Most failed runs have one attempt: only the others read anything.
+func conclude(ctx context.Context, t tx, rows []*openRow, now time.Time) (map[*openRow]*schedule.Run, error) {
+	attempts := make(map[*openRow]*schedule.Run)
+	for _, r := range rows {
+		r.asEnded(now)
+		var facts *ledger.AttemptFacts
+		if ledger.NeedsAttemptFacts(&r.Run) {
+			err := t.query(ctx, sqlAttemptFacts, func(scan scan) error {
+				var planned, inForce text
+				err := scan(&planned, &inForce)
+				facts = &ledger.AttemptFacts{Planned: readDefinition(planned), InForce: readDefinition(inForce)}
+				return err
+			}, int64(r.SID), r.Revision)
+			if err != nil {
+				return nil, fmt.Errorf("read the retry policy of run %s: %w", r.Key, err)
+			}
+		}
+		if next := ledger.Conclude(&r.Run, facts); next != nil {
+			attempts[r] = next
+		}
+	}
+	return attempts, nil
+}
+
+// readDefinition is nil for a definition that is missing or cannot be read: a claim of that
+// revision reports it.
+func readDefinition(stored text) *schedule.Definition {
+	d, err := revision.Decode(string(stored))
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// insertAttempts inserts the next attempts of runs that are in history.
+func insertAttempts(ctx context.Context, t tx, ended []*openRow, attempts map[*openRow]*schedule.Run, now time.Time) error {
+	if len(attempts) == 0 {
+		return nil
+	}
+	runs := make([]schedule.Run, 0, len(attempts))
+	for _, r := range ended {
+		if next := attempts[r]; next != nil {
+			runs = append(runs, *next)
+		}
+	}
+	if _, err := insertRuns(ctx, t, runs, now); err != nil {
+		return fmt.Errorf("plan automatic retries: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+-- +goose Up
+-- Automatic retries. JSON; NULL: a failed run is not tried again.
+ALTER TABLE schedules ADD COLUMN retry text;
+-- The last attempt that is planned without a request; fixed when the run is planned.
+ALTER TABLE open_runs ADD COLUMN max_attempts integer NOT NULL DEFAULT 1;
+ALTER TABLE ended_runs ADD COLUMN max_attempts integer NOT NULL DEFAULT 1;
+-- Of a FAILED run: whether it may pass when it is tried again.
+ALTER TABLE ended_runs ADD COLUMN failure_class text;
+-- Set where a run failed for good; false once it was retried by hand. It changes, as
+-- late_reports and exit_code do.
+ALTER TABLE ended_runs ADD COLUMN dead boolean;
+DROP VIEW schedule_runs;
+CREATE VIEW schedule_runs AS
+SELECT
+    o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[o.status] AS status,
+    NULL::text AS reason, (ARRAY['schedule','catchup','manual','backfill','retry'])[o.trigger] AS trigger, o.overlap_key, (ARRAY['allow','skip','queue','replace'])[o.policy] AS overlap_policy, o.policy <> 1 AS exclusive, o.max_queued,
+    o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority,
+    o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after AS claimed_until, o.cancel_requested_at,
+    o.cancel_reason, o.launched_at, o.started_at, NULL::timestamptz AS completed_at, o.timeout_at, o.error_code,
+    o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
+    o.attempt_log, o.exit_code, o.log_url, o.max_attempts, NULL::text AS failure_class, NULL::boolean AS dead
+FROM open_runs o JOIN schedules s ON s.sid = o.sid
+UNION ALL
+SELECT
+    e.idempotency_key, s.schedule_id, e.revision, e.run_at, e.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[e.status],
+    e.reason, (ARRAY['schedule','catchup','manual','backfill','retry'])[e.trigger], e.overlap_key, (ARRAY['allow','skip','queue','replace'])[e.policy], e.policy <> 1, e.max_queued,
+    NULL::timestamptz, e.attempt, e.retry_of, e.deliveries, e.input, e.priority,
+    e.run_id, e.trace_id, e.epoch, e.claimed_at, NULL::timestamptz, e.cancel_requested_at,
+    e.cancel_reason, e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code,
+    e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
+    e.attempt_log, e.exit_code, e.log_url, e.max_attempts, e.failure_class, e.dead
+FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
+
+-- +goose Down
+DROP VIEW schedule_runs;
+CREATE VIEW schedule_runs AS
+SELECT
+    o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[o.status] AS status,
+    NULL::text AS reason, (ARRAY['schedule','catchup','manual','backfill','retry'])[o.trigger] AS trigger, o.overlap_key, (ARRAY['allow','skip','queue','replace'])[o.policy] AS overlap_policy, o.policy <> 1 AS exclusive, o.max_queued,
+    o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority,
+    o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after AS claimed_until, o.cancel_requested_at,
+    o.cancel_reason, o.launched_at, o.started_at, NULL::timestamptz AS completed_at, o.timeout_at, o.error_code,
+    o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
+    o.attempt_log, o.exit_code, o.log_url
+FROM open_runs o JOIN schedules s ON s.sid = o.sid
+UNION ALL
+SELECT
+    e.idempotency_key, s.schedule_id, e.revision, e.run_at, e.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[e.status],
+    e.reason, (ARRAY['schedule','catchup','manual','backfill','retry'])[e.trigger], e.overlap_key, (ARRAY['allow','skip','queue','replace'])[e.policy], e.policy <> 1, e.max_queued,
+    NULL::timestamptz, e.attempt, e.retry_of, e.deliveries, e.input, e.priority,
+    e.run_id, e.trace_id, e.epoch, e.claimed_at, NULL::timestamptz, e.cancel_requested_at,
+    e.cancel_reason, e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code,
+    e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
+    e.attempt_log, e.exit_code, e.log_url
+FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
+ALTER TABLE ended_runs DROP COLUMN dead;
+ALTER TABLE ended_runs DROP COLUMN failure_class;
+ALTER TABLE ended_runs DROP COLUMN max_attempts;
+ALTER TABLE open_runs DROP COLUMN max_attempts;
+ALTER TABLE schedules DROP COLUMN retry;
