@@ -41,24 +41,22 @@ func NeedsAttemptFacts(r *schedule.Run) bool {
 // returns its next attempt; nil: there is none. Each end of a run goes through it before it is
 // written to history, and the attempt is written in the same transaction. facts are needed as
 // NeedsAttemptFacts says. Of Planned and InForce it needs nothing else.
-func Conclude(r *schedule.Run, facts *AttemptFacts) *schedule.Run {
+func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	r.Dead = nil
-	if r.Status != schedule.StatusFailed {
+	dead := r.Status == schedule.StatusSkipped && r.Reason == schedule.ReasonMissed && r.IsAutomaticRetry()
+	if r.Status == schedule.StatusFailed {
+		r.FailureClass = schedule.ClassOf(r.Reason, r.FailureClass)
+		next, _ = NextAttempt(r, facts)
+		dead = next == nil
+	} else {
 		r.FailureClass = ""
-		if r.Status == schedule.StatusSkipped && r.Reason == schedule.ReasonMissed && r.IsAutomaticRetry() {
-			r.Dead = dead()
-		}
-		return nil
 	}
-	r.FailureClass = schedule.ClassOf(r.Reason, r.FailureClass)
-	next, _ := NextAttempt(r, facts)
-	if next == nil {
-		r.Dead = dead()
+	if dead {
+		r.Dead = &dead
 	}
+	r.StartBy = time.Time{} // history has no use for it
 	return next
 }
-
-func dead() *bool { yes := true; return &yes }
 
 // NextAttempt returns the automatic retry of a failed run, or nil and why there is none. The
 // catch-up window of the schedule limits the retries of its slots.
@@ -84,13 +82,18 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 		Attempt: r.Attempt + 1, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
 	}
 	row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
-	if row.RetriesSlot() && pastWindow(row.RunAt, row.FireAt, facts.InForce) {
+	if retriesSlot(r) {
+		row.StartBy = stored(r.RunAt.Add(facts.InForce.CatchupWindow()))
+	}
+	if isPast(row.StartBy, row.FireAt) {
 		return nil, "the next attempt would start later than catchup_window_ms after run_at"
 	}
 	return &row, ""
 }
 
-// pastWindow reports whether an automatic retry of a slot would start too late.
-func pastWindow(runAt, startAt time.Time, d *schedule.Definition) bool {
-	return startAt.After(runAt.Add(d.CatchupWindow()))
-}
+// retriesSlot reports whether the retry of a run has the catch-up window of the schedule. Retries
+// of a backfill and of a run by hand have none.
+func retriesSlot(r *schedule.Run) bool { return r.Trigger.FromSpec() || !r.StartBy.IsZero() }
+
+// isPast reports whether an instant is later than a limit; zero: there is no limit.
+func isPast(limit, at time.Time) bool { return !limit.IsZero() && at.After(limit) }

@@ -174,9 +174,9 @@ func CallLease(req *schedule.BeginRequest, now time.Time) schedule.KeyLease {
 	return schedule.KeyLease{Holder: req.Holder, Until: stored(now.Add(req.Lease))}
 }
 
-// check checks run, cancel, deletion, pause and grant, in this order. nil: the call
-// is allowed. Before fire_at only a cancel is final: a pause, a deletion or a grant
-// may still change.
+// check checks run, cancel, deletion, the time of an automatic retry, pause and grant, in
+// this order. nil: the call is allowed. Before fire_at only a cancel is final: a pause, a
+// deletion or a grant may still change. A pause is never final for an automatic retry.
 func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *schedule.Outcome, final bool) {
 	if r := f.Run; r != nil {
 		switch {
@@ -190,11 +190,12 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	switch {
 	case f.Deleted:
 		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
+	case f.Run != nil && isPast(f.Run.StartBy, now):
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonMissed}, due
+	case f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now):
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits
 	case req.Trigger.FromSpec() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
-	}
-	if f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now) {
-		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits
 	}
 	reason, why := grant.Denial(f.Grant, req.Grant, schedule.GrantCheckedAt(now, req.FireAt))
 	if reason != schedule.ReasonNone {

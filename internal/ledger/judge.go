@@ -181,14 +181,13 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 	case s.stopped && r.trigger.FromSpec() && s.pause.Active(j.pass.Now):
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
 		return end, false
+	case r.isPast(j.now):
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonMissed
+		return end, false
 	}
 	d := j.facts.Definitions[r.definition()]
 	if d == nil {
 		return end, true // the claim finds that it is missing
-	}
-	if r.retriesSlot && pastWindow(time.UnixMicro(r.runAt), time.UnixMicro(max(r.fireAt, j.now)), d) {
-		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonMissed
-		return end, false
 	}
 	if r.automatic && r.replaces() && j.facts.Superseded[r.key] {
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonCoalesced

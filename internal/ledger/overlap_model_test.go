@@ -12,7 +12,7 @@ import (
 )
 
 // drawGroup draws rows of mixed policies whose claim order is not the order of
-// their slots.
+// their slots. Some are automatic retries.
 func drawGroup(t *rapid.T) schedule.OverlapGroup {
 	names := rapid.Permutation([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}).Draw(t, "names")
 	maxQueued := rapid.Uint32Range(1, 4).Draw(t, "max_queued")
@@ -20,7 +20,12 @@ func drawGroup(t *rapid.T) schedule.OverlapGroup {
 		var rows []schedule.Run
 		for range rapid.IntRange(0, most).Draw(t, label) {
 			policy := rapid.SampledFrom(policies).Draw(t, "policy")
-			rows = append(rows, overlapRow(names[0], policy, maxQueued))
+			r := overlapRow(names[0], policy, maxQueued)
+			// Of policy skip only an automatic retry waits.
+			if label == "waiting" && policy == schedule.OverlapSkip || rapid.SampledFrom([]bool{false, false, true}).Draw(t, "automatic") {
+				r = retriedAutomatically(r)
+			}
+			rows = append(rows, r)
 			names = names[1:]
 		}
 		return rows
@@ -32,7 +37,7 @@ func drawGroup(t *rapid.T) schedule.OverlapGroup {
 			g.InFlight[i].CancelRequestedAt = g.InFlight[i].RunAt
 		}
 	}
-	g.Waiting = draw("waiting", 3, []schedule.OverlapPolicy{schedule.OverlapQueue, schedule.OverlapReplace})
+	g.Waiting = draw("waiting", 3, []schedule.OverlapPolicy{schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapSkip})
 	g.Due = draw("due", 4, schedule.OverlapPolicies)
 	return g
 }
@@ -48,7 +53,7 @@ type overlapModel struct {
 func newOverlapModel(g schedule.OverlapGroup) overlapModel {
 	m := overlapModel{OverlapGroup: g}
 	for _, r := range append(append([]schedule.Run{}, g.Waiting...), g.Due...) {
-		if r.OverlapPolicy == schedule.OverlapReplace && r.ScheduleID > m.newest {
+		if r.OverlapPolicy == schedule.OverlapReplace && r.ScheduleID > m.newest && !m.superseded(r) {
 			m.newest = r.ScheduleID
 		}
 	}
@@ -64,17 +69,30 @@ func newOverlapModel(g schedule.OverlapGroup) overlapModel {
 	return m
 }
 
-// waitingBefore counts the rows that wait when the i-th due row is judged.
+// retries: the row is an automatic retry.
+func retries(r schedule.Run) bool { return !r.RetryOf.IsZero() }
+
+// superseded: a newer slot than that of an automatic retry is in flight.
+func (m overlapModel) superseded(r schedule.Run) bool {
+	newest := ""
+	for _, other := range m.InFlight {
+		newest = max(newest, other.ScheduleID)
+	}
+	return retries(r) && newest > r.ScheduleID
+}
+
+// waitingBefore counts the rows that wait when the i-th due row is judged, without
+// automatic retries.
 func (m overlapModel) waitingBefore(i int) int {
 	n := 0
 	for _, r := range m.Waiting {
-		if m.kept(r) && r.ScheduleID != m.winner {
+		if m.kept(r) && r.ScheduleID != m.winner && !retries(r) {
 			n++
 		}
 	}
 	for j, r := range m.Due {
 		first := r.OverlapPolicy == schedule.OverlapReplace // judged before all others
-		if (first || j < i && r.OverlapPolicy == schedule.OverlapQueue) && j != i && m.kept(r) && m.due(j) == "wait" {
+		if (first || j < i && r.OverlapPolicy == schedule.OverlapQueue) && j != i && m.kept(r) && !retries(r) && m.due(j) == "wait" {
 			n++
 		}
 	}
@@ -92,6 +110,8 @@ func (m overlapModel) due(i int) string {
 		return "skip coalesced"
 	case r.OverlapPolicy == schedule.OverlapAllow, r.ScheduleID == m.winner:
 		return "claim"
+	case retries(r):
+		return "wait"
 	case r.OverlapPolicy == schedule.OverlapSkip:
 		return "skip overlap"
 	case r.OverlapPolicy == schedule.OverlapQueue && m.waitingBefore(i) >= int(r.MaxQueued):
@@ -200,8 +220,10 @@ func brokenPromise(g schedule.OverlapGroup, verdicts map[schedule.Key]schedule.V
 			}
 		case v.Reason == schedule.ReasonOverlap && r.OverlapPolicy != schedule.OverlapSkip:
 			return "only policy skip skips for overlap: " + r.ScheduleID
+		case retries(r) && (v.Reason == schedule.ReasonOverlap || v.Reason == schedule.ReasonQueueFull):
+			return "an automatic retry waits: " + r.ScheduleID
 		}
-		if r.OverlapPolicy != schedule.OverlapQueue {
+		if r.OverlapPolicy != schedule.OverlapQueue || retries(r) {
 			continue
 		}
 		if queueEnds && v.Reason != schedule.ReasonQueueFull {
@@ -224,6 +246,9 @@ func groupText(g schedule.OverlapGroup) string {
 		text += []string{"in flight:", " waiting:", " due:"}[i]
 		for _, r := range rows {
 			text += fmt.Sprintf(" %s:%s", r.ScheduleID, r.OverlapPolicy)
+			if retries(r) {
+				text += "+"
+			}
 		}
 	}
 	return text

@@ -13,8 +13,8 @@ import (
 
 // overlapCase writes rows as "name:policy", in the order in which the judge
 // gets them. A row's name is the minute of its run_at (a < b < c), and "!"
-// marks a cancel that was asked for before. The verdicts are "name action
-// reason".
+// marks a cancel that was asked for before, "+" an automatic retry. The verdicts are
+// "name action reason".
 type overlapCase struct {
 	name      string
 	inFlight  string
@@ -74,6 +74,33 @@ var overlapOfMixedPolicies = []overlapCase{
 	{name: "replace that takes the place of one that waits leaves the rest of the queue alone", inFlight: "a:skip!", waiting: "b:queue c:replace", due: "d:replace e:queue", maxQueued: 3, want: "c skip coalesced, d wait, e wait"},
 }
 
+var overlapOfRetries = []overlapCase{
+	{name: "allow: a retry fires though another is in flight", inFlight: "a:allow", due: "b:allow+", want: "b claim"},
+
+	{name: "skip: a retry waits while another is in flight", inFlight: "b:skip", due: "a:skip+", want: "a wait"},
+	{name: "skip: a retry waits for the slot that is due with it and comes first", due: "b:skip a:skip+", want: "b claim, a wait"},
+	{name: "skip: a retry that waits fires when the key is free, and the slot that is due is skipped", waiting: "a:skip+", due: "b:skip", want: "a claim, b skip overlap"},
+	{name: "skip: of two retries that wait one fires", waiting: "a:skip+ b:skip+", want: "a claim"},
+
+	{name: "queue: a retry waits while another is in flight", inFlight: "b:queue", due: "a:queue+", want: "a wait"},
+	{name: "queue: a retry waits though the queue is full", inFlight: "a:queue", waiting: "b:queue", due: "c:queue+", maxQueued: 1, want: "c wait"},
+	{name: "queue: a retry that waits takes no place of the queue", inFlight: "a:queue", waiting: "b:queue+", due: "c:queue d:queue", maxQueued: 1, want: "c wait, d skip queue_full"},
+	{name: "queue: nor does a retry that begins to wait", inFlight: "a:queue", due: "b:queue+ c:queue d:queue", maxQueued: 1, want: "b wait, c wait, d skip queue_full"},
+	{name: "queue: a retry that is let go leaves the queue as it was", waiting: "a:queue+ b:queue", due: "c:queue", maxQueued: 1, want: "a claim, c skip queue_full"},
+	{name: "queue: a retry of policy skip that waits takes no place of the queue", inFlight: "a:queue", due: "b:skip+ c:queue", maxQueued: 1, want: "b wait, c wait"},
+
+	{name: "replace: a retry fires when nothing is in flight", due: "a:replace+", want: "a claim"},
+	{name: "replace: a retry cancels an older slot that is in flight", inFlight: "a:replace", due: "b:replace+", want: "b wait, a cancel replaced"},
+	{name: "replace: a retry does not cancel a newer slot that is in flight", inFlight: "b:replace", due: "a:replace+", want: "a skip coalesced"},
+	{name: "replace: a retry that waits ends when a newer slot is in flight", inFlight: "b:replace", waiting: "a:replace+", want: "a skip coalesced"},
+	{name: "replace: a newer slot of another policy counts too", inFlight: "b:allow", due: "a:replace+", want: "a skip coalesced"},
+	{name: "replace: a retry gives way to a newer slot that is due", due: "a:replace+ b:replace", want: "a skip coalesced, b claim"},
+	{name: "replace: a retry of the newest slot stays, and the older slot goes", inFlight: "a:replace", due: "b:replace c:replace+", want: "b skip coalesced, c wait, a cancel replaced"},
+	{name: "replace: a retry that must go does not push out a slot that is due", inFlight: "c:replace", due: "b:replace+ a:replace", want: "b skip coalesced, a wait, c cancel replaced"},
+	{name: "replace: a retry that waits takes no place of the queue", inFlight: "a:skip", due: "b:replace+ c:queue", maxQueued: 1, want: "b wait, c wait, a cancel replaced"},
+	{name: "replace: a retry that must go leaves the queue alone", inFlight: "c:allow", waiting: "a:replace+ b:queue", due: "d:queue e:queue", maxQueued: 2, want: "a skip coalesced, d wait, e skip queue_full"},
+}
+
 // overlapArmed: "c:skip@e" is the slot c that fires in minute e.
 var overlapArmed = []overlapCase{
 	{name: "a row that is close is claimed early when its key is free", now: "b", due: "c:skip", want: "c claim"},
@@ -91,6 +118,7 @@ var overlapArmed = []overlapCase{
 
 func TestOverlapArmed(t *testing.T)           { checkOverlap(t, overlapArmed) }
 func TestOverlapOfOnePolicy(t *testing.T)     { checkOverlap(t, overlapOfOnePolicy) }
+func TestOverlapOfRetries(t *testing.T)       { checkOverlap(t, overlapOfRetries) }
 func TestOverlapOfMixedPolicies(t *testing.T) { checkOverlap(t, overlapOfMixedPolicies) }
 
 func checkOverlap(t *testing.T, cases []overlapCase) {
@@ -130,11 +158,15 @@ func overlapRows(text string, maxQueued uint32) []schedule.Run {
 	var rows []schedule.Run
 	for word := range strings.FieldsSeq(text) {
 		word, cancelled := strings.CutSuffix(word, "!")
+		word, automatic := strings.CutSuffix(word, "+")
 		word, minute, delayed := strings.Cut(word, "@")
 		name, policy, _ := strings.Cut(word, ":")
 		r := overlapRow(name, schedule.OverlapPolicy(policy), maxQueued)
 		if cancelled {
 			r.CancelRequestedAt = r.RunAt.Add(time.Second)
+		}
+		if automatic {
+			r = retriedAutomatically(r)
 		}
 		if delayed {
 			r.FireAt = overlapMinute(minute)
@@ -150,6 +182,12 @@ func overlapRow(name string, policy schedule.OverlapPolicy, maxQueued uint32) sc
 		Key: sha256.Sum256([]byte(name)), ScheduleID: name, RunAt: at, FireAt: at,
 		OverlapPolicy: policy, Exclusive: policy.Exclusive(), MaxQueued: maxQueued,
 	}
+}
+
+func retriedAutomatically(r schedule.Run) schedule.Run {
+	r.RetryOf, r.Trigger = r.Key, schedule.TriggerRetry
+	r.Key = schedule.RetryKey(r.Key, "/auto")
+	return r
 }
 
 func overlapMinute(name string) time.Time {

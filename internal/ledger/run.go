@@ -16,8 +16,8 @@ type Run struct {
 	Status          schedule.Status // PLANNED, LAUNCHING, ENQUEUED or STARTED
 	Waiting         bool            // PLANNED, and waits for its overlap group
 	Trigger         schedule.Trigger
-	Automatic       bool // an automatic retry: it waits during a pause and for its overlap group
-	RetriesSlot     bool // an automatic retry of a slot: it has the schedule's catch-up window
+	Automatic       bool      // an automatic retry: it waits during a pause and for its overlap group
+	StartBy         time.Time // an automatic retry that starts no later; zero: no limit
 	Policy          schedule.OverlapPolicy
 	Exclusive       bool // at most one such run of an overlap group is in flight
 	MaxQueued       uint32
@@ -31,16 +31,16 @@ type Run struct {
 func RunOf(r *schedule.Run) Run {
 	return Run{
 		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, RunAt: r.RunAt, FireAt: r.FireAt,
-		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Automatic: r.IsAutomaticRetry(), RetriesSlot: r.RetriesSlot(),
+		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Automatic: r.IsAutomaticRetry(), StartBy: r.StartBy,
 		Policy: r.OverlapPolicy, Exclusive: r.Exclusive,
 		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, NextSend: r.ClaimedUntil, CancelRequested: !r.CancelRequestedAt.IsZero(),
 	}
 }
 
-// NoteAttempt notes what an attempt in a chain of retries is.
-func (r *Run) NoteAttempt(attempt int32, retryOf schedule.Key) {
-	of := schedule.Run{Key: r.Key, ScheduleID: r.ScheduleID, RunAt: r.RunAt, Trigger: r.Trigger, Attempt: attempt, RetryOf: retryOf}
-	r.Automatic, r.RetriesSlot = of.IsAutomaticRetry(), of.RetriesSlot()
+// NoteRetry notes which run this one retries.
+func (r *Run) NoteRetry(retryOf schedule.Key) {
+	of := schedule.Run{Key: r.Key, Trigger: r.Trigger, RetryOf: retryOf}
+	r.Automatic = of.IsAutomaticRetry()
 }
 
 // run is a Run in memory. Times are microseconds since 1970, as the stores
@@ -48,6 +48,7 @@ func (r *Run) NoteAttempt(attempt int32, retryOf schedule.Key) {
 type run struct {
 	key             schedule.Key
 	runAt, fireAt   int64
+	startBy         int64 // 0: no limit
 	group           *group
 	schedule        *scheduleRuns
 	next, previous  *run // of the same schedule
@@ -61,7 +62,6 @@ type run struct {
 	exclusive       bool
 	afterOthers     bool // in claim order: catch-up and backfill
 	automatic       bool
-	retriesSlot     bool
 	seen            bool // a leader looked at it in time: it can no longer be missed
 	cancelRequested bool
 }
@@ -80,8 +80,11 @@ func (r *run) outside() Run {
 	out := Run{
 		Key: r.key, ScheduleID: r.schedule.id, Revision: r.revision, OverlapKey: r.group.key,
 		RunAt: time.UnixMicro(r.runAt).UTC(), FireAt: time.UnixMicro(r.fireAt).UTC(),
-		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Automatic: r.automatic, RetriesSlot: r.retriesSlot, Policy: r.policy, Exclusive: r.exclusive,
+		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Automatic: r.automatic, Policy: r.policy, Exclusive: r.exclusive,
 		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested,
+	}
+	if r.startBy != 0 {
+		out.StartBy = time.UnixMicro(r.startBy).UTC()
 	}
 	if r.place == placeFlight {
 		out.Status, out.Epoch, out.NextSend = r.flight.status, r.flight.epoch, time.UnixMicro(r.flight.nextSend).UTC()
@@ -100,11 +103,15 @@ func (r *run) late(cut int64) bool {
 	return !r.seen && r.trigger == schedule.TriggerSchedule && pastGrace(r.runAt, r.fireAt, cut)
 }
 
-// isHeld reports whether the run waits for the end of a pause. A deletion ends it.
+// isHeld reports whether the run waits for the end of a pause. A deletion ends it, and so
+// does the end of its catch-up window.
 func (r *run) isHeld(now int64) bool {
 	s := r.schedule
-	return r.automatic && s.stopped && !s.deleted && s.pause.Active(time.UnixMicro(now))
+	return r.automatic && s.stopped && !s.deleted && !r.isPast(now) && s.pause.Active(time.UnixMicro(now))
 }
+
+// isPast reports whether an automatic retry would start too late.
+func (r *run) isPast(now int64) bool { return r.startBy != 0 && max(r.fireAt, now) > r.startBy }
 
 // replaces reports whether the run cancels what is in flight.
 func (r *run) replaces() bool { return r.policy == schedule.OverlapReplace }

@@ -167,7 +167,10 @@ func (s *ShardState) Discard() { s.stale = true }
 func (s *ShardState) enter(in *Run) {
 	r := &run{
 		key: in.Key, runAt: micro(in.RunAt), fireAt: micro(in.FireAt), policy: in.Policy, trigger: in.Trigger, revision: in.Revision,
-		automatic: in.Automatic, retriesSlot: in.RetriesSlot, priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+		automatic: in.Automatic, priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+	}
+	if !in.StartBy.IsZero() {
+		r.startBy = micro(in.StartBy)
 	}
 	r.group, r.schedule = s.groupOf(in.OverlapKey), s.scheduleOf(in.ScheduleID)
 	r.group.runs++

@@ -42,10 +42,8 @@ func RetryKey(k Key, requestID string) Key {
 }
 
 // AttemptKey is the key of the automatic retry of the run with key k. It can be planned only
-// once. No request id is empty, so no retry by hand has it.
-func AttemptKey(k Key) Key {
-	return sha256.Sum256([]byte(k.String() + "/r/"))
-}
+// once. No request id has a slash (see ValidID), so no retry by hand has this key.
+func AttemptKey(k Key) Key { return RetryKey(k, "/auto") }
 
 // ParseKey reads the 64 hex digits that String writes.
 func ParseKey(s string) (Key, error) {

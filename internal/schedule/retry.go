@@ -194,19 +194,6 @@ func (r *Run) IsAutomaticRetry() bool {
 	return r.Trigger == TriggerRetry && !r.RetryOf.IsZero() && r.Key == AttemptKey(r.RetryOf)
 }
 
-// RetriesSlot reports whether the run is an automatic retry of a slot of its schedule's rule,
-// and not of a backfill or of a run by hand: its key follows from the slot's.
-func (r *Run) RetriesSlot() bool {
-	if !r.IsAutomaticRetry() {
-		return false
-	}
-	key := SlotKey(r.ScheduleID, r.RunAt)
-	for n := int32(1); n < min(r.Attempt, MaxRetryAttempts); n++ {
-		key = AttemptKey(key)
-	}
-	return r.Key == key
-}
-
 // IsDead reports whether the run failed for good and nobody has retried it.
 func (r *Run) IsDead() bool { return r.Dead != nil && *r.Dead }
 

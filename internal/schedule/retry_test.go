@@ -103,17 +103,31 @@ func TestAnAutomaticRetryIsKnownByItsKey(t *testing.T) {
 	}
 	second := after(slot, schedule.AttemptKey(slot.Key))
 	third := after(second, schedule.AttemptKey(second.Key))
-	byHand := after(second, schedule.RetryKey(second.Key, "again"))
+	byHand := after(second, schedule.RetryKey(second.Key, "auto"))
 	renewed := after(byHand, schedule.AttemptKey(byHand.Key))
 	for name, c := range map[string]struct {
-		run             schedule.Run
-		automatic, slot bool
+		run       schedule.Run
+		automatic bool
 	}{
-		"a slot": {slot, false, false}, "its retry": {second, true, true}, "the next one": {third, true, true},
-		"one by hand": {byHand, false, false}, "the retry of one by hand": {renewed, true, false},
+		"a slot": {slot, false}, "its retry": {second, true}, "the next one": {third, true},
+		"one by hand": {byHand, false}, "the retry of one by hand": {renewed, true},
 	} {
-		if c.run.IsAutomaticRetry() != c.automatic || c.run.RetriesSlot() != c.slot {
-			t.Errorf("%s: automatic %t, of a slot %t", name, c.run.IsAutomaticRetry(), c.run.RetriesSlot())
+		if c.run.IsAutomaticRetry() != c.automatic {
+			t.Errorf("%s: automatic %t", name, c.run.IsAutomaticRetry())
+		}
+	}
+}
+
+// The key of an automatic retry is RetryKey(key, "/auto"). A request id with a slash could
+// take it for a retry by hand.
+func TestNoRequestIDHasTheKeyOfAnAutomaticRetry(t *testing.T) {
+	key := schedule.ManualKey("s", "1")
+	if got := schedule.AttemptKey(key); got != schedule.RetryKey(key, "/auto") {
+		t.Errorf("the key of the retry is %s", got)
+	}
+	for _, id := range []string{"/auto", "a/b", "/", "auto/"} {
+		if schedule.ValidID(id) {
+			t.Errorf("%q is a valid id", id)
 		}
 	}
 }

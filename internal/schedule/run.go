@@ -30,6 +30,7 @@ type Run struct {
 
 	Attempt     int32           // place in the retry_of chain, 1 = first
 	MaxAttempts int32           // the last attempt that Carillon plans by itself; fixed when the run is planned
+	StartBy     time.Time       // an automatic retry of a slot that is open does not start later; zero: no limit
 	RetryOf     Key             // zero = none
 	Deliveries  int32           // calls that reached the executor: their request was written to a connection
 	Input       json.RawMessage // nil: the revision's

@@ -4,6 +4,8 @@ ALTER TABLE schedules ADD COLUMN retry TEXT;
 -- The last attempt that is planned without a request; fixed when the run is planned.
 ALTER TABLE open_runs ADD COLUMN max_attempts INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE ended_runs ADD COLUMN max_attempts INTEGER NOT NULL DEFAULT 1;
+-- An automatic retry of a slot does not start later: run_at and the catch-up window.
+ALTER TABLE open_runs ADD COLUMN start_by INTEGER;
 -- Of a FAILED run: whether it may pass when it is tried again.
 ALTER TABLE ended_runs ADD COLUMN failure_class TEXT;
 -- Set where a run failed for good; false once it was retried by hand. It changes, as
@@ -18,7 +20,7 @@ SELECT
     o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after AS claimed_until, o.cancel_requested_at,
     o.cancel_reason, o.launched_at, o.started_at, NULL AS completed_at, o.timeout_at, o.error_code,
     o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
-    o.attempt_log, o.exit_code, o.log_url, o.max_attempts, NULL AS failure_class, NULL AS dead
+    o.attempt_log, o.exit_code, o.log_url, o.max_attempts, o.start_by, NULL AS failure_class, NULL AS dead
 FROM open_runs o JOIN schedules s ON s.sid = o.sid
 UNION ALL
 SELECT
@@ -28,7 +30,7 @@ SELECT
     e.run_id, e.trace_id, e.epoch, e.claimed_at, NULL, e.cancel_requested_at,
     e.cancel_reason, e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code,
     e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
-    e.attempt_log, e.exit_code, e.log_url, e.max_attempts, e.failure_class, e.dead
+    e.attempt_log, e.exit_code, e.log_url, e.max_attempts, NULL, e.failure_class, e.dead
 FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
 
 -- +goose Down
@@ -56,5 +58,6 @@ FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
 ALTER TABLE ended_runs DROP COLUMN dead;
 ALTER TABLE ended_runs DROP COLUMN failure_class;
 ALTER TABLE ended_runs DROP COLUMN max_attempts;
+ALTER TABLE open_runs DROP COLUMN start_by;
 ALTER TABLE open_runs DROP COLUMN max_attempts;
 ALTER TABLE schedules DROP COLUMN retry;

@@ -174,15 +174,15 @@ func (c *oracle) addRelated(groups []*schedule.OverlapGroup) {
 
 // allStand reports whether standing holds for every row of a queue. Nothing but the
 // schedule, its revision and the trigger decides on rows that are due, so that a run of
-// equal ones is looked up once.
+// equal ones is looked up once. Automatic retries have a time of their own.
 func (c *oracle) allStand(queue []schedule.Run) bool {
 	var last *schedule.Run
 	for i := range queue {
 		r := &queue[i]
-		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) {
+		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) && !automatic(r) {
 			continue
 		}
-		if last = r; c.verdict(r).To != "" {
+		if last = r; c.held(r) || c.verdict(r).To != "" {
 			return false
 		}
 	}
@@ -196,6 +196,9 @@ func (c *oracle) allStand(queue []schedule.Run) bool {
 func (c *oracle) standing(r *schedule.Run) bool {
 	if r.Status != schedule.StatusPlanned {
 		return false // ended in this transaction
+	}
+	if c.held(r) {
+		return false
 	}
 	end := c.verdict(r)
 	if end.To == "" {
@@ -216,12 +219,46 @@ func (c *oracle) verdict(r *schedule.Run) (end schedule.Settlement) {
 		end.To, end.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
 	case s.Pause.Active(c.req.Now) && r.Trigger.FromSpec():
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
+	case c.tooLate(r):
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonMissed
+	case automatic(r) && r.OverlapPolicy == schedule.OverlapReplace && c.readable(r) && c.newerStarted(r):
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonCoalesced
 	default:
 		if end.Reason, end.ErrorMessage = c.denied(r); end.Reason != schedule.ReasonNone {
 			end.To = schedule.StatusSkipped
 		}
 	}
 	return end
+}
+
+// automatic reports whether a run is the retry that Carillon has planned.
+func automatic(r *schedule.Run) bool {
+	return r.Trigger == schedule.TriggerRetry && r.Key == schedule.RetryKey(r.RetryOf, "/auto")
+}
+
+// held: an automatic retry waits while its schedule is paused, as long as it may start.
+func (c *oracle) held(r *schedule.Run) bool {
+	s := c.schedules[r.ScheduleID]
+	return automatic(r) && s != nil && s.Alive() && s.Pause.Active(c.req.Now) && !c.tooLate(r)
+}
+
+// tooLate: its catch-up window is over, or it fires after that.
+func (c *oracle) tooLate(r *schedule.Run) bool {
+	return !r.StartBy.IsZero() && (c.req.Now.After(r.StartBy) || r.FireAt.After(r.StartBy))
+}
+
+// newerStarted: a run of a newer slot of the schedule was claimed.
+func (c *oracle) newerStarted(r *schedule.Run) bool {
+	for _, o := range c.runs {
+		if o.ScheduleID == r.ScheduleID && !o.ClaimedAt.IsZero() && r.RunAt.Before(o.RunAt) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *oracle) readable(r *schedule.Run) bool {
+	return c.revisions[revisionID{r.ScheduleID, r.Revision}] != nil
 }
 
 // end ends a PLANNED row.

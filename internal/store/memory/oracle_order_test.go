@@ -10,10 +10,13 @@ import (
 // turns are the first Limit rows in the order of claims, as far as their owners
 // have capacity: what is due, and what waits longest for an overlap key that is free.
 func (c *oracle) turns() []*schedule.Run {
-	turns := c.due(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
+	turns := c.due(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) && !c.held(r) })
 	for key, k := range c.live.keys {
-		if len(k.waiting.rows) > 0 && len(k.inFlight.rows) == 0 && c.inShard(c.req.Term, key) {
-			turns = append(turns, k.waiting.rows[0])
+		if len(k.inFlight.rows) > 0 || !c.inShard(c.req.Term, key) {
+			continue
+		}
+		if i := slices.IndexFunc(k.waiting.rows, func(r *schedule.Run) bool { return !c.held(r) }); i >= 0 {
+			turns = append(turns, k.waiting.rows[i])
 		}
 	}
 	slices.SortFunc(turns, c.inOrder)

@@ -74,6 +74,10 @@ func (w *shardWorld) edit(i int) {
 		OverlapPolicy: draw(w, "policy", schedule.OverlapPolicies...), OverlapKey: draw(w, "overlap key", id, id, "shared"),
 		MaxQueued: rapid.Uint32Range(1, 3).Draw(w.T, "max_queued"), Priority: draw(w, "priority", int32(0), 0, 1),
 		ExecutionGrantID: draw(w, "grant", "", "", "", "g0", "g1", "g2"), RunTimeoutMS: 20_000, Timezone: "UTC",
+		CatchupWindowMS: draw(w, "catch-up window", uint32(3000), 20_000, 3_600_000),
+	}
+	if draw(w, "has retries", true, false) {
+		d.Retry = schedule.RetryPolicy{MaxAttempts: 3, BackoffMS: 1000}.Resolved()
 	}
 	row := &schedule.Schedule{Definition: d, Revision: 1, PlanAt: w.now, NextRunAt: w.now}
 	if before, err := w.store.GetSchedule(w.ctx, id); err == nil {
@@ -151,6 +155,7 @@ func (w *shardWorld) runOf(s *schedule.Schedule, key schedule.Key, trigger sched
 	return schedule.Run{
 		Key: key, ScheduleID: s.ScheduleID, Revision: s.Revision, Trigger: trigger, OverlapKey: s.QualifiedOverlapKey(), OverlapPolicy: s.OverlapPolicy,
 		Exclusive: s.OverlapPolicy.Exclusive(), MaxQueued: s.MaxQueued, Priority: s.Priority, RunAt: w.now, FireAt: w.now,
+		Attempt: 1, MaxAttempts: s.Retry.Attempts(),
 	}
 }
 

@@ -47,6 +47,7 @@ func TestShardStateAgreesWithTheStore(t *testing.T) {
 type shardCoverage struct {
 	passes, claims, early, waits, cancels, left, late, takeovers, again, failed, unknown int
 	resent, resentLeft, cancelsSent, strays                                              int
+	retries, held, superseded                                                            int
 	ends, explained                                                                      map[string]int
 }
 
@@ -55,6 +56,7 @@ func (c *shardCoverage) missing() (missing []string) {
 		"a claim": c.claims, "an early claim": c.early, "a wait": c.waits, "a cancel": c.cancels, "scarce capacity": c.left,
 		"a missed slot": c.late, "a second reading": c.again, "a failed commit": c.failed, "an unknown commit": c.unknown,
 		"a launch that is sent again": c.resent, "a launch that must wait for capacity": c.resentLeft, "a cancel to send": c.cancelsSent, "a correction": c.strays,
+		"an automatic retry that is claimed": c.retries, "a retry that waits for the end of a pause": c.held, "a retry that a newer slot has replaced": c.superseded,
 	} {
 		if n == 0 {
 			missing = append(missing, name)
@@ -63,6 +65,7 @@ func (c *shardCoverage) missing() (missing []string) {
 	for _, reason := range []schedule.Reason{
 		schedule.ReasonOverlap, schedule.ReasonQueueFull, schedule.ReasonCoalesced, schedule.ReasonPaused, schedule.ReasonDeleted,
 		schedule.ReasonGrantExpired, schedule.ReasonGrantRevoked, schedule.ReasonGrantDenied, schedule.ReasonLaunchRefused,
+		schedule.ReasonMissed,
 	} {
 		if c.ends[string(reason)] == 0 {
 			missing = append(missing, "an end for "+string(reason))
@@ -403,8 +406,19 @@ func (w *shardWorld) count(p ledger.Pass, want oracleVerdicts, v ledger.Verdicts
 		c.ends[string(e.Reason)]++
 	}
 	for _, key := range want.claims {
-		if r, err := w.store.GetRun(w.ctx, key); err == nil && r.FireAt.After(p.Now) {
+		r, err := w.store.GetRun(w.ctx, key)
+		w.must(err)
+		if r.FireAt.After(p.Now) {
 			c.early++
+		}
+		if r.IsAutomaticRetry() {
+			c.retries++
+		}
+	}
+	for _, r := range w.open(schedule.RunFilter{}) {
+		s := w.scheduleNow(r.ScheduleID)
+		if r.IsAutomaticRetry() && r.Status == schedule.StatusPlanned && !r.FireAt.After(p.Now) && s.Pause.Active(p.Now) && !s.Deleted {
+			c.held++
 		}
 	}
 }
@@ -438,4 +452,18 @@ func (w *shardWorld) runsOf(s *ledger.ShardState) string {
 	return strings.Join(lines, "\n")
 }
 
-func (w *shardWorld) Superseded([]schedule.Key) (map[schedule.Key]bool, error) { return nil, nil }
+// Superseded looks for a newer slot that was claimed.
+func (w *shardWorld) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {
+	found := make(map[schedule.Key]bool)
+	for _, key := range keys {
+		r, err := w.store.GetRun(w.ctx, key)
+		w.must(err)
+		runs, err := w.store.ListRuns(w.ctx, schedule.RunFilter{ScheduleID: r.ScheduleID, Limit: 1_000_000, Now: w.now})
+		w.must(err)
+		if slices.ContainsFunc(runs, func(o schedule.Run) bool { return o.RunAt.After(r.RunAt) && !o.ClaimedAt.IsZero() }) {
+			found[key] = true
+			w.seen.superseded++
+		}
+	}
+	return found, nil
+}

@@ -61,6 +61,7 @@ var runColumns = columns{
 	instant("waiting_since", ofRun|ofRow|added, func(r *openRow) *time.Time { return &r.WaitingSince }).onlyOpen(),
 	int4("attempt", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Attempt }),
 	int4("max_attempts", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.MaxAttempts }),
+	instant("start_by", ofRun|ofRow|added, func(r *openRow) *time.Time { return &r.StartBy }).onlyOpen(),
 	key("retry_of", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.RetryOf }),
 	int4("deliveries", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.Deliveries }),
 	text("input", ofRun|ofRow|added|history, func(r *openRow) *json.RawMessage { return &r.Input }),
@@ -102,8 +103,8 @@ var (
 	// What a claim does not know of a planned run, and what Begin reads: each column of a
 	// row costs.
 	columnsOfPlanned = runColumns.named("idempotency_key", "revision", "run_at", "fire_at", "trigger", "overlap_key", "policy", "max_queued",
-		"attempt", "max_attempts", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
-	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "retry_of", "input", "deliveries",
+		"attempt", "max_attempts", "start_by", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
+	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 

@@ -36,7 +36,7 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEnded := row.Run
-	wantEnded.WaitingSince, wantEnded.ClaimedUntil = time.Time{}, time.Time{} // history has no use for them
+	wantEnded.WaitingSince, wantEnded.ClaimedUntil, wantEnded.StartBy = time.Time{}, time.Time{}, time.Time{} // history has no use for them
 	if d := cmp.Diff(wantEnded, ended); d != "" {
 		t.Errorf("history (- written, + read):\n%s", d)
 	}

@@ -79,7 +79,6 @@ type shardRun struct {
 	ledger.Run
 	sid     int32
 	bucket  int
-	attempt int32
 	retryOf []byte
 }
 
@@ -91,7 +90,7 @@ func (s *Store) shardRuns(ctx context.Context, q querier, statement string, args
 		sids []int32
 	)
 	err := each(ctx, q, row.targets(), func() error {
-		runs, sids = append(runs, shardRun{row.run(), row.sid, row.bucket, row.attempt, row.retryOf}), append(sids, row.sid)
+		runs, sids = append(runs, shardRun{row.run(), row.sid, row.bucket, row.retryOf}), append(sids, row.sid)
 		return nil
 	}, statement, args...)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Store) shardRuns(ctx context.Context, q querier, statement string, args
 		r := &runs[i]
 		r.ScheduleID = names[r.sid]
 		if len(r.retryOf) == len(r.Key) {
-			r.NoteAttempt(r.attempt, schedule.Key(r.retryOf))
+			r.NoteRetry(schedule.Key(r.retryOf))
 		}
 	}
 	return runs, err
@@ -143,13 +142,13 @@ func readNames(ctx context.Context, q querier, sids []int32) (map[int32]string, 
 // shardRow is a row as shardColumns list it.
 type shardRow struct {
 	key, retryOf                        []byte
-	attempt                             int32
 	sid                                 int32
 	overlapKey                          string
 	status, trigger, policy             wordOrCode
 	revision, maxQueued, epoch          int64
 	priority                            int32
 	runAt, fireAt, claimedUntil         pgtype.Timestamptz
+	startBy                             pgtype.Timestamptz
 	waiting, exclusive, cancelRequested bool
 	bucket                              int
 }
@@ -158,7 +157,7 @@ func (w *shardRow) targets() []any {
 	return []any{
 		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
-		&w.attempt, &w.retryOf,
+		&w.startBy, &w.retryOf,
 	}
 }
 
@@ -173,5 +172,6 @@ func (w *shardRow) run() ledger.Run {
 		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
 		Policy:  decodeWord(&d, "policy", w.policy, schedule.OverlapPolicyOf), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
 		Priority: w.priority, Epoch: w.epoch, NextSend: d.time("send_after", w.claimedUntil), CancelRequested: w.cancelRequested,
+		StartBy: d.time("start_by", w.startBy),
 	}
 }

@@ -64,6 +64,7 @@ var runColumns = columns{
 	{name: "waiting_since", in: ofRun | added, value: func(r *openRow) any { return moment{&r.WaitingSince} }, ended: "NULL"},
 	{name: "attempt", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Attempt} }},
 	{name: "max_attempts", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.MaxAttempts} }},
+	{name: "start_by", in: ofRun | added, value: func(r *openRow) any { return moment{&r.StartBy} }, ended: "NULL"},
 	{name: "retry_of", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.RetryOf) }},
 	{name: "deliveries", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.Deliveries} }},
 	{name: "input", in: ofRun | added | history, value: func(r *openRow) any { return (*raw)(&r.Input) }},
@@ -106,9 +107,9 @@ var (
 	// Each column of a row costs. A claim needs no more of a PLANNED run, and Begin no
 	// more of one in flight.
 	columnsOfPlanned = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "fire_at", "status", "trigger",
-		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "retry_of", "input",
+		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "start_by", "retry_of", "input",
 		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
-	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "retry_of", "input", "deliveries",
+	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
 )
 

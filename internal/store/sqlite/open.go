@@ -72,13 +72,12 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 		trigger                                      trigger
 		policy                                       policy
 		revision, maxQueued, priority, epoch         number
-		attempt                                      number
-		runAt, fireAt, claimedUntil                  instant
+		runAt, fireAt, claimedUntil, startBy         instant
 		waiting, exclusive, cancelRequested, stopped flag
 	)
 	columns := []any{
 		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waiting, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
-		&claimedUntil, &cancelRequested, &stopped, &attempt, &retryOf,
+		&claimedUntil, &cancelRequested, &stopped, &startBy, &retryOf,
 	}
 	return o.q.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
@@ -88,8 +87,9 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 			Key: schedule.Key(k), ScheduleID: string(id), Revision: int64(revision), OverlapKey: string(overlapKey), RunAt: runAt.Time, FireAt: fireAt.Time,
 			Status: schedule.Status(status), Waiting: bool(waiting), Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
 			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), NextSend: claimedUntil.Time, CancelRequested: bool(cancelRequested),
+			StartBy: startBy.Time,
 		}
-		run.NoteAttempt(int32(attempt), schedule.Key(retryOf))
+		run.NoteRetry(schedule.Key(retryOf))
 		o.runs = append(o.runs, run)
 		if stopped {
 			o.stopped = append(o.stopped, string(id))

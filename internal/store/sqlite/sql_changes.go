@@ -26,7 +26,7 @@ const (
 	// its schedule is deleted or paused.
 	openColumns = `o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
  o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL,
- s.deleted_at IS NOT NULL OR s.paused, o.attempt, o.retry_of`
+ s.deleted_at IS NOT NULL OR s.paused, o.start_by, o.retry_of`
 	ofSchedule = ` CROSS JOIN schedules s ON s.sid = o.sid`
 
 	sqlOpenOfKeys        = `SELECT ` + openColumns + ofKeys + ofSchedule + ` WHERE o.bucket BETWEEN ?2 AND ?3`

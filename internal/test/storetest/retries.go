@@ -53,7 +53,7 @@ func retryUntilDead(r *rig) {
 		before := run
 		run = r.next(run)
 		r.hold(run.Attempt == attempt && run.MaxAttempts == 3 && run.RetryOf == before.Key && run.Trigger == schedule.TriggerRetry && run.RunAt.Equal(before.RunAt) &&
-			run.Status == schedule.StatusPlanned && run.IsAutomaticRetry() && run.RetriesSlot(), "attempt %d is planned, got %+v", attempt, run)
+			run.Status == schedule.StatusPlanned && run.IsAutomaticRetry() && run.StartBy.Equal(run.RunAt.Add(time.Hour)), "attempt %d is planned, got %+v", attempt, run)
 		wait := run.FireAt.Sub(before.CompletedAt)
 		base := time.Duration(attempt-1) * 10 * time.Second
 		r.hold(wait >= base*9/10 && wait <= base*11/10, "attempt %d waits %s", attempt, wait)

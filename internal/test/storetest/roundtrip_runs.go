@@ -12,7 +12,7 @@ func plannedFields(r *rig, s schedule.Schedule) schedule.Run {
 	return r.manual(s, "full", odd(1), func(run *schedule.Run) {
 		run.FireAt, run.WaitingSince = odd(2), odd(3)
 		run.Trigger, run.Attempt, run.RetryOf = schedule.TriggerRetry, 3, schedule.ManualKey(s.ScheduleID, "first")
-		run.MaxAttempts = 3
+		run.MaxAttempts, run.StartBy = 3, r.at(time.Hour+123457*time.Microsecond)
 		run.Input, run.Priority, run.MaxQueued = rawJSON, -7, 1000
 		run.OverlapPolicy, run.Exclusive = schedule.OverlapQueue, true
 		run.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -106,12 +106,12 @@ func livedRunSurvives(r *rig) {
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1", awkward
 	want.CompletedAt, want.UpdatedAt = completed, r.now
 	want.FailureClass, want.Dead = schedule.ClassTransient, new(true)
-	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil} { // never set on a run that has ended
+	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil, &want.StartBy} { // never set on a run that has ended
 		*field = time.Time{}
 	}
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
-	want.WaitingSince, want.ClaimedUntil = r.now, r.now
+	want.WaitingSince, want.ClaimedUntil, want.StartBy = r.now, r.now, r.now
 	r.everyFieldSet(reflect.ValueOf(want), "Run")
 }
 
