@@ -2,6 +2,7 @@ package registrar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -197,9 +198,20 @@ func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run
 	if err := checkNote(in.Note); err != nil {
 		return schedule.Run{}, err
 	}
+	var retry schedule.Key
 	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+		retry, _ = found.Run.RetriedBy()
 		return cancel(found, in, r.now())
 	})
+	if errors.Is(err, schedule.ErrPrecondition) && !retry.IsZero() { // the cancel is for the retry, if that still waits
+		refused := err
+		run, moved, err = r.runs.ChangeRun(ctx, retry, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+			if found.Run.Status != schedule.StatusPlanned && found.Run.Status != schedule.StatusCancelled {
+				return schedule.RunChange{}, refused
+			}
+			return cancel(found, in, r.now())
+		})
+	}
 	if err != nil {
 		return schedule.Run{}, err
 	}

@@ -215,6 +215,78 @@ func TestACancelEndsARunOrRequestsIt(t *testing.T) {
 	}
 }
 
+// The cancel of a failed run is for the retry that Carillon has planned.
+func TestACancelOfAFailedRunEndsItsRetryIfThatStillWaits(t *testing.T) {
+	for _, tc := range []struct {
+		retry  schedule.Status
+		settle schedule.Status
+		err    error
+	}{
+		{schedule.StatusPlanned, schedule.StatusCancelled, nil},
+		{schedule.StatusCancelled, "", nil}, // the request is repeated
+		{schedule.StatusLaunching, "", schedule.ErrPrecondition},
+		{schedule.StatusStarted, "", schedule.ErrPrecondition},
+		{schedule.StatusFailed, "", schedule.ErrPrecondition},
+		{schedule.StatusSuccess, "", schedule.ErrPrecondition},
+	} {
+		t.Run(string(tc.retry), func(t *testing.T) {
+			r := newRig(t, registrar.Config{})
+			r.run(schedule.StatusFailed)
+			failed := r.page.runs[key]
+			failed.Run.Attempt, failed.Run.MaxAttempts = 1, 3
+			next := failed
+			next.Run.Key, next.Run.RetryOf, next.Run.Attempt, next.Run.Trigger, next.Run.Status = schedule.AttemptKey(key), key, 2, schedule.TriggerRetry, tc.retry
+			r.page.runs[key], r.page.runs[next.Run.Key] = failed, next
+			run, err := r.CancelRun(r.Context(), registrar.CancelInput{Key: key, Actor: "me"})
+			if !errors.Is(err, tc.err) {
+				r.Fatalf("got %v, want %v", err, tc.err)
+			}
+			if err != nil {
+				return
+			}
+			var to schedule.Status
+			if s := r.page.runChange.Settle; s != nil {
+				to = s.To
+			}
+			if run.Key != next.Run.Key || to != tc.settle {
+				r.Errorf("run %s is settled to %q, want the retry %s and %q", run.Key, to, next.Run.Key, tc.settle)
+			}
+		})
+	}
+}
+
+func TestARetryByHandHasABudgetOnlyIfItIsRenewed(t *testing.T) {
+	for _, renew := range []bool{false, true} {
+		r := newRig(t, registrar.Config{})
+		r.run(schedule.StatusFailed)
+		failed := r.page.runs[key]
+		d := *failed.Definition
+		d.Retry = schedule.RetryPolicy{MaxAttempts: 3}.Resolved()
+		failed.Definition, failed.Run.Attempt, failed.Run.MaxAttempts = &d, 3, 3
+		r.page.runs[key] = failed
+		run, err := r.RetryRun(r.Context(), registrar.RetryInput{Key: key, RequestID: "again", Renew: renew})
+		want := int32(4)
+		if renew {
+			want = 6
+		}
+		if err != nil || run.Attempt != 4 || run.MaxAttempts != want || run.IsAutomaticRetry() {
+			t.Errorf("renew %t: attempt %d of %d (%v), want 4 of %d", renew, run.Attempt, run.MaxAttempts, err, want)
+		}
+	}
+}
+
+// A request id with a slash could give a retry by hand the key of an automatic one.
+func TestARequestIDOfARetryHasNoSlash(t *testing.T) {
+	for _, id := range []string{"/auto", "a/b", "/"} {
+		r := newRig(t, registrar.Config{})
+		r.run(schedule.StatusFailed)
+		_, err := r.RetryRun(r.Context(), registrar.RetryInput{Key: key, RequestID: id})
+		if invalid := (*schedule.InvalidError)(nil); !errors.As(err, &invalid) {
+			t.Errorf("request id %q: got %v, want a refusal", id, err)
+		}
+	}
+}
+
 func TestWhichRunsCanBeRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name string

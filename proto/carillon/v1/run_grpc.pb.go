@@ -63,8 +63,9 @@ type RunServiceClient interface {
 	// CancelRun ends a run: at once if nothing was sent, otherwise when the
 	// executor confirms it or after CANCEL_WAIT_MS. Without EXECUTOR_CANCEL_URL
 	// an HTTP executor is not asked: the run continues there, and becomes
-	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. FAILED_PRECONDITION:
-	// the run has already ended.
+	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. The cancel of a failed
+	// run ends its automatic retry if that has not started; the answer is that
+	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
@@ -223,8 +224,9 @@ type RunServiceServer interface {
 	// CancelRun ends a run: at once if nothing was sent, otherwise when the
 	// executor confirms it or after CANCEL_WAIT_MS. Without EXECUTOR_CANCEL_URL
 	// an HTTP executor is not asked: the run continues there, and becomes
-	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. FAILED_PRECONDITION:
-	// the run has already ended.
+	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. The cancel of a failed
+	// run ends its automatic retry if that has not started; the answer is that
+	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
