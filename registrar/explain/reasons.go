@@ -82,7 +82,7 @@ func (t *text) nextAttempt() {
 		facts := ledger.AttemptFacts{}
 		if t.Rule != nil {
 			facts.Planned = t.Rule.Definition
-			if t.DeletedAt.IsZero() {
+			if t.DeletedAt.IsZero() || t.DeletedAt.After(r.CompletedAt) {
 				facts.InForce = facts.Planned
 			}
 		}

@@ -92,6 +92,55 @@ func TestTheSentencesOfRetryingRuns(t *testing.T) {
 	}
 }
 
+// Every sentence about what follows a failed attempt.
+func TestTheSentencesOfFailedAttempts(t *testing.T) {
+	const slot = "2026-03-08T12:00:00Z"
+	fired := at(slot)
+	dead := func(class schedule.FailureClass) func(*schedule.Run) {
+		return func(r *schedule.Run) { yes := true; r.Dead, r.FailureClass = &yes, class }
+	}
+	next := func(edits ...func(*schedule.Run)) func(*explain.Facts) {
+		return row(append([]func(*schedule.Run){func(r *schedule.Run) {
+			r.RetryOf, r.Key, r.Trigger, r.Attempt = r.Key, schedule.AttemptKey(r.Key), schedule.TriggerRetry, 2
+			r.FireAt = fired.Add(40 * time.Second)
+		}}, edits...)...)
+	}
+	for _, c := range []struct {
+		name  string
+		run   func(*schedule.Run)
+		edit  func(*schedule.Schedule)
+		facts []func(*explain.Facts)
+	}{
+		{name: "a retry follows", facts: []func(*explain.Facts){next()}},
+		{name: "the retry has run", facts: []func(*explain.Facts){next(ended(schedule.StatusSuccess, ""))}},
+		{name: "its class is not retried", run: dead(schedule.ClassApproval)},
+		{name: "it failed after a cancel", run: func(r *schedule.Run) { dead(schedule.ClassTransient)(r); r.CancelRequestedAt = fired }},
+		{name: "it failed after its schedule was deleted", run: dead(schedule.ClassTransient), edit: func(s *schedule.Schedule) { s.DeletedAt = fired.Add(time.Second) }},
+		{name: "its schedule was deleted later", run: dead(schedule.ClassLogic), edit: func(s *schedule.Schedule) { s.DeletedAt = fired.Add(20 * time.Second) }},
+		{name: "a retry would start too late", run: dead(schedule.ClassTransient), edit: func(s *schedule.Schedule) { s.CatchupWindowMS = 10_000 }},
+		{name: "the policy was another one", run: dead(schedule.ClassTransient)},
+		{name: "it was retried by hand", run: func(r *schedule.Run) { r.Dead, r.FailureClass = new(bool), schedule.ClassLogic }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			facts := nightly(func(s *schedule.Schedule) {
+				s.CronExpr, s.Timezone, s.CatchupWindowMS = "0 * * * *", "UTC", 3_600_000
+				s.Retry = schedule.RetryPolicy{MaxAttempts: 3}.Resolved()
+				if c.edit != nil {
+					c.edit(s)
+				}
+			})
+			facts = asked(facts, slot, append([]func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed), func(r *schedule.Run) {
+				r.Attempt, r.MaxAttempts, r.FailureClass = 1, 3, schedule.ClassTransient
+				if c.run != nil {
+					c.run(r)
+				}
+			})}, c.facts...)...)
+			a := explain.Derive(facts)
+			compareGolden(t, "testdata/attempts.golden", c.name, a.String())
+		})
+	}
+}
+
 // compareGolden compares one section of a page: "## name", then the text.
 func compareGolden(t *testing.T, page, name, got string) {
 	t.Helper()
