@@ -35,10 +35,11 @@ func (w *world) checkCall(at time.Duration, call launcher.Call) {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	w.watch.permitted(at, &call, run)
+	w.watch.startedInTime(now, run)
 	f := w.watch.lives[call.ScheduleID]
 	f.wake(&f.row, now)
 	deleted := !f.row.Alive()
-	if f.stopped && f.quiet > 0 && at > f.quiet+time.Second+5*time.Millisecond && (call.Trigger.FromSpec() || deleted) {
+	if f.stopped && f.quiet > 0 && at > f.quiet+time.Second+5*time.Millisecond && (call.Trigger.FromSpec() || deleted || w.watch.automatic(run)) {
 		w.violation("the executor was called for %s run_at %s, %s after its pause or deletion was answered", call.ScheduleID, w.at(call.ScheduledFor), at-f.quiet)
 	}
 }
@@ -54,12 +55,12 @@ func (w *world) settled() bool {
 	defer w.watch.mu.Unlock()
 	now := time.Now()
 	for _, h := range w.watch.order {
-		if !h.gone && !ended(h.row.Status) && (h.row.Status != schedule.StatusPlanned || !h.row.FireAt.After(now)) {
+		if w.watch.waitsFor(h, now) {
 			return false
 		}
 	}
 	for _, f := range w.watch.backfills {
-		if f.row.Open {
+		if f.row.Open && !w.watch.heldUp(f, now) {
 			return false
 		}
 	}
@@ -83,12 +84,12 @@ func (w *world) stuck() {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	for _, h := range w.watch.order {
-		if !h.gone && !ended(h.row.Status) {
+		if w.watch.waitsFor(h, time.Now()) {
 			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
 		}
 	}
 	for id, f := range w.watch.backfills {
-		if f.row.Open {
+		if f.row.Open && !w.watch.heldUp(f, time.Now()) {
 			w.violation("backfill %s of %s is still %s, %s after the last fault: %+v", id, f.row.ScheduleID, f.row.State, calmAfter, f.row)
 		}
 	}
@@ -121,10 +122,13 @@ func (w *world) check() {
 		}
 	}
 	for _, id := range sorted(l.backfills) {
-		w.fed(l.backfills[id])
+		if f := l.backfills[id]; !f.row.Open { // else heldUp
+			w.fed(f)
+		}
 	}
 	w.onceInEffect()
 	w.disjoint()
+	w.revivedByHand()
 	w.failures()
 	w.terms()
 	if l.epoch == 0 {

@@ -124,10 +124,16 @@ const (
 	changeLateBy1s                  // likewise, and it was open for more than a second
 	keyTakenOver                    // from a process that has lost its presence lock
 	windowFull                      // a leader knows as many planned runs as it may, and more come
+	retriedItself                   // the executor is called for an automatic retry
+	retriedInVain                   // the last attempt of several fails
+	retriedByHand                   // a user runs an ended run again
+	retryMissed                     // an automatic retry could not start within its catch-up window
+	retryHeld                       // an automatic retry is planned while its schedule is paused
 	situations
 )
 
-var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full"}
+var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full",
+	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry held by a pause"}
 
 // Coverage counts faults by call, over all worlds.
 type Coverage struct {

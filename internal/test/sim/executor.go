@@ -50,19 +50,21 @@ type work struct {
 // manner is the behavior of the executor for a key.
 type manner struct {
 	refuse   bool
-	sync     bool          // answers when it is done
-	hang     bool          // never answers
-	silent   bool          // never reports
-	started  bool          // reports STARTED first
-	twice    bool          // reports twice
-	fails    bool          // ends FAILED
+	sync     bool // answers when it is done
+	hang     bool // never answers
+	silent   bool // never reports
+	started  bool // reports STARTED first
+	twice    bool // reports twice
+	fails    bool // ends FAILED
+	class    schedule.FailureClass
 	duration time.Duration // of the run
 }
 
 func (w *world) manner(key schedule.Key) manner {
 	d := w.dice.of(forExecutor).of(idOf(key))
 	m := manner{
-		duration: d.of(1).span(20*time.Millisecond, 2500*time.Millisecond), fails: d.of(2).perMille(100),
+		duration: d.of(1).span(20*time.Millisecond, 2500*time.Millisecond), fails: d.of(2).perMille(200),
+		class:   pick(d.of(9), "", "", "", schedule.ClassTransient, schedule.ClassLogic, schedule.ClassApproval, schedule.ClassInternal),
 		started: d.of(3).perMille(400), twice: d.of(4).perMille(200),
 	}
 	switch n := d.of(5).below(1000); {
@@ -149,7 +151,7 @@ func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *wor
 		wk = &work{call: call, began: at, ends: at + m.duration, refused: m.refuse}
 		wk.outcome = schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-" + call.Key.String()[:12]}
 		if m.fails {
-			wk.outcome.Status, wk.outcome.ErrorCode = schedule.StatusFailed, "sim_failed"
+			wk.outcome.Status, wk.outcome.ErrorCode, wk.outcome.FailureClass = schedule.StatusFailed, "sim_failed", m.class
 		}
 		x.works[call.Key] = wk
 		x.order = append(x.order, wk)
@@ -202,7 +204,11 @@ func (x *executor) end(wk *work) (cancelled bool) {
 func (w *world) report(wk *work, status schedule.Status, tries int) {
 	for n := range tries {
 		err := w.clients.call(context.Background(), siteReport, idOf(wk.call.Key), nil, func() error {
-			return w.registrar.ReportOutcome(context.Background(), schedule.ExecutorReport{Key: wk.call.Key, Status: status, RunID: wk.outcome.RunID, ErrorCode: wk.outcome.ErrorCode})
+			said := schedule.ExecutorReport{Key: wk.call.Key, Status: status, RunID: wk.outcome.RunID, ErrorCode: wk.outcome.ErrorCode}
+			if status == schedule.StatusFailed {
+				said.FailureClass = wk.outcome.FailureClass
+			}
+			return w.registrar.ReportOutcome(context.Background(), said)
 		})
 		if err == nil || w.calm.Load() && n > 1 {
 			return

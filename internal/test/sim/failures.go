@@ -8,8 +8,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// failures: a schedule fails if and only if the newest of its runs that succeeded or
-// failed has failed: the one with the latest run_at, and of several for one slot the one
+// failures: a schedule fails if and only if the newest of its runs that succeeded, or failed
+// without an automatic retry, has failed: the one with the latest run_at, and of several for one slot the one
 // that ended last. A failure before the schedule was created does not count. A run of a
 // deleted schedule counts for the one that was created under its id, if it ends after
 // that: it is in the history of that id. The order of the commits decides, as the clocks
@@ -20,6 +20,9 @@ func (w *world) failures() {
 		r := &h.row
 		failed := r.Status == schedule.StatusFailed
 		if h.gone || r.Status != schedule.StatusSuccess && !failed || failed && h.completed < w.watch.lives[r.ScheduleID].created {
+			continue
+		}
+		if failed && h.next > 0 { // its retry decides
 			continue
 		}
 		was := newest[r.ScheduleID]

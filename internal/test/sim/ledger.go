@@ -29,6 +29,8 @@ type ledgerWatch struct {
 	rules     map[revisionID]rule
 	reigns    map[int64]*reign // by epoch
 	endings   []ending
+	hands     map[schedule.Key]handRetry // retries that users asked for, by their key
+	touched   map[schedule.Key]bool      // runs that users asked to run again
 	takeovers int
 	slots     int
 }
@@ -40,6 +42,8 @@ type history struct {
 	claimed   time.Duration // the first claim, in the world; 0 = none
 	completed time.Duration
 	planned   time.Duration
+	next      int       // automatic retries
+	startBy   time.Time // an automatic retry of a slot: the end of its catch-up window
 }
 
 func newLedgerWatch(w *world) *ledgerWatch {
@@ -48,7 +52,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
 		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
-		reigns: make(map[int64]*reign),
+		reigns: make(map[int64]*reign), hands: make(map[schedule.Key]handRetry), touched: make(map[schedule.Key]bool),
 	}
 }
 
@@ -149,6 +153,7 @@ func (l *ledgerWatch) inserted(at time.Duration, r *schedule.Run) {
 	if r.Status != schedule.StatusPlanned {
 		l.violation("a row was born %s", r.Status)
 	}
+	l.attempted(h)
 	if r.Trigger.FromSpec() && r.Key != key(r.ScheduleID, r.RunAt) {
 		l.violation("the slot of %s run_at %s has another key than its own", r.ScheduleID, l.at(r.RunAt))
 	}
@@ -161,7 +166,7 @@ func (l *ledgerWatch) moved(at time.Duration, before, after *schedule.Run) {
 	if before.Status != after.Status {
 		l.log.say(at, "row %06x %s run_at %s: %s -> %s(%s)", idOf(after.Key)&0xffffff, after.ScheduleID, l.at(after.RunAt), before.Status, after.Status, after.Reason)
 	}
-	same := before.Status == after.Status && !ended(before.Status)
+	same := before.Status == after.Status && (!ended(before.Status) || l.revived(before, after))
 	switch {
 	case !same && !slices.Contains(follows[before.Status], after.Status):
 		l.violation("%s run_at %s went from %s to %s", after.ScheduleID, l.at(after.RunAt), before.Status, after.Status)
@@ -192,6 +197,7 @@ func (l *ledgerWatch) commit() {
 	at := l.elapsed()
 	for i := range l.endings {
 		l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
+		l.followed(at, &l.endings[i].after)
 	}
 	l.endings = l.endings[:0]
 	l.bounded()
@@ -239,17 +245,22 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	so := true
 	switch r.Reason {
 	case schedule.ReasonOverlap:
-		so = before.Status == schedule.StatusPlanned && l.related(r) != nil
+		so = before.Status == schedule.StatusPlanned && l.related(r) != nil && !l.automatic(r)
 	case schedule.ReasonPaused:
 		so = r.Trigger.FromSpec() && (life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused) // refused then, settled later
 	case schedule.ReasonDeleted:
 		so = !life.row.DeletedAt.IsZero() || before.Status == schedule.StatusLaunching && life.deleted
 	case schedule.ReasonMissed:
+		if startBy := l.rows[r.Key].startBy; l.automatic(r) {
+			l.coverage.situations[retryMissed].Add(1)
+			so = !startBy.IsZero() && (now.After(startBy) || r.FireAt.After(startBy))
+			break
+		}
 		so = r.Trigger.FromSpec() && now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
 	case schedule.ReasonCoalesced:
 		so = l.newer(r)
 	case schedule.ReasonQueueFull:
-		so = l.waiting(r) >= int(r.MaxQueued)
+		so = l.waiting(r) >= int(r.MaxQueued) && !l.automatic(r)
 	case schedule.ReasonGrantRevoked, schedule.ReasonGrantExpired, schedule.ReasonGrantDenied:
 		so = l.ungranted(now, r)
 	case schedule.ReasonNone:
@@ -275,7 +286,7 @@ func (l *ledgerWatch) newer(r *schedule.Run) bool {
 
 func (l *ledgerWatch) waiting(r *schedule.Run) (n int) {
 	for _, h := range l.order {
-		if h.row.OverlapKey == r.OverlapKey && h.row.Status == schedule.StatusPlanned && !h.row.WaitingSince.IsZero() && h.row.Key != r.Key {
+		if h.row.OverlapKey == r.OverlapKey && h.row.Status == schedule.StatusPlanned && !h.row.WaitingSince.IsZero() && h.row.Key != r.Key && !l.automatic(&h.row) {
 			n++
 		}
 	}

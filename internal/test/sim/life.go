@@ -65,6 +65,7 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	}
 	l.wished(before, after)
 	f.changed(before, after)
+	l.pausedRetries(after)
 }
 
 // cursor: without an edit, a plan only moves the cursor forward.
@@ -87,7 +88,7 @@ func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
 	switch a.verb {
 	case "upsert":
 		so = so && after.Pause.Paused == stood && after.IntervalMS == a.definition.IntervalMS && after.CronExpr == a.definition.CronExpr &&
-			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt)
+			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt) && after.Retry == a.definition.Retry
 	case "pause":
 		so = so && after.Pause.Paused && after.Pause.Until.Equal(a.until)
 	case "resume":

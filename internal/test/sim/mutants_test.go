@@ -252,6 +252,69 @@ var mutants = []struct {
 	{"a skipped run ends a failure", []edit{{
 		"internal/ledger/followup.go", `return r.Status != schedule.StatusSuccess && (r.Status != schedule.StatusFailed || retried)`, `return r.Status == schedule.StatusCancelled || retried`,
 	}}},
+	{"a run ends without its retry", []edit{{
+		"internal/store/memory/failures.go", `next := ledger.Conclude(r, facts); next != nil {`, `next := ledger.Conclude(r, facts); next != nil && next.Attempt > 9 {`,
+	}}},
+	{"a run ends with two retries", []edit{{
+		"internal/store/memory/failures.go", `t.insert(t.next[i], t.next[i].CreatedAt)`, "t.insert(t.next[i], t.next[i].CreatedAt)\n\t\tt.next[i].Key[31] ^= 1\n\t\tt.insert(t.next[i], t.next[i].CreatedAt)",
+	}}},
+	{"a run is retried although its cancel was requested", []edit{{
+		"internal/ledger/attempt.go", `r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()`, `r.Attempt < r.MaxAttempts`,
+	}, {
+		"internal/ledger/attempt.go", `case !r.CancelRequestedAt.IsZero():`, `case false:`,
+	}}},
+	{"a class that is not in retry.on is retried", []edit{{
+		"internal/ledger/attempt.go", `if !policy.On.Has(r.FailureClass) {`, `if false {`,
+	}}},
+	{"the class that the executor reports is ignored", []edit{{
+		"internal/ledger/attempt.go", `schedule.ClassOf(r.Reason, r.FailureClass)`, `schedule.ClassOf(r.Reason, "")`,
+	}}},
+	{"a retry starts at once", []edit{{
+		"internal/ledger/attempt.go", `stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))`, `r.CompletedAt`,
+	}}},
+	{"a renewed budget goes on with the backoff of the one before", []edit{{
+		"internal/ledger/attempt.go", `before = max(r.MaxAttempts-f.Planned.Retry.Attempts(), 0)`, `before = 0`,
+	}}},
+	{"an edit changes how many attempts a run has", []edit{{
+		"internal/ledger/attempt.go", `MaxAttempts: r.MaxAttempts, RetryOf: r.Key`, `MaxAttempts: facts.InForce.Retry.Attempts(), RetryOf: r.Key`,
+	}}},
+	{"a run has one attempt too many", []edit{{
+		"internal/plan/decide.go", `MaxAttempts: d.Retry.Attempts()`, `MaxAttempts: d.Retry.Attempts() + 1`,
+	}}},
+	{"a retry by hand has automatic ones", []edit{{
+		"registrar/trigger.go", `if in.Renew {`, `if true {`,
+	}}},
+	{"a retry by hand leaves its run dead", []edit{{
+		"internal/store/memory/runs.go", `if c.Redriven && run.IsDead() {`, `if false {`,
+	}}},
+	{"a retry starts during a pause", []edit{{
+		"internal/ledger/run.go", `return r.automatic && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
+	}, {
+		"internal/ledger/begin.go", `case f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now):`, `case false:`,
+	}}},
+	{"a retry follows although the schedule was deleted", []edit{{
+		"internal/store/memory/failures.go", `s := t.schedules[r.ScheduleID]; s != nil && s.Alive() {`, `s := t.schedules[r.ScheduleID]; s != nil {`,
+	}}},
+	{"a retry starts after the catch-up window", []edit{{
+		"internal/ledger/attempt.go", `if retriesSlot(r) {`, `if false {`,
+	}}},
+	{"a retry that waits starts after the catch-up window", []edit{{
+		"internal/ledger/run.go", `return r.startBy != 0 && max(r.fireAt, now) > r.startBy`, `return false`,
+	}, {
+		"internal/ledger/begin.go", `case f.Run != nil && isPast(f.Run.StartBy, now):`, `case false:`,
+	}}},
+	{"a retry is called for the first time after the catch-up window", []edit{{
+		"internal/ledger/begin.go", `case f.Run != nil && isPast(f.Run.StartBy, now):`, `case false:`,
+	}}},
+	{"a retry that waits counts in max_queued", []edit{{
+		"internal/ledger/overlap.go", `case j.waiting-j.retries >= int(r.maxQueued) && !r.automatic:`, `case j.waiting >= int(r.maxQueued) && !r.automatic:`,
+	}}},
+	{"a retry is skipped where a slot would be", []edit{{
+		"internal/ledger/overlap.go", `if j.busy && r.automatic {`, `if false {`,
+	}}},
+	{"a failure that is retried makes its schedule fail", []edit{{
+		"internal/ledger/followup.go", `_, retried := r.RetriedBy()`, "_, retried := r.RetriedBy()\n\t\tretried = retried && r.Key.IsZero()",
+	}}},
 	{"a takeover leaves the term before it open", []edit{{
 		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
 	}}},

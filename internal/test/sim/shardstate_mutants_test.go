@@ -89,6 +89,18 @@ var shardMutants = []struct {
 	{"what blocks a waiting run is not looked up every ten seconds", []edit{{
 		"internal/ledger/claim.go", `v.Blockers = append(v.Blockers, blockers...)`, `_ = blockers`,
 	}}},
+	{"a retry that waits for the end of a pause is claimed", []edit{{
+		"internal/ledger/run.go", `return r.automatic && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
+	}}},
+	{"a retry that waits for the end of a pause holds up its group", []edit{{
+		"internal/ledger/share.go", `i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) }); i >= 0 {`, `i := 0; !g.waiting[0].isHeld(now) {`,
+	}}},
+	{"a retry whose time is over is claimed", []edit{{
+		"internal/ledger/run.go", `return r.startBy != 0 && max(r.fireAt, now) > r.startBy`, `return false`,
+	}}},
+	{"a retry replaces a newer slot that has started", []edit{{
+		"internal/ledger/judge.go", `j.facts.Superseded[r.key]`, `false`,
+	}}},
 	{"a cancel that is read as a change is not known", []edit{{
 		"internal/ledger/place.go", `if r.cancelRequested {`, `if false {`,
 	}}},

@@ -23,10 +23,13 @@ type rule struct {
 	made         time.Time // the schedule, not the revision
 	floor, endAt time.Time
 	launch       time.Duration // launch_timeout_ms
+	window       time.Duration // catchup_window_ms
+	retry        schedule.RetryPolicy
 }
 
 func ruleOf(s *schedule.Schedule) rule {
-	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt, launch: s.LaunchTimeout()}
+	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt, launch: s.LaunchTimeout(),
+		window: time.Duration(s.CatchupWindowMS) * time.Millisecond, retry: s.Retry}
 	if !s.EndAt.IsZero() {
 		r.end = s.EndAt.Unix()
 	}

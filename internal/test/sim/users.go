@@ -45,6 +45,10 @@ func (w *world) users() {
 
 // act does one thing to one schedule, or to a run of it.
 func (w *world) act(id string, d dice) {
+	if d.of(6).perMille(150) {
+		w.retryByHand(id, d.of(7))
+		return
+	}
 	switch n := d.of(1).below(100); {
 	case n < 25:
 		w.upsert(id, w.dice.of(forSchedules).of(uint64(d.of(2).below(4))))
@@ -88,8 +92,8 @@ func (w *world) ask(a wish) {
 	err := w.insist(func(ctx context.Context) (err error) {
 		switch a.verb {
 		case "upsert":
-			jitter, queued, timeout := a.definition.JitterMS, a.definition.MaxQueued, a.definition.RunTimeoutMS
-			_, err = w.registrar.Upsert(ctx, registrar.UpsertInput{Definition: a.definition, Grant: a.grant, JitterMS: &jitter, MaxQueued: &queued, RunTimeoutMS: &timeout})
+			jitter, queued, timeout, window := a.definition.JitterMS, a.definition.MaxQueued, a.definition.RunTimeoutMS, a.definition.CatchupWindowMS
+			_, err = w.registrar.Upsert(ctx, registrar.UpsertInput{Definition: a.definition, Grant: a.grant, JitterMS: &jitter, MaxQueued: &queued, RunTimeoutMS: &timeout, CatchupWindowMS: &window})
 		case "pause":
 			_, err = w.registrar.Pause(ctx, registrar.PauseInput{ScheduleID: a.id, Until: a.until})
 		case "resume":
@@ -149,10 +153,24 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 	} else {
 		def.IntervalMS = uint32(1000 * d.of(10).within(1, 5))
 	}
+	if def.CatchupWindowMS = 3_600_000; d.of(16).perMille(500) {
+		def.Retry = retryPolicy(d.of(17))
+		def.CatchupWindowMS = pick(d.of(18), uint32(3_600_000), 3_600_000, 4000, 8000)
+	}
 	if d.of(11).perMille(300) {
 		def.Input = json.RawMessage(fmt.Sprintf(`{"n":%d}`, d.of(12).below(3)))
 	}
 	return def
+}
+
+// retryPolicy draws when failed runs are tried again.
+func retryPolicy(d dice) schedule.RetryPolicy {
+	p := schedule.RetryPolicy{
+		MaxAttempts: uint32(d.of(1).within(2, 4)), BackoffMS: pick(d.of(2), uint32(1000), 1500), FactorPercent: pick(d.of(3), uint32(100), 200, 300),
+		On: pick(d.of(4), schedule.RetryOn("transient,timeout,lost,deadline"), "transient", "transient,logic,approval,internal", "timeout,lost"),
+	}
+	p.MaxBackoffMS = p.BackoffMS + pick(d.of(5), uint32(0), 1000, 3000)
+	return p
 }
 
 // about is a definition in a few words.
@@ -160,5 +178,6 @@ func about(d *schedule.Definition) string {
 	if d.ScheduleID == "" {
 		return ""
 	}
-	return fmt.Sprintf("(%s%dms jitter %d, %s of %s, %s, v%d)", d.CronExpr, d.IntervalMS, d.JitterMS, d.OverlapPolicy, d.OverlapKey, d.CatchupPolicy, d.Version)
+	return fmt.Sprintf("(%s%dms jitter %d, %s of %s, %s within %dms, v%d, retry %s)", d.CronExpr, d.IntervalMS, d.JitterMS, d.OverlapPolicy, d.OverlapKey,
+		d.CatchupPolicy, d.CatchupWindowMS, d.Version, d.Retry.Text())
 }

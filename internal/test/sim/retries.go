@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// The checker's own rules of retries: nothing here may use package ledger, or the methods
+// of a policy.
+
+// handRetry is the request of a user to run an ended run again.
+type handRetry struct {
+	of    schedule.Key
+	renew bool
+}
+
+// retryByHand asks for another attempt of an ended run, with or without a new budget.
+func (w *world) retryByHand(id string, d dice) {
+	of, ok := w.watch.someEnded(id, d.of(1))
+	if !ok {
+		return
+	}
+	ask := handRetry{of, d.of(2).perMille(500)}
+	in := registrar.RetryInput{Key: of, RequestID: fmt.Sprintf("r%x", uint64(d)), Renew: ask.renew, OverlapPolicy: pick(d.of(3), "", "", schedule.OverlapAllow, schedule.OverlapQueue)}
+	w.watch.handRetry(successorKey(of, in.RequestID), ask)
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.RetryRun(ctx, in)
+		return err
+	})
+	w.log.say(w.elapsed(), "user: retry %06x, renew %t: %v", idOf(of)&0xffffff, ask.renew, err)
+	if err == nil {
+		w.coverage.situations[retriedByHand].Add(1)
+	}
+}
+
+func (l *ledgerWatch) handRetry(key schedule.Key, ask handRetry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hands[key], l.touched[ask.of] = ask, true
+}
+
+// someEnded is a run that a user might want to run again.
+func (l *ledgerWatch) someEnded(scheduleID string, d dice) (schedule.Key, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []schedule.Key
+	for _, h := range l.order {
+		if h.row.ScheduleID == scheduleID && !h.gone && ended(h.row.Status) && h.row.Status != schedule.StatusSuccess {
+			keys = append(keys, h.row.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return schedule.Key{}, false
+	}
+	return keys[d.below(len(keys))], true
+}
+
+// successorKey is the key of a retry; that of an automatic one has the name /auto.
+func successorKey(of schedule.Key, name string) schedule.Key {
+	return sha256.Sum256(fmt.Appendf(nil, "%x/r/%s", of[:], name))
+}
+
+// automatic reports whether nobody asked for a retry.
+func (l *ledgerWatch) automatic(r *schedule.Run) bool {
+	_, asked := l.hands[r.Key]
+	return r.Trigger == schedule.TriggerRetry && !asked
+}
+
+// attempted: a new row has the number of its attempt and the last one that is planned
+// without a request.
+func (l *ledgerWatch) attempted(h *history) {
+	r := &h.row
+	length, of := int32(1), l.rows[r.RetryOf]
+	for before := of; before != nil; before = l.rows[before.row.RetryOf] {
+		length++
+	}
+	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
+	ask, byHand := l.hands[r.Key]
+	switch {
+	case r.Trigger == schedule.TriggerRetry && (of == nil || !ended(of.row.Status)):
+		l.violation("%s run_at %s retries a run that has not ended", r.ScheduleID, l.at(r.RunAt))
+		return
+	case byHand && !ask.renew:
+		most = length
+	case byHand || r.Trigger == schedule.TriggerBackfill:
+		most += length - 1
+	case r.Trigger == schedule.TriggerRetry:
+		most = of.row.MaxAttempts
+	}
+	if r.Attempt != length || r.MaxAttempts != most {
+		l.violation("%s run_at %s is attempt %d of %d, and by its chain %d of %d", r.ScheduleID, l.at(r.RunAt), r.Attempt, r.MaxAttempts, length, most)
+	}
+	if !l.automatic(r) {
+		return
+	}
+	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, "/auto") {
+		l.violation("%s run_at %s has %d automatic retries, the last one with key %s", r.ScheduleID, l.at(r.RunAt), of.next, r.Key)
+	}
+	if l.ofSlot(of) {
+		h.startBy = r.RunAt.Add(ruleOf(&l.lives[r.ScheduleID].row).window)
+	}
+	was := &of.row
+	if r.Revision != was.Revision || !r.RunAt.Equal(was.RunAt) || r.OverlapKey != was.OverlapKey || r.OverlapPolicy != was.OverlapPolicy ||
+		r.Priority != was.Priority || string(r.Input) != string(was.Input) || r.MaxQueued != was.MaxQueued {
+		l.violation("the retry of %s run_at %s is another run: %+v, and was %+v", r.ScheduleID, l.at(r.RunAt), r, was)
+	}
+}
+
+// ofSlot reports whether a run is a slot, or an automatic retry of one: it has a catch-up
+// window.
+func (l *ledgerWatch) ofSlot(h *history) bool {
+	for h.row.Trigger == schedule.TriggerRetry && l.automatic(&h.row) && l.rows[h.row.RetryOf] != nil {
+		h = l.rows[h.row.RetryOf]
+	}
+	return h.row.Trigger.FromSpec()
+}
+
+// retriesBefore counts the automatic retries of the budget that a run is in.
+func (l *ledgerWatch) retriesBefore(h *history) (n int) {
+	for h != nil && l.automatic(&h.row) {
+		n, h = n+1, l.rows[h.row.RetryOf]
+	}
+	return n
+}
+
+// followed: what follows the end of a run is what its schedule's policy says at that
+// moment, and the run is dead if nothing follows.
+func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
+	h, next := l.rows[r.Key], l.rows[successorKey(r.Key, "/auto")]
+	has := next != nil && next.planned == at
+	dead := r.Status == schedule.StatusFailed && !has || r.Reason == schedule.ReasonMissed && l.automatic(r)
+	if dead != (r.Dead != nil && *r.Dead) || !dead && r.Dead != nil {
+		l.violation("%s run_at %s ended %s(%s), its retry: %t, and dead is %v", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason, has, r.Dead)
+	}
+	if r.Status != schedule.StatusFailed {
+		if has || r.FailureClass != "" {
+			l.violation("%s run_at %s ended %s(%s) with class %q, and is retried: %t", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason, r.FailureClass, has)
+		}
+		return
+	}
+	class := l.classOf(r)
+	if r.FailureClass != class {
+		l.violation("%s run_at %s failed with class %q, recorded is %q", r.ScheduleID, l.at(r.RunAt), class, r.FailureClass)
+	}
+	f := l.lives[r.ScheduleID]
+	policy, window := f.row.Retry, ruleOf(&f.row).window
+	if policy.MaxAttempts == 0 {
+		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
+	}
+	permitted := r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero() && f.row.Alive() && slices.Contains(strings.Split(string(policy.On), ","), string(class))
+	least, most := backoff(policy, l.retriesBefore(h)+1)
+	required := permitted
+	if l.ofSlot(h) {
+		limit := r.RunAt.Add(window)
+		permitted = permitted && !r.CompletedAt.Add(least).After(limit)
+		required = permitted && !r.CompletedAt.Add(most).After(limit)
+	}
+	switch {
+	case has && !permitted:
+		l.violation("%s run_at %s failed (%s) on attempt %d of %d, and must not be retried under %+v", r.ScheduleID, l.at(r.RunAt), class, r.Attempt, r.MaxAttempts, policy)
+	case !has && required:
+		l.violation("%s run_at %s failed (%s) on attempt %d of %d, and is not retried under %+v", r.ScheduleID, l.at(r.RunAt), class, r.Attempt, r.MaxAttempts, policy)
+	case has:
+		if wait := next.row.FireAt.Sub(r.CompletedAt); wait < least || wait > most {
+			l.violation("%s run_at %s is retried after %s, and not within %s to %s", r.ScheduleID, l.at(r.RunAt), wait, least, most)
+		}
+	case r.MaxAttempts > 1 && r.Attempt == r.MaxAttempts:
+		l.coverage.situations[retriedInVain].Add(1)
+	}
+}
+
+// backoff bounds how long the nth retry of a budget waits.
+func backoff(p schedule.RetryPolicy, n int) (least, most time.Duration) {
+	ms := float64(p.BackoffMS)
+	for range n - 1 {
+		ms = ms * float64(p.FactorPercent) / 100
+	}
+	wait := min(ms, float64(p.MaxBackoffMS)) * float64(time.Millisecond)
+	return time.Duration(0.9*wait) - time.Microsecond, time.Duration(1.1*wait) + time.Microsecond
+}
+
+// classOf is the class of a failure: what the executor said of it, or else its reason.
+func (l *ledgerWatch) classOf(r *schedule.Run) schedule.FailureClass {
+	switch r.Reason {
+	case schedule.ReasonTimeout:
+		return schedule.ClassTimeout
+	case schedule.ReasonLost:
+		return schedule.ClassLost
+	case schedule.ReasonLaunchRefused, schedule.ReasonWorkflowNotFound, schedule.ReasonKeyConflict:
+		return schedule.ClassLogic
+	case schedule.ReasonWorkflowFailed:
+		l.executor.mu.Lock()
+		defer l.executor.mu.Unlock()
+		if wk := l.executor.works[r.Key]; wk != nil && !wk.refused && !wk.cancel && wk.outcome.FailureClass != "" {
+			return wk.outcome.FailureClass
+		}
+	}
+	return schedule.ClassTransient
+}
+
+// revived: an ended row changes only if it was dead and its user has asked for a retry.
+func (l *ledgerWatch) revived(before, after *schedule.Run) bool {
+	was := *after
+	was.Dead, was.UpdatedAt = before.Dead, before.UpdatedAt
+	dead := before.Dead != nil && *before.Dead && after.Dead != nil && !*after.Dead
+	return dead && l.touched[after.Key] && fmt.Sprintf("%+v", was) == fmt.Sprintf("%+v", *before)
+}
+
+// held: an automatic retry waits for the end of a pause that has none.
+func (l *ledgerWatch) held(h *history, now time.Time) bool {
+	f := l.lives[h.row.ScheduleID]
+	over := !h.startBy.IsZero() && now.After(h.startBy)
+	return l.automatic(&h.row) && h.row.Status == schedule.StatusPlanned && f.row.Alive() && f.row.Pause.Paused && f.row.Pause.Until.IsZero() && !over
+}
+
+// waitsFor: a run is not over: it is due, or Carillon has planned it to try again.
+func (l *ledgerWatch) waitsFor(h *history, now time.Time) bool {
+	switch {
+	case h.gone || ended(h.row.Status):
+		return false
+	case h.row.Status != schedule.StatusPlanned:
+		return true
+	}
+	return !l.held(h, now) && (l.automatic(&h.row) || !h.row.FireAt.After(now))
+}
+
+// heldUp: a backfill waits for a retry of a slot of its range, or of its overlap key, that waits
+// for the end of a pause.
+func (l *ledgerWatch) heldUp(f *backfillLife, now time.Time) bool {
+	return slices.ContainsFunc(l.order, func(h *history) bool {
+		inRange := h.row.ScheduleID == f.row.ScheduleID && !h.row.RunAt.Before(f.row.From) && h.row.RunAt.Before(f.row.To)
+		return (inRange || h.row.OverlapKey == f.row.OverlapKey) && !h.gone && l.held(h, now)
+	})
+}
+
+// pausedRetries notes that a pause has found automatic retries.
+func (l *ledgerWatch) pausedRetries(s *schedule.Schedule) {
+	for _, h := range l.order {
+		if s.Pause.Paused && h.row.ScheduleID == s.ScheduleID && h.row.Status == schedule.StatusPlanned && l.automatic(&h.row) {
+			l.coverage.situations[retryHeld].Add(1)
+		}
+	}
+}
+
+// revivedByHand: no run that its user has run again is dead.
+func (w *world) revivedByHand() {
+	for _, h := range w.watch.order {
+		ask, byHand := w.watch.hands[h.row.Key]
+		if of := w.watch.rows[ask.of]; byHand && of != nil && of.row.Dead != nil && *of.row.Dead {
+			w.violation("%s run_at %s was retried by hand, and is dead", of.row.ScheduleID, w.at(of.row.RunAt))
+		}
+	}
+}
+
+// startedInTime: an automatic retry of a slot is not called for the first time after its
+// catch-up window, and none during a pause.
+func (l *ledgerWatch) startedInTime(now time.Time, run *schedule.Run) {
+	h := l.rows[run.Key]
+	if h == nil || !l.automatic(run) {
+		return
+	}
+	l.coverage.situations[retriedItself].Add(1)
+	if late := now.Sub(h.startBy); !h.startBy.IsZero() && run.Deliveries <= 1 && late > time.Second+5*time.Millisecond+l.profile.maxSkew {
+		l.violation("the retry of %s run_at %s was called %s after its catch-up window", run.ScheduleID, l.at(run.RunAt), late)
+	}
+}
