@@ -68,6 +68,19 @@ func ungranted(req *schedule.BeginRequest, _ *ledger.BeginFacts) {
 	req.Grant.Required = true
 }
 
+// automatic makes the run an automatic retry.
+func automatic(req *schedule.BeginRequest, f *ledger.BeginFacts) {
+	f.Run.RetryOf = schedule.ManualKey("s", "failed")
+	f.Run.Key = schedule.RetryKey(f.Run.RetryOf, "/auto")
+	req.Key = f.Run.Key
+	req.Trigger, f.Run.Trigger = schedule.TriggerRetry, schedule.TriggerRetry
+}
+
+// startBy sets the end of its catch-up window.
+func startBy(after time.Duration) beginEdit {
+	return func(_ *schedule.BeginRequest, f *ledger.BeginFacts) { f.Run.StartBy = beginNow.Add(after) }
+}
+
 // uses has the run need grant "g".
 func uses(req *schedule.BeginRequest, f *ledger.BeginFacts) {
 	req.Grant.GrantID, f.Definition.ExecutionGrantID = "g", "g"
@@ -181,6 +194,13 @@ var beginsByCheck = []beginCase{
 
 	{"a slot of a paused schedule is refused", paused, "refused SKIPPED paused"},
 	{"a pause is not final before fire_at", both(paused, ahead), "withheld paused"},
+	{"a pause withholds an automatic retry, which waits", both(paused, automatic), "withheld paused"},
+	{"a pause does not apply to a retry by hand", both(paused, triggered("retry")), "granted"},
+	{"an automatic retry may be called until its catch-up window is over", both(automatic, startBy(0)), "granted"},
+	{"an automatic retry is refused when its catch-up window is over", both(automatic, startBy(-time.Microsecond)), "refused SKIPPED missed"},
+	{"also during a pause", both(automatic, paused, startBy(-time.Microsecond)), "refused SKIPPED missed"},
+	{"a call that may have reached the executor keeps it", both(automatic, sent, startBy(-time.Microsecond)), "withheld missed"},
+	{"a deletion counts before the catch-up window", both(automatic, deleted, startBy(-time.Microsecond)), "refused CANCELLED deleted"},
 	{"a pause applies to catch-up runs", both(paused, triggered("catchup")), "refused SKIPPED paused"},
 	{"a pause does not apply to runs by hand", both(paused, triggered("manual")), "granted"},
 	{"without a run a pause depends on the request's trigger", both(paused, stranger, triggered("schedule")), "refused SKIPPED paused"},

@@ -13,6 +13,10 @@ var retries = []check{
 	{"a retry waits for its overlap group, and during a pause", retryWaits},
 	{"a retry under replace is coalesced once a newer slot has started", retrySuperseded},
 	{"a schedule does not fail while a retry follows", retryFails},
+	{"a retry that waits ends with its catch-up window, also during a pause, and is dead", retryTooLate},
+	{"a retry that was claimed is not called during a pause, nor for the first time after its catch-up window", retryNotCalled},
+	{"the retry of a backfill has no catch-up window, although its key begins as that of a slot", retryOfBackfill},
+	{"an end that is applied twice has one retry", retryOnce},
 }
 
 // retrying is a schedule with three attempts, ten seconds apart at first.
@@ -144,4 +148,59 @@ func retryFails(r *rig) {
 	})
 	f := r.failure(s)
 	r.hold(f != nil && f.Failures == 1 && f.LastKey == next.Key, "the last attempt counts, got %+v", f)
+}
+
+func retryTooLate(r *rig) {
+	r.lead()
+	s := r.retrying("too late", func(s *schedule.Schedule) { s.CatchupWindowMS = 60_000 })
+	next := r.next(r.failed(s))
+	r.rewrite(s, func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true} })
+	r.now = next.StartBy
+	r.hold(len(r.claim().Launches) == 0 && r.ledger(next.Key).Status == schedule.StatusPlanned, "it waits while the schedule is paused")
+	r.now = r.at(time.Microsecond)
+	r.hold(len(r.claim().Launches) == 0, "it is not claimed")
+	got := r.ledger(next.Key)
+	r.hold(got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonMissed && got.IsDead() && got.StartBy.IsZero(), "it is SKIPPED(missed) and dead, got %+v", got)
+	_, followed := got.RetriedBy()
+	r.hold(!followed, "nothing follows it")
+}
+
+func retryNotCalled(r *rig) {
+	r.lead()
+	s := r.retrying("not called", func(s *schedule.Schedule) { s.CatchupWindowMS = 60_000 })
+	next := r.next(r.failed(s))
+	r.now = next.FireAt
+	r.hold(len(r.claim().Launches) == 1, "it is claimed")
+	next = r.ledger(next.Key)
+	r.pause(s, time.Time{})
+	r.withheld(r.beginRequest(next), schedule.ReasonPaused)
+	r.now = next.StartBy.Add(time.Microsecond)
+	r.refused(r.beginRequest(next), schedule.StatusSkipped, schedule.ReasonMissed)
+	got := r.ledger(next.Key)
+	r.hold(got.IsDead(), "it is dead")
+}
+
+func retryOfBackfill(r *rig) {
+	r.lead()
+	s := r.retrying("backfilled")
+	run := r.slot(s, r.at(-1000*time.Hour).Truncate(time.Second), func(run *schedule.Run) {
+		run.Trigger, run.MaxAttempts, run.FireAt = schedule.TriggerBackfill, 3, r.now
+	})
+	for range 2 {
+		r.settleOne(r.bring(run, schedule.StatusStarted), schedule.StatusFailed, because(schedule.ReasonWorkflowFailed))
+		run = r.next(r.ledger(run.Key))
+		r.hold(run.StartBy.IsZero(), "it has no catch-up window, got %s", run.StartBy)
+		r.now = run.FireAt
+	}
+	r.hold(len(r.claim().Launches) == 1, "the third attempt is claimed")
+}
+
+func retryOnce(r *rig) {
+	r.lead()
+	s := r.retrying("once")
+	run := r.failed(s)
+	r.hold(!r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed})[0], "the second end moves nothing")
+	runs, err := r.ListRuns(r.ctx, schedule.RunFilter{ScheduleID: s.ScheduleID, Now: r.at(time.Hour), Limit: 10})
+	r.ok(err, "list runs")
+	r.hold(len(runs) == 2, "there are the run and its retry, got %d runs", len(runs))
 }
