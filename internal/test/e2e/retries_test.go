@@ -183,7 +183,7 @@ func retryRuns(t *testing.T, database string) {
 	}
 }
 
-// inChain checks runs of which each retries the one before, a second after it and then half
+// inChain checks that each run retries the one before, a second after it and then half
 // as long again.
 func inChain(t *testing.T, chain []attempt) {
 	t.Helper()
