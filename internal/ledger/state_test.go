@@ -170,4 +170,4 @@ func TestARunThatEndedAndWasInsertedAgainIsKnown(t *testing.T) {
 	}
 }
 
-func (t *tables) Superseded([]schedule.Key) (map[schedule.Key]bool, error) { return nil, nil }
+func (r *tables) Superseded([]schedule.Key) (map[schedule.Key]bool, error) { return nil, nil }
