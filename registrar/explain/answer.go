@@ -107,6 +107,7 @@ type Answer struct {
 	Claimer *schedule.LeaderTerm
 
 	Pause       *Pause          // in force at that time
+	PausedNow   bool            // the automatic retries of the schedule wait
 	Range       *schedule.Event // the recorded range of slots without rows that contains it
 	Backlog     *schedule.Backlog
 	PlanFailure *schedule.Event // why the planner cannot plan

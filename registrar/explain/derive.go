@@ -42,6 +42,7 @@ func Derive(f Facts) Answer {
 	}
 	x.out.Range = x.rangeOf()
 	x.out.Pause = x.pause()
+	x.out.PausedNow = f.Schedule.Alive() && f.Schedule.Pause.Active(f.Now)
 	switch {
 	case x.skippedReading():
 		x.gap()

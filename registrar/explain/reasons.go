@@ -74,6 +74,11 @@ func (t *text) nextAttempt() {
 	switch {
 	case retried && i >= 0 && t.Others[i].Status == schedule.StatusPlanned:
 		t.say("It was attempt %d of %d. The next attempt is due at %s", r.Attempt, r.MaxAttempts, describe.Instant(t.Others[i].FireAt))
+		if t.PausedNow {
+			t.say("It waits while the schedule is paused")
+		} else if !t.Others[i].WaitingSince.IsZero() {
+			t.say("It waits until its overlap key is free (overlap_policy %s)", t.Others[i].OverlapPolicy)
+		}
 	case retried:
 		t.say("It was attempt %d of %d. The next attempt is %s", r.Attempt, r.MaxAttempts, next)
 	case !r.IsDead():

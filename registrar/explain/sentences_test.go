@@ -112,6 +112,8 @@ func TestTheSentencesOfFailedAttempts(t *testing.T) {
 		facts []func(*explain.Facts)
 	}{
 		{name: "a retry follows", facts: []func(*explain.Facts){next()}},
+		{name: "a retry waits for the end of a pause", facts: []func(*explain.Facts){next()}, edit: func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true} }},
+		{name: "a retry waits for another run", facts: []func(*explain.Facts){next(func(r *schedule.Run) { r.WaitingSince = fired.Add(40 * time.Second) })}},
 		{name: "the retry has run", facts: []func(*explain.Facts){next(ended(schedule.StatusSuccess, ""))}},
 		{name: "its class is not retried", run: dead(schedule.ClassApproval)},
 		{name: "it failed after a cancel", run: func(r *schedule.Run) { dead(schedule.ClassTransient)(r); r.CancelRequestedAt = fired }},
