@@ -128,12 +128,13 @@ const (
 	retriedInVain                   // the last attempt of several fails
 	retriedByHand                   // a user runs an ended run again
 	retryMissed                     // an automatic retry could not start within its catch-up window
+	retryCancelled                  // a user cancels a failed run, and with it its retry
 	retryHeld                       // an automatic retry is planned while its schedule is paused
 	situations
 )
 
 var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full",
-	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry held by a pause"}
+	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "retry held by a pause"}
 
 // Coverage counts faults by call, over all worlds.
 type Coverage struct {

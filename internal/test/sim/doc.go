@@ -28,7 +28,7 @@
 // # Checks
 //
 // The checker knows what users asked for and has seen every write of the ledger and every
-// call of the executor. It enumerates slots and jitter by code of its own. The checked
-// rules are in ledger.go (each write), executor.go (each call) and checker.go (the world
-// as a whole).
+// call of the executor. It enumerates slots, jitter and retries by code of its own. The
+// checked rules are in ledger.go (each write), retries.go (what follows a failure),
+// executor.go (each call) and checker.go (the world as a whole).
 package sim

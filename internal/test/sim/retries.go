@@ -240,6 +240,21 @@ func (l *ledgerWatch) heldUp(f *backfillLife, now time.Time) bool {
 	})
 }
 
+// cancelled: after the answer to the cancel of a failed run, its retry is over.
+func (l *ledgerWatch) cancelled(key schedule.Key, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h, next := l.rows[key], l.rows[successorKey(key, "/auto")]
+	if err != nil || !ended(h.row.Status) || h.row.Status == schedule.StatusCancelled {
+		return
+	}
+	if next == nil || next.row.Status != schedule.StatusCancelled {
+		l.violation("the cancel of %s run_at %s, which is %s, was answered, and its retry is %+v", h.row.ScheduleID, l.at(h.row.RunAt), h.row.Status, next)
+		return
+	}
+	l.coverage.situations[retryCancelled].Add(1)
+}
+
 // pausedRetries notes that a pause has found automatic retries.
 func (l *ledgerWatch) pausedRetries(s *schedule.Schedule) {
 	for _, h := range l.order {

@@ -69,13 +69,23 @@ func (w *world) act(id string, d dice) {
 			return err
 		})
 	default:
-		if key, ok := w.watch.someRun(id, d.of(5)); ok {
-			_ = w.insist(func(ctx context.Context) error {
-				_, err := w.registrar.CancelRun(ctx, registrar.CancelInput{Key: key})
-				return err
-			})
+		key, ok := w.watch.someRun(id, d.of(5))
+		if d.of(8).perMille(300) {
+			key, ok = w.watch.someEnded(id, d.of(5))
+		}
+		if ok {
+			w.cancelRun(key)
 		}
 	}
+}
+
+// cancelRun asks for the end of a run; of a failed one, for that of its retry.
+func (w *world) cancelRun(key schedule.Key) {
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.CancelRun(ctx, registrar.CancelInput{Key: key})
+		return err
+	})
+	w.watch.cancelled(key, err)
 }
 
 // upsert asks for a definition, with or without a grant.
