@@ -52,6 +52,31 @@ var storeMutants = []struct {
 	{"nobody notices that changes were pruned", []suite{{sqlite, "^TestAReadPositionCounts"}}, []mutant.Edit{{
 		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,
 	}}},
+	{"a run ends without its retry", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
+		postgres + "/end.go", "return insertAttempts(ctx, tx, rows, attempts, now)", "return insertAttempts(ctx, tx, rows[:0], attempts, now)",
+	}, {
+		sqlite + "/end.go", "return insertAttempts(ctx, t, added, attempts, now)", "return insertAttempts(ctx, t, added[:0], attempts, now)",
+	}}},
+	{"a run of a deleted schedule is retried", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
+		postgres + "/attempts.go", " AND s.deleted_at IS NULL", "",
+	}, {
+		sqlite + "/attempts.go", " AND s.deleted_at IS NULL", "",
+	}}},
+	{"a retry under replace does not see that a newer slot has run", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
+		postgres + "/changes.go", "l.claimed_at IS NOT NULL", "false",
+	}, {
+		sqlite + "/claim.go", "l.claimed_at IS NOT NULL", "0",
+	}}},
+	{"Begin does not read until when a retry may start", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
+		postgres + "/columns.go", `"trigger", "start_by", "retry_of", "input", "deliveries",`, `"trigger", "retry_of", "input", "deliveries",`,
+	}, {
+		sqlite + "/columns.go", `"trigger", "start_by", "retry_of", "input", "deliveries",`, `"trigger", "retry_of", "input", "deliveries",`,
+	}}},
+	{"a leader does not know which runs are automatic retries", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
+		postgres + "/open.go", `r.NoteRetry(schedule.Key(r.retryOf))`, `_ = r.retryOf`,
+	}, {
+		sqlite + "/open.go", `run.NoteRetry(schedule.Key(retryOf))`, `_ = retryOf`,
+	}}},
 	{"a run ends without a row in history", []suite{contract(postgres, "settle")}, []mutant.Edit{{
 		postgres + "/end.go", "	for _, r := range rows {\n		columnsOfHistory.copied(c, r)\n	}\n", "",
 	}}},
