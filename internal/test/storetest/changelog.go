@@ -12,7 +12,7 @@ import (
 
 // changeLogs are the clauses on what a leader reads of what others have committed.
 var changeLogs = func() (checks []check) {
-	for _, c := range logged {
+	for _, c := range slices.Concat(logged, loggedRetries) {
 		checks = append(checks, check{"a leader learns of " + c.name, func(r *rig) { r.learns(c.act) }})
 	}
 	return append(checks,
@@ -28,12 +28,14 @@ var changeLogs = func() (checks []check) {
 // transaction is open.
 type OpenWriters interface{ WritesBesideOthers() }
 
-// logged are the ways in which runs and schedules change. prepare of each makes what
-// is there before the leader loads; what it returns is the change.
-var logged = []struct {
+// loggedChange is a way in which runs and schedules change. act makes what is there before
+// the leader loads; what it returns is the change.
+type loggedChange struct {
 	name string
 	act  func(r *rig) (change func())
-}{
+}
+
+var logged = []loggedChange{
 	{"a run by hand", func(r *rig) func() {
 		s := r.create("s")
 		return func() { r.add(r.manual(s, "m", r.now)) }
@@ -42,47 +44,6 @@ var logged = []struct {
 		s := r.create("s")
 		r.rewrite(s, func(s *schedule.Schedule) { s.Pause.Paused = true })
 		return func() { r.add(r.manual(s, "m", r.now)) }
-	}},
-	{"a retry", func(r *rig) func() {
-		run := r.bring(r.due(r.create("s"), 1), schedule.StatusFailed)
-		return func() {
-			again := run
-			again.Key, again.Trigger, again.RetryOf, again.FireAt = schedule.RetryKey(run.Key, "again"), schedule.TriggerRetry, run.Key, r.now
-			again.Status, again.Reason = schedule.StatusPlanned, schedule.ReasonNone
-			r.moveRun(run.Key, schedule.RunChange{Insert: &again})
-		}
-	}},
-	{"the automatic retry after a settlement", func(r *rig) func() {
-		run := r.bring(r.soonRetried(), schedule.StatusStarted)
-		return func() { r.settleOne(run, schedule.StatusFailed, because(schedule.ReasonWorkflowFailed)) }
-	}},
-	{"the automatic retry after the answer to a call", func(r *rig) func() {
-		run := r.bring(r.soonRetried(), schedule.StatusLaunching)
-		r.begin(r.beginRequest(run))
-		return func() {
-			r.finish(run.Key, schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, RunID: "1"})
-		}
-	}},
-	{"the automatic retry after a report", func(r *rig) func() {
-		run := r.bring(r.soonRetried(), schedule.StatusEnqueued)
-		return func() {
-			r.moveRun(run.Key, schedule.RunChange{Settle: &schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, CompletedAt: r.now}})
-		}
-	}},
-	{"the automatic retry after a sweep", func(r *rig) func() {
-		r.bring(r.soonRetried(), schedule.StatusStarted, func(s *schedule.Settlement) { s.TimeoutAt = r.at(time.Second) })
-		return func() {
-			r.now = r.at(2 * time.Second)
-			r.hold(len(r.sweep()) == 1, "the run ends")
-		}
-	}},
-	{"the cancel of an automatic retry", func(r *rig) func() {
-		run := r.bring(r.soonRetried(), schedule.StatusStarted)
-		r.settleOne(run, schedule.StatusFailed, because(schedule.ReasonWorkflowFailed))
-		next := r.next(r.ledger(run.Key))
-		return func() {
-			r.moveRun(next.Key, schedule.RunChange{Settle: &schedule.Settlement{To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, CompletedAt: r.now}})
-		}
 	}},
 	{"a settlement that ends a run", func(r *rig) func() {
 		run := r.bring(r.due(r.create("s"), 1), schedule.StatusStarted)
@@ -243,13 +204,6 @@ var logged = []struct {
 			r.changeBackfill(b, schedule.BackfillChange{Row: &b, EndPlanned: schedule.ReasonCancelled, AskCancel: schedule.ReasonCancelled})
 		}
 	}},
-}
-
-// soonRetried is a slot that is tried again a second after it has failed.
-func (r *rig) soonRetried() schedule.Run {
-	r.Helper()
-	s := r.retrying("s", func(s *schedule.Schedule) { s.Retry.BackoffMS = 1000 })
-	return r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.MaxAttempts = 3 })
 }
 
 func (r *rig) moveRun(key schedule.Key, c schedule.RunChange) {

@@ -204,3 +204,55 @@ func retryOnce(r *rig) {
 	r.ok(err, "list runs")
 	r.hold(len(runs) == 2, "there are the run and its retry, got %d runs", len(runs))
 }
+
+// loggedRetries are the ways in which retries come and go.
+var loggedRetries = []loggedChange{
+	{"a retry by hand", func(r *rig) func() {
+		run := r.bring(r.due(r.create("s"), 1), schedule.StatusFailed)
+		return func() {
+			again := run
+			again.Key, again.Trigger, again.RetryOf, again.FireAt = schedule.RetryKey(run.Key, "again"), schedule.TriggerRetry, run.Key, r.now
+			again.Status, again.Reason = schedule.StatusPlanned, schedule.ReasonNone
+			r.moveRun(run.Key, schedule.RunChange{Insert: &again})
+		}
+	}},
+	{"the automatic retry after a settlement", func(r *rig) func() {
+		run := r.bring(r.soonRetried(), schedule.StatusStarted)
+		return func() { r.settleOne(run, schedule.StatusFailed, because(schedule.ReasonWorkflowFailed)) }
+	}},
+	{"the automatic retry after the answer to a call", func(r *rig) func() {
+		run := r.bring(r.soonRetried(), schedule.StatusLaunching)
+		r.begin(r.beginRequest(run))
+		return func() {
+			r.finish(run.Key, schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, RunID: "1"})
+		}
+	}},
+	{"the automatic retry after a report", func(r *rig) func() {
+		run := r.bring(r.soonRetried(), schedule.StatusEnqueued)
+		return func() {
+			r.moveRun(run.Key, schedule.RunChange{Settle: &schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, CompletedAt: r.now}})
+		}
+	}},
+	{"the automatic retry after a sweep", func(r *rig) func() {
+		r.bring(r.soonRetried(), schedule.StatusStarted, func(s *schedule.Settlement) { s.TimeoutAt = r.at(time.Second) })
+		return func() {
+			r.now = r.at(2 * time.Second)
+			r.hold(len(r.sweep()) == 1, "the run ends")
+		}
+	}},
+	{"the cancel of an automatic retry", func(r *rig) func() {
+		run := r.bring(r.soonRetried(), schedule.StatusStarted)
+		r.settleOne(run, schedule.StatusFailed, because(schedule.ReasonWorkflowFailed))
+		next := r.next(r.ledger(run.Key))
+		return func() {
+			r.moveRun(next.Key, schedule.RunChange{Settle: &schedule.Settlement{To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, CompletedAt: r.now}})
+		}
+	}},
+}
+
+// soonRetried is a slot that is tried again a second after it has failed.
+func (r *rig) soonRetried() schedule.Run {
+	r.Helper()
+	s := r.retrying("s", func(s *schedule.Schedule) { s.Retry.BackoffMS = 1000 })
+	return r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.MaxAttempts = 3 })
+}
