@@ -2,6 +2,8 @@ package registrar
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
@@ -68,6 +70,31 @@ func (s auditedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, 
 		call.Recorded = true
 	}
 	return run, moved, err
+}
+
+// RedriveRuns adds one entry for each schedule whose runs are redriven.
+func (s auditedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.RunStore.RedriveRuns(ctx, f, decide)
+	}
+	page, err := s.RunStore.RedriveRuns(ctx, f, func(found []schedule.RunInput) (schedule.RedriveChange, error) {
+		change, err := decide(found)
+		owners := make(map[string]string)
+		for i := range change.Runs {
+			owners[change.Runs[i].ScheduleID] = change.Runs[i].UserID
+		}
+		for _, scheduleID := range slices.Sorted(maps.Keys(owners)) {
+			e := entry(call, scheduleID, change.Now)
+			e.UserID = owners[scheduleID]
+			change.Audit = append(change.Audit, *e)
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return page, err
 }
 
 func entry(call *auth.Call, target string, now time.Time) *schedule.AuditEntry {

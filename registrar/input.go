@@ -163,3 +163,40 @@ type RetryInput struct {
 	Renew         bool                   // give it automatic retries
 	Actor         string
 }
+
+// RedriveInput asks for a redrive of dead runs, or of one page of them.
+type RedriveInput struct {
+	Filter        schedule.RunFilter
+	All           bool // an empty filter is meant
+	Renew         bool
+	RatePerMinute uint32
+	DryRun        bool
+	RequestID     string // empty: generated
+	Page          RedrivePlace
+	Actor         string
+}
+
+// RedrivePlace is where a redrive continues. The zero value is its begin.
+type RedrivePlace struct {
+	Began     time.Time
+	Before    int // runs that the pages before have redriven
+	RunAt     time.Time
+	Key       schedule.Key
+	RequestID string
+}
+
+// RedriveResult is what one page of a redrive has done.
+type RedriveResult struct {
+	Redriven  int // new runs, or with DryRun the runs that would be redriven
+	Left      int // stay dead: their schedule is deleted
+	Schedules []RedrivenSchedule
+	Sample    []schedule.Run // the first new runs, or with DryRun the first dead ones
+	RequestID string
+	Next      *RedrivePlace // nil: none is left
+}
+
+// RedrivenSchedule is how many runs of one schedule were redriven.
+type RedrivenSchedule struct {
+	ScheduleID string
+	Runs       int
+}

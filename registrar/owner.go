@@ -170,6 +170,13 @@ func (s scopedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, d
 	return run, moved, err
 }
 
+func (s scopedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return schedule.RedrivePage{}, nil
+	}
+	return s.RunStore.RedriveRuns(ctx, f, decide)
+}
+
 func (s scopedRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	found, err := s.RunStore.GetRun(ctx, key)
 	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {

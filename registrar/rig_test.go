@@ -49,11 +49,13 @@ type page struct {
 	listed    schedule.GrantFilter // of the last list of grants
 	inFlight  int
 
-	beforeChange func()            // a concurrent change before the next one
-	changes      []schedule.Change // of the last call
-	runChange    *schedule.RunChange
-	workflows    []*schedule.WorkflowVersion
-	deploys      map[string][32]byte
+	beforeChange  func()            // a concurrent change before the next one
+	changes       []schedule.Change // of the last call
+	runChange     *schedule.RunChange
+	redriven      *schedule.RedriveChange
+	redriveFilter schedule.RunFilter
+	workflows     []*schedule.WorkflowVersion
+	deploys       map[string][32]byte
 }
 
 func (p *page) inputs(req schedule.ChangeRequest) []schedule.ChangeInput {
@@ -167,6 +169,24 @@ func (p *page) ChangeRun(_ context.Context, key, existing schedule.Key, decide f
 		return *change.Insert, true, nil
 	}
 	return in.Run, change.Settle != nil, nil
+}
+
+// RedriveRuns hands all dead runs to decide, in the order of their keys.
+func (p *page) RedriveRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+	p.redriveFilter, p.redriven = f, nil
+	var found []schedule.RunInput
+	var runs []schedule.Run
+	for _, key := range slices.SortedFunc(maps.Keys(p.runs), func(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }) {
+		if in := p.runs[key]; in.Run.IsDead() && len(found) < f.Limit {
+			found, runs = append(found, in), append(runs, in.Run)
+		}
+	}
+	change, err := decide(found)
+	if err != nil {
+		return schedule.RedrivePage{}, err
+	}
+	p.redriven = &change
+	return schedule.PageOf(runs), nil
 }
 
 func (p *page) GetRun(_ context.Context, key schedule.Key) (*schedule.Run, error) {

@@ -46,6 +46,12 @@ type RunStore interface {
 	// anything moved. existing names a key that decide also needs (zero: none).
 	// schedule.ErrNotFound for an unknown key. It wakes the worker.
 	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
+	// RedriveRuns reads the dead runs of a filter (Dead and Ascending are implied), oldest run_at
+	// first and at most f.Limit, locks their schedules, passes those that are still dead to decide
+	// (without InFlight and Existing) and writes the change, in one transaction. Of two callers
+	// only one gets a run. It returns what it has read. An error of decide writes nothing and is
+	// returned unchanged. It wakes the worker.
+	RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// LaunchAttempts are the last failed attempts to launch a run
 	// (schedule.KeptAttempts), oldest first; none of an unknown key.
@@ -64,6 +70,9 @@ type OutcomeStore interface {
 	// CountEnded counts runs that ended since an instant, by schedule and by how they
 	// ended; of very many the newest limit.
 	CountEnded(ctx context.Context, since time.Time, limit int) ([]schedule.EndedCount, error)
+	// CountDead counts dead runs with a run_at not before an instant by schedule, the most runs
+	// first; of very many the newest limit.
+	CountDead(ctx context.Context, since time.Time, limit int) ([]schedule.DeadCount, error)
 	// CountCalls counts the executor calls of runs by result, the most calls first. It reads the
 	// runs updated since an instant, newest first, at most limit of them; if there are more, Since
 	// is the update of the oldest one read. Of each run it counts the stored failed attempts

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -122,7 +123,7 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 		if found.Existing != nil {
 			return schedule.RunChange{}, nil // asked before; read below
 		}
-		return retry(found, key, in, r.now())
+		return retry(found, in, r.now())
 	})
 	if err != nil {
 		return schedule.Run{}, err
@@ -138,7 +139,7 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 	return run, nil
 }
 
-func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Time) (schedule.RunChange, error) {
+func retry(found schedule.RunInput, in RetryInput, now time.Time) (schedule.RunChange, error) {
 	old := found.Run
 	if !slices.Contains(retryable, old.Status) {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition,
@@ -147,19 +148,7 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 	if found.Schedule == nil || !found.Schedule.Alive() {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
 	}
-	row := schedule.Run{
-		Key: key, ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
-		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: now,
-		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
-		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
-		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
-	}
-	if found.Definition != nil { // of the run's revision
-		row.MaxQueued = found.Definition.MaxQueued
-		if in.Renew {
-			row.MaxAttempts = old.Attempt + found.Definition.Retry.Attempts()
-		}
-	}
+	row := ledger.RetryByHand(&old, found.Definition, in.RequestID, in.Renew, now)
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
 	row.Exclusive = row.OverlapPolicy.Exclusive()

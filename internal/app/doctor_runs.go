@@ -13,7 +13,8 @@ import (
 
 const (
 	lookback      = 15 * time.Minute // of outcomes
-	endedRead     = 200_000          // runs; beyond it only the newest are counted
+	deadLookback  = 24 * time.Hour
+	endedRead     = 200_000 // runs; beyond it only the newest are counted
 	reasonsShown  = 4
 	launchingLong = time.Minute
 	rowsListed    = 200
@@ -115,6 +116,31 @@ func (d *doctor) failing(ctx context.Context, store Store) {
 		d.warn("failing", fmt.Sprintf("schedules that fail with %s: %d, since %s; the newest %s", g.Reason.WithCode(g.ErrorCode), g.Schedules, g.FirstAt.UTC().Format(time.RFC3339), strings.Join(g.Examples, ", ")),
 			fmt.Sprintf("`carillon schedule get %s` shows the error; correct the workflow or its executor, then `carillon run retry`", g.Examples[0]))
 	}
+}
+
+// dead looks for runs of the last day that failed for good and that nobody has retried.
+func (d *doctor) dead(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	counts, err := store.CountDead(ctx, store.Now().Add(-deadLookback), schedule.DeadCountLimit)
+	if err != nil {
+		d.unread("dead runs", err)
+		return
+	}
+	if len(counts) == 0 {
+		d.ok("dead runs", "no run of the last day failed for good")
+		return
+	}
+	total := int64(0)
+	for i := range counts {
+		total += counts[i].Runs
+	}
+	more := ""
+	if total == schedule.DeadCountLimit {
+		more = " or more"
+	}
+	d.warn("dead runs", fmt.Sprintf("runs of the last day that failed for good: %d%s, most of %s (%d)", total, more, counts[0].ScheduleID, counts[0].Runs),
+		fmt.Sprintf("`carillon run list --dead` lists them; when the cause is fixed, `carillon run redrive --schedule %s` retries those of one schedule", counts[0].ScheduleID))
 }
 
 // launching looks for runs that wait for an executor too long.

@@ -180,6 +180,25 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			want: &carillonv1.CancelRunRequest{IdempotencyKey: clitest.KeyA, Note: "wrong"},
 		},
 		{
+			name: "a redrive takes its filter from flags and keys",
+			args: []string{
+				"run", "redrive", clitest.KeyA, clitest.KeyA, clitest.KeyB, "--schedule", "s", "--workflow", "w", "--user", "u", "--reason", "timeout", "--error-code", "E", "--failure-class", "timeout",
+				"--since", "2026-03-01T00:00:00Z", "--until", "2026-03-02T00:00:00Z", "--renew", "--rate", "60", "--request-id", "r",
+			},
+			want: &carillonv1.RedriveRunsRequest{
+				Filter: &carillonv1.DeadRunFilter{
+					ScheduleId: "s", WorkflowId: "w", UserId: "u", Reason: clitest.Pointer("timeout"), ErrorCode: "E", FailureClass: clitest.Pointer("timeout"),
+					From: clitest.Time("2026-03-01T00:00:00Z"), To: clitest.Time("2026-03-02T00:00:00Z"), Keys: []string{clitest.KeyA, clitest.KeyB},
+				},
+				Renew: true, RatePerMinute: clitest.Pointer[uint32](60), RequestId: "r",
+			},
+		},
+		{
+			name: "dead runs are listed by their error code and class",
+			args: []string{"run", "list", "--dead", "--error-code", "E", "--failure-class", "logic", "--limit", "7"},
+			want: &carillonv1.ListRunsRequest{Dead: clitest.Pointer(true), ErrorCode: "E", FailureClass: clitest.Pointer("logic"), PageSize: 7},
+		},
+		{
 			name: "retry names its attempt",
 			args: []string{"run", "retry", clitest.KeyA, "--request-id", "r2"},
 			want: &carillonv1.RetryRunRequest{IdempotencyKey: clitest.KeyA, RequestId: "r2"},

@@ -95,6 +95,7 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/schedules/{id}/explain":   c.showWhy,
 		"GET /ui/schedules/{id}/backfills": c.showBackfills,
 		"GET /ui/runs":                     c.showRuns,
+		"GET /ui/runs/redrive":             c.showRedrive,
 		"GET /ui/runs/{key}":               c.showRun,
 		"GET /ui/runs/{key}/output":        c.showOutput,
 		"GET /ui/preview":                  c.showPlayground,
@@ -120,6 +121,7 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/alerts/test":             c.testAlerts,
 		"POST /ui/messages/{id}/redeliver": c.redeliver,
 		"POST /ui/messages/redeliver":      c.redeliverDead,
+		"POST /ui/runs/redrive":            c.redrive,
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 	} {

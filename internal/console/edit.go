@@ -55,6 +55,11 @@ var editFields = []editField{
 	{Name: "catchup_window_ms", Label: "Catch-up window"},
 	{Name: "run_timeout_ms", Label: "Run timeout"},
 	{Name: "launch_timeout_ms", Label: "Launch timeout", Help: "0: LAUNCH_RETRY_FOR_MS"},
+	{Name: "retry_max_attempts", Label: "Attempts of a run", Help: "the first one included; more than 1 retries failed runs"},
+	{Name: "retry_backoff_ms", Label: "Retry after", Help: "default 10s"},
+	{Name: "retry_factor_percent", Label: "Retry factor %", Help: "of each wait to the one before; default 200"},
+	{Name: "retry_max_backoff_ms", Label: "Longest wait", Help: "default 1h"},
+	{Name: "retry_on", Label: "Retry on", Help: "failure classes, separated by commas; default transient, timeout, lost, deadline"},
 	{Name: "priority", Label: "Priority"},
 	{Name: "execution_grant_id", Label: "Grant"},
 	{Name: "labels", Label: "Labels", Help: "one per line, NAME=VALUE", Rows: 3},
@@ -178,6 +183,7 @@ func (e *editView) explain(f *failure) {
 	var others []violation
 	for _, problem := range f.Violations {
 		name, _, _ := strings.Cut(strings.TrimPrefix(problem.Field, "schedule."), "[") // labels[team] is in the field labels
+		name = strings.Replace(name, "retry.", retryPrefix, 1)
 		i := slices.IndexFunc(e.Fields, func(row editRow) bool { return row.Name == name })
 		if i < 0 {
 			others = append(others, problem)
@@ -213,14 +219,25 @@ func (v *visit) patchOf(s *carillonv1.Schedule, was, sent map[string]string) (*c
 		Etag: strconv.FormatUint(uint64(s.GetRevision()), 10),
 	}
 	var problems []violation
+	retried := false
 	for _, f := range editFields {
 		if sent[f.Name] == was[f.Name] {
+			continue
+		}
+		if strings.HasPrefix(f.Name, retryPrefix) {
+			retried = true
 			continue
 		}
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, f.Name)
 		if problem := setText(req.GetSchedule(), f.Name, sent[f.Name], zone); problem != "" {
 			problems = append(problems, violation{f.Name, problem})
 		}
+	}
+	if retried { // a policy is changed as a whole
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "retry")
+		var wrong []violation
+		req.Schedule.Retry, wrong = retryOf(sent)
+		problems = append(problems, wrong...)
 	}
 	return req, problems
 }
@@ -267,6 +284,7 @@ func editTexts(definition proto.Message) map[string]string {
 			all[f.Name] = editText(m, field)
 		}
 	}
+	maps.Copy(all, retryTexts(m))
 	return all
 }
 
@@ -296,12 +314,17 @@ func setText(to *carillonv1.UpsertScheduleRequest, name, text string, zone *time
 	if text == "" {
 		return ""
 	}
-	m := to.ProtoReflect()
-	field := m.Descriptor().Fields().ByName(protoreflect.Name(name))
-	switch {
-	case name == "labels":
+	if name == "labels" {
 		to.Labels, problem = labelsOf(text)
-	case strings.HasSuffix(name, "_ms"):
+		return problem
+	}
+	m := to.ProtoReflect()
+	return setField(m, m.Descriptor().Fields().ByName(protoreflect.Name(name)), text, zone)
+}
+
+func setField(m protoreflect.Message, field protoreflect.FieldDescriptor, text string, zone *time.Location) (problem string) {
+	switch {
+	case strings.HasSuffix(string(field.Name()), "_ms"):
 		var ms uint32
 		ms, problem = milliseconds(text)
 		m.Set(field, protoreflect.ValueOfUint32(ms))

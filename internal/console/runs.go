@@ -22,6 +22,8 @@ const runsShown = 50
 type runsView struct {
 	Query, Schedule, Owner, Workflow, Reason, Trigger, From, To string
 	Late                                                        bool   // only overdue launches
+	Dead                                                        bool   // only runs that failed for good
+	Redrive                                                     string // path of the page that redrives the list's runs; empty: none
 	Several                                                     string // Query begins several keys: which
 	Status                                                      []string
 	Statuses, Reasons, Triggers                                 []string // to choose from
@@ -35,18 +37,18 @@ func (r runsView) Chosen(status string) bool { return slices.Contains(r.Status, 
 
 // Filtered reports whether an empty list may be the filter's doing.
 func (r runsView) Filtered() bool {
-	return r.Query+r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || len(r.Status) > 0 || r.First != ""
+	return r.Query+r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || r.Dead || len(r.Status) > 0 || r.First != ""
 }
 
 // More reports whether a filter of the collapsed section is used.
 func (r runsView) More() bool {
-	return r.Late || r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
+	return r.Late || r.Dead || r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
 }
 
 func (c *Console) showRuns(v *visit) (page, error) {
 	view := runsView{
 		Schedule: v.param("schedule"), Owner: v.param("owner"), Workflow: v.param("workflow"), Reason: v.param("reason"),
-		Query: v.param("q"), Late: v.param("late") != "", Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
+		Query: v.param("q"), Late: v.param("late") != "", Dead: v.param("dead") != "", Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
 		Statuses: texts(schedule.Statuses), Reasons: texts(schedule.Reasons), Triggers: texts(schedule.Triggers), Zone: v.zone.String(),
 	}
 	req := &carillonv1.ListRunsRequest{
@@ -58,6 +60,9 @@ func (c *Console) showRuns(v *visit) (page, error) {
 	}
 	if view.Trigger != "" {
 		req.Trigger = &view.Trigger
+	}
+	if view.Dead {
+		req.Dead = &view.Dead
 	}
 	if view.Late {
 		req.DueBefore = timestamppb.New(v.now.Add(-lateGrace))
@@ -77,6 +82,9 @@ func (c *Console) showRuns(v *visit) (page, error) {
 		return page{}, err
 	}
 	view.Rows = v.rows(resp.GetRuns())
+	if view.Dead && len(view.Rows) > 0 && !view.Late && view.Trigger == "" && len(view.Status) == 0 { // a redrive has no such filters
+		view.Redrive = redrivePath(v.URL.Query())
+	}
 	if token := resp.GetNextPageToken(); token != "" {
 		view.Next = v.with("page_token", token)
 	}

@@ -65,8 +65,9 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 //   - replace: cancels what is in flight and waits. Only the newest slot stays;
 //     older ones, waiting or due, are SKIPPED(coalesced).
 //
-// An automatic retry waits where a slot would be skipped, and does not count in max_queued.
-// It never replaces a newer slot: under replace it is SKIPPED(coalesced) instead.
+// A retry, automatic or by hand, does not count in max_queued. An automatic one waits where a
+// slot would be skipped, and never replaces a newer slot: under replace it is
+// SKIPPED(coalesced) instead.
 //
 // A run that fires later than now is claimed early only if its verdict cannot
 // change any more: nothing is in flight, waits or is due before it. Otherwise it
@@ -141,7 +142,7 @@ type overlapJudge struct {
 	inFlight []*run
 	first    overlapRow // the waiting run that goes next
 	waiting  int        // how many wait
-	retries  int        // of these, automatic retries: max_queued does not count them
+	retries  int        // of these, retries: max_queued does not count them
 	verdicts []placedVerdict
 	cancels  []verdict
 }
@@ -166,7 +167,7 @@ func (j *overlapJudge) releaseWaiting() {
 		return
 	}
 	j.claim(j.first)
-	if j.waiting--; j.first.automatic {
+	if j.waiting--; j.first.isRetry() {
 		j.retries--
 	}
 }
@@ -179,7 +180,7 @@ func (j *overlapJudge) addWaiting(runs []*run, newest *run, replacing bool) {
 	}
 	j.first = overlapRow{runs[0], 0}
 	if !replacing { // nothing to coalesce
-		j.retries = automatic(runs)
+		j.retries = retries(runs)
 		return
 	}
 	kept := j.coalesce(runs, 0, newest)
@@ -187,15 +188,15 @@ func (j *overlapJudge) addWaiting(runs []*run, newest *run, replacing bool) {
 		j.first = kept[max(0, slices.IndexFunc(kept, overlapRow.replaces))]
 	}
 	for _, r := range kept {
-		if r.automatic {
+		if r.isRetry() {
 			j.retries++
 		}
 	}
 }
 
-func automatic(runs []*run) (n int) {
+func retries(runs []*run) (n int) {
 	for _, r := range runs {
-		if r.automatic {
+		if r.isRetry() {
 			n++
 		}
 	}
@@ -263,7 +264,7 @@ func (j *overlapJudge) queue(r overlapRow) {
 	switch {
 	case !j.busy && j.waiting == 0:
 		j.claim(r)
-	case j.waiting-j.retries >= int(r.maxQueued) && !r.automatic:
+	case j.waiting-j.retries >= int(r.maxQueued) && !r.isRetry():
 		j.set(r, schedule.VerdictSkip, schedule.ReasonQueueFull)
 	default:
 		j.wait(r)
@@ -286,7 +287,7 @@ func (j *overlapJudge) replace(r overlapRow) {
 
 func (j *overlapJudge) wait(r overlapRow) {
 	j.set(r, schedule.VerdictWait, schedule.ReasonNone)
-	if j.waiting++; r.automatic {
+	if j.waiting++; r.isRetry() {
 		j.retries++
 	}
 }

@@ -115,3 +115,6 @@ func (r *run) isPast(now int64) bool { return r.startBy != 0 && max(r.fireAt, no
 
 // replaces reports whether the run cancels what is in flight.
 func (r *run) replaces() bool { return r.policy == schedule.OverlapReplace }
+
+// isRetry reports whether the run retries another one, automatically or by hand.
+func (r *run) isRetry() bool { return r.trigger == schedule.TriggerRetry }

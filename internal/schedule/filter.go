@@ -110,6 +110,9 @@ type RunFilter struct {
 	Statuses   []Status
 	Reason     Reason
 	Dead       bool // only dead runs
+	ErrorCode  string
+	Class      FailureClass // of a FAILED run
+	AnyOf      []Key        // only these runs; nil: any
 	Trigger    Trigger
 	RunID      string
 	TraceID    string
@@ -140,6 +143,7 @@ const (
 	SourceKeys        RunSource = iota // a range of keys
 	SourceRunID                        // one run_id
 	SourceTraceID                      // one trace_id
+	SourceDead                         // dead runs
 	SourceSchedule                     // one schedule's history
 	SourceDue                          // PLANNED without a wait, and LAUNCHING
 	SourceInFlight                     // LAUNCHING, ENQUEUED, STARTED
@@ -158,6 +162,8 @@ func (f *RunFilter) Source() RunSource {
 		return SourceRunID
 	case f.TraceID != "":
 		return SourceTraceID
+	case f.Dead:
+		return SourceDead
 	case f.ScheduleID != "":
 		return SourceSchedule
 	case !f.DueBefore.IsZero():
@@ -168,7 +174,7 @@ func (f *RunFilter) Source() RunSource {
 		return SourceUnfinished
 	case f.Trigger != "" && f.Trigger != TriggerSchedule:
 		return SourceUnscheduled
-	case f.only(StatusFailed, StatusSkipped, StatusCancelled), f.Dead, f.Reason != "" && Ending(f.Reason) != StatusSuccess:
+	case f.only(StatusFailed, StatusSkipped, StatusCancelled), f.Class != "", f.Reason != "" && Ending(f.Reason) != StatusSuccess:
 		return SourceEnded
 	}
 	return SourceAll
@@ -180,7 +186,7 @@ func (f *RunFilter) MayBeEnded() bool {
 }
 
 func (f *RunFilter) MayBeOpen() bool {
-	return f.Reason == "" && !f.Dead && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s Status) bool { return !s.Terminal() }))
+	return f.Reason == "" && !f.Dead && f.Class == "" && (len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(s Status) bool { return !s.Terminal() }))
 }
 
 // only reports whether the filter names statuses, all of them among these.

@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	unmet       *prometheus.GaugeVec
 	failing     *prometheus.GaugeVec
+	dead        prometheus.Gauge
 	alerts      *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
 	evaluatedAt prometheus.Gauge
@@ -36,6 +37,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		failing: with.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "carillon_schedules_failing", Help: "Schedules whose newest decided run failed, in the whole database, by its reason.",
 		}, []string{"reason"}),
+		dead: with.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_dead_runs", Help: "Runs that failed for good and were not retried, in the whole database. Counting stops at 10000.",
+		}),
 		alerts: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alerts_total", Help: "Alerts opened, reminded of and closed by this process.",
 		}, []string{"kind", "state"}),
@@ -72,6 +76,14 @@ func (m *metrics) evaluated(unmet map[schedule.ExpectationKind]int, now time.Tim
 		m.unmet.WithLabelValues(string(kind)).Set(float64(unmet[kind]))
 	}
 	m.evaluatedAt.Set(float64(now.UnixMicro()) / 1e6)
+}
+
+func (m *metrics) deadNow(counts []schedule.DeadCount) {
+	total := int64(0)
+	for i := range counts {
+		total += counts[i].Runs
+	}
+	m.dead.Set(float64(total))
 }
 
 // failureReasons are the values of the label reason.

@@ -18,6 +18,8 @@ type ExpectationStore interface {
 	WakeFailures(ctx context.Context, now time.Time, limit int) error
 	// FailureGroups are the failing schedules of an owner, "" = all, by reason and error code.
 	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
+	// CountDead counts dead runs by schedule; of very many the newest limit.
+	CountDead(ctx context.Context, since time.Time, limit int) ([]schedule.DeadCount, error)
 	// UnmetExpectations counts late and alerting expectations by kind.
 	UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error)
 	// ListExpectations are the states of one schedule, ordered by kind.

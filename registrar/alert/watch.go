@@ -189,8 +189,13 @@ func (w *Watch) count(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
+		dead, err := w.expectations.CountDead(ctx, time.Unix(0, 0), schedule.DeadCountLimit)
+		if err != nil {
+			return err
+		}
 		w.counted = now
 		w.metrics.failingNow(groups)
+		w.metrics.deadNow(dead)
 	}
 	w.metrics.evaluated(unmet, now)
 	return nil

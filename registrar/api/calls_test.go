@@ -220,6 +220,33 @@ func TestRunsByHand(t *testing.T) {
 	}
 }
 
+func TestARedriveNamesItsRunsWithinBounds(t *testing.T) {
+	r := newRig(t)
+	for body, want := range map[string]int{
+		`{"all":true}`: http.StatusOK,
+		`{"all":true,"dry_run":true,"page_size":1000}`:            http.StatusOK,
+		`{"filter":{"reason":"timeout"}}`:                         http.StatusOK,
+		`{"all":true,"rate_per_minute":60000}`:                    http.StatusOK,
+		`{}`:                                                      http.StatusBadRequest,
+		`{"filter":{}}`:                                           http.StatusBadRequest,
+		`{"all":true,"rate_per_minute":0}`:                        http.StatusBadRequest,
+		`{"all":true,"rate_per_minute":60001}`:                    http.StatusBadRequest,
+		`{"all":true,"page_size":1001}`:                           http.StatusBadRequest,
+		`{"all":true,"page_token":"x"}`:                           http.StatusBadRequest,
+		`{"all":true,"request_id":"a/b"}`:                         http.StatusBadRequest,
+		`{"filter":{"reason":"tired"}}`:                           http.StatusBadRequest,
+		`{"filter":{"failure_class":"tired"}}`:                    http.StatusBadRequest,
+		`{"filter":{"keys":["5f0c"]}}`:                            http.StatusBadRequest,
+		`{"filter":{"queue_id":"q"}}`:                             http.StatusBadRequest,
+		`{"filter":{"schedule_id":"never-was"}}`:                  http.StatusNotFound,
+		`{"filter":{"keys":["` + strings.Repeat("0", 64) + `"]}}`: http.StatusOK,
+	} {
+		if code, text := r.rest("POST", "/v1/runs:redrive", body); code != want {
+			t.Errorf("%s: %d, want %d: %s", body, code, want, text)
+		}
+	}
+}
+
 func TestPauseWithNoteAndEnd(t *testing.T) {
 	r := newRig(t)
 	r.must("POST", "/v1/schedules", upsert())

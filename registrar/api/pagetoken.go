@@ -2,11 +2,13 @@ package api
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
 )
 
 // A page token is the start of the next page: the sort key of the last row of the previous page,
@@ -26,6 +28,7 @@ const (
 	sharesPage    kind = "h"
 	grantsPage    kind = "g"
 	previewPage   kind = "p"
+	redrivePage   kind = "x"
 	auditPage     kind = "a"
 
 	alertsPage     kind = "l"
@@ -113,6 +116,34 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 		return at, key, forged(token)
 	}
 	return at, key, nil
+}
+
+// The place of a redrive is where the next page of dead runs begins, with what its other pages
+// must know.
+func redriveToken(p *registrar.RedrivePlace) string {
+	return redrivePage.token(fmt.Sprintf("%d/%d/%d/%s/%s", p.Began.UnixMicro(), p.Before, p.RunAt.UnixMicro(), p.Key, p.RequestID))
+}
+
+func redrivePlace(token string) (p registrar.RedrivePlace, err error) {
+	place, err := redrivePage.key(token)
+	if err != nil || place == "" {
+		return p, err
+	}
+	parts := strings.Split(place, "/") // no request id has a slash
+	if len(parts) != 5 || !schedule.ValidID(parts[4]) {
+		return p, forged(token)
+	}
+	var numbers [3]int64
+	for i := range numbers {
+		if numbers[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil || numbers[i] < 0 || numbers[i] >= schedule.MaxTime.UnixMicro() {
+			return p, forged(token)
+		}
+	}
+	p = registrar.RedrivePlace{Began: time.UnixMicro(numbers[0]).UTC(), Before: int(numbers[1]), RunAt: time.UnixMicro(numbers[2]).UTC(), RequestID: parts[4]}
+	if p.Key, err = schedule.ParseKey(parts[3]); err != nil || redriveToken(&p) != token {
+		return registrar.RedrivePlace{}, forged(token)
+	}
+	return p, nil
 }
 
 func upcomingPlace(at time.Time, scheduleID string) string {

@@ -78,7 +78,7 @@ func filterOf(req runFilter) schedule.RunFilter {
 func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsRequest) (*carillonv1.ListRunsResponse, error) {
 	f := filterOf(req)
 	f.RunID, f.TraceID, f.DueBefore = req.GetRunId(), req.GetTraceId(), fromTimestamp(req.GetDueBefore())
-	f.Dead = req.GetDead()
+	f.Dead, f.ErrorCode, f.Class = req.GetDead(), req.GetErrorCode(), schedule.FailureClass(req.GetFailureClass())
 	size := pageSize(req.GetPageSize())
 	f.Limit = size + 1
 	var err error

@@ -97,6 +97,7 @@ type Runs interface {
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
 	CancelEffect(run *schedule.Run) string
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
+	RedriveRuns(ctx context.Context, in registrar.RedriveInput) (registrar.RedriveResult, error)
 }
 
 // Workers reads the rows that processes write about themselves.

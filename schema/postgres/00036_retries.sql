@@ -11,6 +11,8 @@ ALTER TABLE ended_runs ADD COLUMN failure_class text;
 -- Set where a run failed for good; false once it was retried by hand. It changes, as
 -- late_reports and exit_code do.
 ALTER TABLE ended_runs ADD COLUMN dead boolean;
+-- Lists and redrives of dead runs read these only. No run is dead before this file.
+CREATE INDEX ended_runs_dead ON ended_runs (run_at) WHERE dead;
 DROP VIEW schedule_runs;
 CREATE VIEW schedule_runs AS
 SELECT
@@ -55,6 +57,7 @@ SELECT
     e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
     e.attempt_log, e.exit_code, e.log_url
 FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
+DROP INDEX ended_runs_dead;
 ALTER TABLE ended_runs DROP COLUMN dead;
 ALTER TABLE ended_runs DROP COLUMN failure_class;
 ALTER TABLE ended_runs DROP COLUMN max_attempts;

@@ -251,6 +251,9 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: run})
 	f.Answer("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
 	f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: run})
+	f.Answer("RedriveRuns", &carillonv1.RedriveRunsResponse{
+		Redriven: 3, LeftDead: 1, RequestId: "R", Sample: []*carillonv1.Run{run}, Schedules: []*carillonv1.RedrivenSchedule{{ScheduleId: "nightly", Redriven: 3}},
+	})
 	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{})
 	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
 	return f

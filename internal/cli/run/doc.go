@@ -1,3 +1,3 @@
 // Package run has the commands of run: list, get, logs, watch, export, report,
-// cancel and retry.
+// cancel, retry and redrive.
 package run

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -22,6 +23,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 		Long:  "Runs, newest first. Planned future runs are listed only with --status PLANNED.",
 		Example: "  carillon run list --schedule nightly --since 7d\n" +
 			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
+			"  carillon run list --dead --error-code http_503\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
 		Args: command.ExactArgs(),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
@@ -53,6 +55,9 @@ func newListCommand(o *client.Client) *cobra.Command {
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
 	f.Func("dead", "only runs that failed for good, without a retry", command.Bool(&filter.Dead))
 	f.Lookup("dead").NoOptDefVal = "true"
+	f.StringVar(&filter.ErrorCode, "error-code", "", "only with this error `CODE`")
+	f.Func("failure-class", "only failed runs of this `CLASS`", command.Text(&filter.FailureClass))
+	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	client.LimitFlag(cmd, &limit)

@@ -16,7 +16,7 @@ import (
 )
 
 func NewCommand(c *command.CLI) *cobra.Command {
-	cmd := command.Group("run", "Show, follow, report, cancel and retry runs")
+	cmd := command.Group("run", "Show, follow, report, cancel, retry and redrive runs")
 	cmd.Aliases = []string{"runs"}
 	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
 	o := client.New(c)
@@ -25,6 +25,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	cmd.AddCommand(
 		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
 		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
+		o.CompleteArg(newRedriveCommand(o), keys),
 	)
 	return o.CompleteFlags(cmd)
 }

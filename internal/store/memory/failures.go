@@ -191,6 +191,25 @@ func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (cou
 	return counts, err
 }
 
+// CountDead counts dead runs by schedule, most runs first.
+func (s *Store) CountDead(ctx context.Context, since time.Time, limit int) (counts []schedule.DeadCount, err error) {
+	err = s.read(ctx, func() error {
+		of := make(map[string]int64)
+		dead := s.listed(&schedule.RunFilter{Dead: true, From: since})
+		for i := range dead[:min(len(dead), limit)] {
+			of[dead[i].ScheduleID]++
+		}
+		for id, runs := range of {
+			counts = append(counts, schedule.DeadCount{ScheduleID: id, Runs: runs})
+		}
+		slices.SortFunc(counts, func(a, b schedule.DeadCount) int {
+			return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.ScheduleID, b.ScheduleID))
+		})
+		return nil
+	})
+	return counts, err
+}
+
 // CountCalls counts executor calls by result.
 func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
 	var rows []schedule.CallCount

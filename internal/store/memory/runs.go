@@ -147,14 +147,20 @@ func (t *tx) logAttempt(s *schedule.Settlement) {
 // was updated last.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
-		now := either(f.Now, s.Now())
-		for _, r := range s.runs {
-			if shown(r, &f, now) {
-				runs = append(runs, *r)
-			}
-		}
+		runs = s.listed(&f)
 		return nil
 	})
+	return runs[:min(len(runs), schedule.PageSize(f.Limit))], err
+}
+
+// listed has the runs of a filter in its order, without its limit.
+func (s *Store) listed(f *schedule.RunFilter) (runs []schedule.Run) {
+	now := either(f.Now, s.Now())
+	for _, r := range s.runs {
+		if shown(r, f, now) {
+			runs = append(runs, *r)
+		}
+	}
 	slices.SortFunc(runs, func(a, b schedule.Run) int {
 		if !f.UpdatedAfter.IsZero() {
 			return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), slices.Compare(a.Key[:], b.Key[:]))
@@ -164,7 +170,7 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []sche
 		}
 		return cmp.Or(b.RunAt.Compare(a.RunAt), slices.Compare(b.Key[:], a.Key[:]))
 	})
-	return runs[:min(len(runs), schedule.PageSize(f.Limit))], err
+	return runs
 }
 
 func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
@@ -175,6 +181,9 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status),
 		f.Reason != "" && r.Reason != f.Reason,
 		f.Dead && !r.IsDead(),
+		f.ErrorCode != "" && r.ErrorCode != f.ErrorCode,
+		f.Class != "" && r.FailureClass != f.Class,
+		f.AnyOf != nil && !slices.Contains(f.AnyOf, r.Key),
 		f.Trigger != "" && r.Trigger != f.Trigger,
 		f.RunID != "" && r.RunID != f.RunID,
 		f.TraceID != "" && r.TraceID != f.TraceID && !schedule.TraceKeys(f.TraceID).Contains(r.Key),

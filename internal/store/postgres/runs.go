@@ -90,10 +90,6 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 	return input, nil
 }
 
-// sqlRedriven: a run that was retried by hand is no longer dead.
-const sqlRedriven = `
-UPDATE ended_runs e SET dead = false WHERE e.run_at = $2 AND e.idempotency_key = $1 AND e.dead`
-
 func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *schedule.RunChange) (moved bool, err error) {
 	key := run.Key
 	if change.Settle != nil {
@@ -119,8 +115,8 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 		}
 		moved = moved || n > 0
 		if change.Redriven && run.IsDead() {
-			if _, err := tx.Exec(ctx, sqlRedriven, key[:], run.RunAt); err != nil {
-				return false, fmt.Errorf("note that run %s was retried by hand: %w", key, err)
+			if err := noteRedriven(ctx, tx, []schedule.Run{*change.Insert}); err != nil {
+				return false, err
 			}
 		}
 	}

@@ -87,6 +87,14 @@ FROM (
 	GROUP BY 1, 2, 3, 4) r
 JOIN schedules s ON s.sid = r.sid`
 
+// sqlCountDead reads the newest dead runs by their index.
+const sqlCountDead = `
+SELECT s.schedule_id, r.runs
+FROM (
+	SELECT sid, count(*) AS runs FROM (SELECT sid FROM ended_runs WHERE dead AND run_at >= $1 ORDER BY run_at DESC LIMIT $2) r
+	GROUP BY sid) r
+JOIN schedules s ON s.sid = r.sid ORDER BY r.runs DESC, s.schedule_id`
+
 // sqlCountCalls has one row per result and error code, and one without a result
 // for the runs read: how many, and the oldest update. $3 is since in microseconds.
 const (

@@ -18,7 +18,8 @@ const statusWord = `(ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS',
 
 // listFilter takes the arguments of every list: $1 schedule, $2 user, $3 workflow,
 // $4 statuses, $5 reason, $6 trigger, $7 and $8 bounds of run_at, $9 now, $13 run_id,
-// $14 trace_id, $15 and $16 the keys of a trace, $17 due before, $18 and $19 keys.
+// $14 trace_id, $15 and $16 the keys of a trace, $17 due before, $18 and $19 keys,
+// $20 dead, $21 error_code, $22 failure_class, $23 only these keys.
 // $10 and $11 are the last row of the page before, $12 is the limit.
 const (
 	listFilter = `
@@ -31,7 +32,10 @@ const (
 	AND ($13 = '' OR r.run_id = $13)
 	AND ($14 = '' OR r.trace_id = $14 OR r.idempotency_key BETWEEN $15::bytea AND $16::bytea)
 	AND ($17::timestamptz IS NULL OR r.fire_at < $17 AND (r.status = 2 OR r.status = 1 AND r.waiting_since IS NULL))
-	AND (NOT $20::boolean OR r.dead AND r.status <> 5)
+	AND (NOT $20::boolean OR r.dead)
+	AND ($21 = '' OR r.error_code = $21)
+	AND ($22 = '' OR r.failure_class = $22)
+	AND ($23::bytea[] IS NULL OR r.idempotency_key IN (SELECT unnest($23::bytea[])))
 	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)
 	AND ` + listWindow
 
@@ -69,6 +73,7 @@ var (
 	(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
 	openOfTraceID = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.trace_id = $14 OFFSET 0) UNION ALL
 	(SELECT ` + openFields + ` FROM open_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
+	endedDead        = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.dead)`
 	endedOfSchedule  = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.sid = ` + sidOfFilter + `)`
 	openOfSchedule   = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.sid = ` + sidOfFilter + `)`
 	openDue          = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.state = 1 AND r.due_at < $17 OFFSET 0) UNION ALL (SELECT * FROM ` + openInFlight + ` r OFFSET 0))`

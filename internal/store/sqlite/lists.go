@@ -69,17 +69,20 @@ func (o listOrder) merged(ended, open runSource, limit int) runSource {
 // updated runs.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Limit, f.Now = schedule.PageSize(f.Limit), either(f.Now, s.Now())
+	runs, err := listRuns(ctx, s.readers, &f)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
+}
+
+func listRuns(ctx context.Context, q querier, f *schedule.RunFilter) (runs []schedule.Run, err error) {
 	if !f.MayBeEnded() && !f.MayBeOpen() {
 		return nil, nil
 	}
-	var runs []schedule.Run
-	var err error
-	for _, query := range runsQueries(&f) {
-		if runs, err = readRuns(ctx, s.readers, query.from, query.args...); err != nil {
-			return nil, fmt.Errorf("list runs: %w", err)
-		}
-		if len(runs) == f.Limit {
-			break
+	for _, query := range runsQueries(f) {
+		if runs, err = readRuns(ctx, q, query.from, query.args...); err != nil || len(runs) == f.Limit {
+			return runs, err
 		}
 	}
 	return runs, nil
@@ -138,6 +141,8 @@ func sourcesOf(f *schedule.RunFilter) (ended, open runSource) {
 		both(endedOfRunID, openOfRunID, f.RunID)
 	case f.Source() == schedule.SourceTraceID:
 		both(endedOfTraceID, openOfTraceID, f.TraceID, trace.First[:], trace.Last[:])
+	case f.Source() == schedule.SourceDead:
+		both(endedOfDead, "")
 	case f.Source() == schedule.SourceSchedule:
 		both(endedOfSchedule, openOfSchedule, f.ScheduleID)
 	case f.Source() == schedule.SourceDue:
@@ -173,8 +178,11 @@ func runConditions(f *schedule.RunFilter) (ended, open *conditions) {
 		c.add(f.RunID != "", runsRunID, f.RunID)
 		c.add(f.TraceID != "", runsTraceID, f.TraceID, trace.First[:], trace.Last[:])
 		c.add(!f.Keys.IsZero(), runsKeys, f.Keys.First[:], f.Keys.Last[:])
+		c.add(f.ErrorCode != "", runsErrorCode, f.ErrorCode)
+		c.add(f.AnyOf != nil, runsAnyOf, keyList(f.AnyOf))
 		c.addWindow(f)
 	}
+	ended.add(f.Class != "", runsClass, string(f.Class))
 	ended.add(f.Reason != "", runsReason, string(f.Reason))
 	ended.add(f.Dead, runsDead)
 	open.add(!f.DueBefore.IsZero(), runsDue, ceilMicros(f.DueBefore))

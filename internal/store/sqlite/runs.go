@@ -101,8 +101,8 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		moved = moved || n == 1
 		key = c.Insert.Key
 		if c.Redriven && run.IsDead() {
-			if _, err := t.exec(ctx, sqlRedriven, keyArg(run.Key)); err != nil {
-				return after, false, fmt.Errorf("note that it was retried by hand: %w", err)
+			if err := noteRedriven(ctx, t, []schedule.Run{*c.Insert}); err != nil {
+				return after, false, err
 			}
 		}
 	}

@@ -30,6 +30,10 @@ const (
   SELECT sid, status, reason, error_code FROM ended_runs INDEXED BY ended_runs_recorded
   WHERE recorded_at >= ?1 AND completed_at >= ?1 ORDER BY recorded_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4) n
  CROSS JOIN schedules s ON s.sid = n.sid`
+	sqlCountDead = `SELECT s.schedule_id, n.runs FROM (
+ SELECT sid, count(*) AS runs FROM (
+  SELECT sid FROM ended_runs INDEXED BY ended_runs_dead WHERE dead AND run_at >= ?1 ORDER BY run_at DESC LIMIT ?2) GROUP BY sid) n
+ CROSS JOIN schedules s ON s.sid = n.sid ORDER BY n.runs DESC, s.schedule_id`
 	// sqlCountCalls has one row per result and error code, and one without a result
 	// for the runs read: how many, and the oldest update. ?3 is since.
 	sqlCountCalls = `WITH recent AS MATERIALIZED (SELECT s.schedule_id, n.* FROM (

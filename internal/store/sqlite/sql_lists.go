@@ -12,6 +12,7 @@ const (
 	endedOfTraceID = ` FROM ended_runs r WHERE r.rowid IN (
    SELECT rowid FROM ended_runs INDEXED BY ended_runs_trace_id WHERE trace_id = ?
    UNION SELECT rowid FROM ended_runs INDEXED BY ended_runs_key WHERE idempotency_key >= ? AND idempotency_key <= ?)`
+	endedOfDead        = ` FROM ended_runs r INDEXED BY ended_runs_dead WHERE r.dead`
 	endedOfSchedule    = ` FROM ended_runs r INDEXED BY ended_runs_schedule WHERE r.sid = ` + sidOf
 	endedOfUnscheduled = ` FROM ended_runs r INDEXED BY ended_runs_unscheduled WHERE r.trigger <> 1`
 	endedOfNotSuccess  = ` FROM ended_runs r INDEXED BY ended_runs_not_success WHERE r.status <> 5`
@@ -53,7 +54,10 @@ const (
 	runsWorkflow     = ` AND (SELECT v.workflow_id` + revisionOfRun + `) = ?`
 	runsStatuses     = ` AND r.status IN (SELECT value FROM json_each(?))`
 	runsReason       = ` AND r.reason = ?`
-	runsDead         = ` AND r.dead AND r.status <> 5`
+	runsDead         = ` AND r.dead`
+	runsErrorCode    = ` AND r.error_code = ?`
+	runsClass        = ` AND r.failure_class = ?`
+	runsAnyOf        = ` AND r.idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
 	runsTrigger      = ` AND r.trigger = ?`
 	runsRunID        = ` AND r.run_id = ?`
 	runsTraceID      = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`

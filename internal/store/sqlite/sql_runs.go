@@ -6,8 +6,9 @@ const (
 	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, due_at = min(due_at, ?1), updated_at = ?1
  WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND state = 3`
 
-	// sqlRedriven: a run that was retried by hand is no longer dead.
-	sqlRedriven = `UPDATE ended_runs INDEXED BY ended_runs_key SET dead = 0 WHERE idempotency_key = ? AND dead`
+	// sqlRedriven: runs that were retried by hand are no longer dead.
+	sqlRedriven = `UPDATE ended_runs INDEXED BY ended_runs_key SET dead = 0
+ WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?)) AND dead`
 
 	// recorded_at stays: the run has not changed for those who watch.
 	sqlNoteLateReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET late_reports = COALESCE(late_reports, 0) | ?1

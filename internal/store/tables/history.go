@@ -140,6 +140,15 @@ func (t *Tables) CountEnded(ctx context.Context, since time.Time, limit int) ([]
 	return counts, nil
 }
 
+// CountDead counts dead runs by schedule; see registrar.OutcomeStore.
+func (t *Tables) CountDead(ctx context.Context, since time.Time, limit int) ([]schedule.DeadCount, error) {
+	counts, err := collect(ctx, t.read, func(c *schedule.DeadCount) []any { return []any{&c.ScheduleID, &c.Runs} }, t.dialect.CountDead, since, limit)
+	if err != nil {
+		return nil, fmt.Errorf("count dead runs: %w", err)
+	}
+	return counts, nil
+}
+
 // CountCalls counts executor calls by result; see registrar.OutcomeStore.
 func (t *Tables) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
 	found, err := collect(ctx, t.read, func(c *schedule.CallCount) []any {

@@ -64,10 +64,10 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 
 // Statements are named after the methods that run them.
 type Statements struct {
-	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
-	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess  string
-	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing     string
-	CountEnded, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
+	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill           string
+	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess            string
+	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing               string
+	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
 }
 
 // collect returns the rows of a statement. fields returns the targets of a row.

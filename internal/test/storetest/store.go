@@ -148,6 +148,7 @@ var topics = []topic{
 	{name: "alerts", checks: alerts},
 	{name: "failing", checks: failing},
 	{name: "retries", checks: retries},
+	{name: "redrive", checks: redrives},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},
 	{name: "backfills", checks: backfills},

@@ -913,7 +913,11 @@ type ListRunsRequest struct {
 	// for a run of their overlap key.
 	DueBefore *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
 	// Only runs that failed for good.
-	Dead          *bool `protobuf:"varint,14,opt,name=dead,proto3,oneof" json:"dead,omitempty"`
+	Dead *bool `protobuf:"varint,14,opt,name=dead,proto3,oneof" json:"dead,omitempty"`
+	// Only runs with this error code.
+	ErrorCode string `protobuf:"bytes,15,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// Only failed runs of this class.
+	FailureClass  *string `protobuf:"bytes,16,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1044,6 +1048,20 @@ func (x *ListRunsRequest) GetDead() bool {
 		return *x.Dead
 	}
 	return false
+}
+
+func (x *ListRunsRequest) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetFailureClass() string {
+	if x != nil && x.FailureClass != nil {
+		return *x.FailureClass
+	}
+	return ""
 }
 
 type ListRunsResponse struct {
@@ -1513,6 +1531,373 @@ func (x *RetryRunResponse) GetRun() *Run {
 	return nil
 }
 
+// DeadRunFilter narrows the dead runs. Fields that are not set do not filter.
+type DeadRunFilter struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId   string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	UserId       string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	WorkflowId   string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	Reason       *string                `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	ErrorCode    string                 `protobuf:"bytes,5,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	FailureClass *string                `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
+	// run_at at or after this time.
+	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	// run_at before this time.
+	To *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	// Only these runs, by their whole keys.
+	Keys          []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadRunFilter) Reset() {
+	*x = DeadRunFilter{}
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadRunFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadRunFilter) ProtoMessage() {}
+
+func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadRunFilter.ProtoReflect.Descriptor instead.
+func (*DeadRunFilter) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeadRunFilter) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetFailureClass() string {
+	if x != nil && x.FailureClass != nil {
+		return *x.FailureClass
+	}
+	return ""
+}
+
+func (x *DeadRunFilter) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *DeadRunFilter) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *DeadRunFilter) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type RedriveRunsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter *DeadRunFilter         `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// All dead runs that the caller may change. Required if filter is empty.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// Give the new runs automatic retries: as many attempts as the retry policy
+	// of their revision has. Default: they have none.
+	Renew bool `protobuf:"varint,3,opt,name=renew,proto3" json:"renew,omitempty"`
+	// Space the fire times of the new runs: this many per minute. Default: all
+	// are due at once, and start as capacity and overlap keys allow.
+	RatePerMinute *uint32 `protobuf:"varint,4,opt,name=rate_per_minute,json=ratePerMinute,proto3,oneof" json:"rate_per_minute,omitempty"`
+	// Count the runs and change nothing.
+	DryRun bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Identifies the redrive: the key of each new run follows from it and from
+	// the dead run. A repeat of the call does not redrive runs that this redrive
+	// made. Default: generated.
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Runs of one call and transaction. Default and at most 1000.
+	PageSize uint32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous call. It carries request_id, and the
+	// schedule of rate_per_minute. Send the other fields unchanged.
+	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveRunsRequest) Reset() {
+	*x = RedriveRunsRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveRunsRequest) ProtoMessage() {}
+
+func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
+func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RedriveRunsRequest) GetFilter() *DeadRunFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *RedriveRunsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *RedriveRunsRequest) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
+}
+
+func (x *RedriveRunsRequest) GetRatePerMinute() uint32 {
+	if x != nil && x.RatePerMinute != nil {
+		return *x.RatePerMinute
+	}
+	return 0
+}
+
+func (x *RedriveRunsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *RedriveRunsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RedriveRunsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *RedriveRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type RedriveRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// New runs of this call. With dry_run: runs that would be redriven.
+	Redriven uint32 `protobuf:"varint,1,opt,name=redriven,proto3" json:"redriven,omitempty"`
+	// Matching runs that stay dead because their schedule is deleted.
+	LeftDead uint32 `protobuf:"varint,2,opt,name=left_dead,json=leftDead,proto3" json:"left_dead,omitempty"`
+	// The runs by schedule, in order of schedule_id.
+	Schedules []*RedrivenSchedule `protobuf:"bytes,3,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	// The first 20 new runs. With dry_run: the first 20 dead runs.
+	Sample []*Run `protobuf:"bytes,4,rep,name=sample,proto3" json:"sample,omitempty"`
+	// request_id of the redrive.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Empty: no run is left.
+	NextPageToken string `protobuf:"bytes,6,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedriveRunsResponse) Reset() {
+	*x = RedriveRunsResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedriveRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedriveRunsResponse) ProtoMessage() {}
+
+func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
+func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RedriveRunsResponse) GetRedriven() uint32 {
+	if x != nil {
+		return x.Redriven
+	}
+	return 0
+}
+
+func (x *RedriveRunsResponse) GetLeftDead() uint32 {
+	if x != nil {
+		return x.LeftDead
+	}
+	return 0
+}
+
+func (x *RedriveRunsResponse) GetSchedules() []*RedrivenSchedule {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+func (x *RedriveRunsResponse) GetSample() []*Run {
+	if x != nil {
+		return x.Sample
+	}
+	return nil
+}
+
+func (x *RedriveRunsResponse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RedriveRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// RedrivenSchedule is how many runs of one schedule were redriven.
+type RedrivenSchedule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Redriven      uint32                 `protobuf:"varint,2,opt,name=redriven,proto3" json:"redriven,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedrivenSchedule) Reset() {
+	*x = RedrivenSchedule{}
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedrivenSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedrivenSchedule) ProtoMessage() {}
+
+func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedrivenSchedule.ProtoReflect.Descriptor instead.
+func (*RedrivenSchedule) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RedrivenSchedule) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *RedrivenSchedule) GetRedriven() uint32 {
+	if x != nil {
+		return x.Redriven
+	}
+	return 0
+}
+
 type WatchRunsRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -1532,7 +1917,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1929,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1942,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -1625,7 +2010,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +2022,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +2035,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -1681,7 +2066,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +2078,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +2091,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -1781,7 +2166,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2178,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2191,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -1916,7 +2301,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xa1\b\n" +
+	"\x0e_first_sent_at\"\xdc\t\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -1937,11 +2322,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\btrace_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\atraceId\x129\n" +
 	"\n" +
 	"due_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tdueBefore\x12\x17\n" +
-	"\x04dead\x18\x0e \x01(\bH\x02R\x04dead\x88\x01\x01B\t\n" +
+	"\x04dead\x18\x0e \x01(\bH\x02R\x04dead\x88\x01\x01\x12'\n" +
+	"\n" +
+	"error_code\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
+	"\rfailure_class\x18\x10 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x03R\ffailureClass\x88\x01\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_triggerB\a\n" +
-	"\x05_dead\"`\n" +
+	"\x05_deadB\x10\n" +
+	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x03\n" +
@@ -1977,7 +2366,47 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x05renew\x18\x04 \x01(\bR\x05renewB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xaf\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xca\x06\n" +
+	"\rDeadRunFilter\x12C\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
+	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12\x8f\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
+	"\n" +
+	"error_code\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
+	"\rfailure_class\x18\x06 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x01R\ffailureClass\x88\x01\x01\x12.\n" +
+	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x121\n" +
+	"\x04keys\x18\t \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\"\x12r\x102\x0e^[0-9a-f]{64}$R\x04keysB\t\n" +
+	"\a_reasonB\x10\n" +
+	"\x0e_failure_class\"\xea\x02\n" +
+	"\x12RedriveRunsRequest\x122\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1a.carillon.v1.DeadRunFilterR\x06filter\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12\x14\n" +
+	"\x05renew\x18\x03 \x01(\bR\x05renew\x128\n" +
+	"\x0frate_per_minute\x18\x04 \x01(\rB\v\xbaH\b*\x06\x18\xe0\xd4\x03(\x01H\x00R\rratePerMinute\x88\x01\x01\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12A\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
+	"\tpage_size\x18\a \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageTokenB\x12\n" +
+	"\x10_rate_per_minute\"\xfc\x01\n" +
+	"\x13RedriveRunsResponse\x12\x1a\n" +
+	"\bredriven\x18\x01 \x01(\rR\bredriven\x12\x1b\n" +
+	"\tleft_dead\x18\x02 \x01(\rR\bleftDead\x12;\n" +
+	"\tschedules\x18\x03 \x03(\v2\x1d.carillon.v1.RedrivenScheduleR\tschedules\x12(\n" +
+	"\x06sample\x18\x04 \x03(\v2\x10.carillon.v1.RunR\x06sample\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12&\n" +
+	"\x0fnext_page_token\x18\x06 \x01(\tR\rnextPageToken\"O\n" +
+	"\x10RedrivenSchedule\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x1a\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xaf\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2012,7 +2441,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xa4\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\x93\b\n" +
 	"\n" +
 	"RunService\x12e\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12}\n" +
@@ -2021,7 +2450,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12x\n" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12t\n" +
-	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12d\n" +
+	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
+	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
 	"\n" +
 	"ExportRuns\x12\x1e.carillon.v1.ExportRunsRequest\x1a\x1f.carillon.v1.ExportRunsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/runs:export0\x01B\xa3\x01\n" +
@@ -2039,7 +2469,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
 	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
@@ -2057,66 +2487,77 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*CancelRunResponse)(nil),     // 13: carillon.v1.CancelRunResponse
 	(*RetryRunRequest)(nil),       // 14: carillon.v1.RetryRunRequest
 	(*RetryRunResponse)(nil),      // 15: carillon.v1.RetryRunResponse
-	(*WatchRunsRequest)(nil),      // 16: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 17: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),     // 18: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),    // 19: carillon.v1.ExportRunsResponse
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*DeadRunFilter)(nil),         // 16: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),    // 17: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),   // 18: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),      // 19: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),      // 20: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),     // 21: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),     // 22: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),    // 23: carillon.v1.ExportRunsResponse
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	20, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	20, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	20, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	20, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	20, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	20, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	20, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	20, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	20, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	20, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	20, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	24, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	24, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	24, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	24, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	24, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	24, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	24, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	24, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	24, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	24, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	24, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	20, // 12: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	20, // 13: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	24, // 12: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	24, // 13: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	2,  // 14: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	20, // 15: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	20, // 16: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	24, // 15: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	24, // 16: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	3,  // 17: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 18: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	20, // 19: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	20, // 20: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	20, // 21: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	24, // 19: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	24, // 20: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	24, // 21: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 22: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 23: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 24: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 25: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	20, // 26: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	20, // 27: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 28: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	20, // 29: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	20, // 30: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 31: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	6,  // 32: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 33: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 34: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 35: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 36: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	14, // 37: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	16, // 38: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	18, // 39: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 40: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 41: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 42: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 43: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 44: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	15, // 45: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	17, // 46: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	19, // 47: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	40, // [40:48] is the sub-list for method output_type
-	32, // [32:40] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	24, // 26: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	24, // 27: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	16, // 28: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	19, // 29: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 30: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	24, // 31: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	24, // 32: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 33: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	24, // 34: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	24, // 35: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 36: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	6,  // 37: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 38: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 39: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 40: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 41: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	14, // 42: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	17, // 43: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	20, // 44: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	22, // 45: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 46: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 47: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 48: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 49: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 50: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	15, // 51: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	18, // 52: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	21, // 53: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	23, // 54: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	46, // [46:55] is the sub-list for method output_type
+	37, // [37:46] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -2131,14 +2572,16 @@ func file_carillon_v1_run_proto_init() {
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,14 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunService_GetRun_FullMethodName     = "/carillon.v1.RunService/GetRun"
-	RunService_ListRuns_FullMethodName   = "/carillon.v1.RunService/ListRuns"
-	RunService_ReportRun_FullMethodName  = "/carillon.v1.RunService/ReportRun"
-	RunService_GetRunLogs_FullMethodName = "/carillon.v1.RunService/GetRunLogs"
-	RunService_CancelRun_FullMethodName  = "/carillon.v1.RunService/CancelRun"
-	RunService_RetryRun_FullMethodName   = "/carillon.v1.RunService/RetryRun"
-	RunService_WatchRuns_FullMethodName  = "/carillon.v1.RunService/WatchRuns"
-	RunService_ExportRuns_FullMethodName = "/carillon.v1.RunService/ExportRuns"
+	RunService_GetRun_FullMethodName      = "/carillon.v1.RunService/GetRun"
+	RunService_ListRuns_FullMethodName    = "/carillon.v1.RunService/ListRuns"
+	RunService_ReportRun_FullMethodName   = "/carillon.v1.RunService/ReportRun"
+	RunService_GetRunLogs_FullMethodName  = "/carillon.v1.RunService/GetRunLogs"
+	RunService_CancelRun_FullMethodName   = "/carillon.v1.RunService/CancelRun"
+	RunService_RetryRun_FullMethodName    = "/carillon.v1.RunService/RetryRun"
+	RunService_RedriveRuns_FullMethodName = "/carillon.v1.RunService/RedriveRuns"
+	RunService_WatchRuns_FullMethodName   = "/carillon.v1.RunService/WatchRuns"
+	RunService_ExportRuns_FullMethodName  = "/carillon.v1.RunService/ExportRuns"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -72,6 +73,15 @@ type RunServiceClient interface {
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
 	// run is in flight.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
+	// RedriveRuns retries dead runs: runs that failed for good and that nobody
+	// has retried. Each becomes one new run, as with RetryRun, and is no longer
+	// dead. A repeat or a second caller redrives nothing twice. One call handles
+	// up to page_size runs, oldest run_at first, in one transaction: repeat the
+	// call with next_page_token until it is empty. Runs of deleted schedules stay
+	// dead. A redriven run waits for its overlap key where a slot would be
+	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
+	// empty and all is not set.
+	RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error)
 	// WatchRuns sends each matching run whenever it changes, from the time of the
 	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
@@ -146,6 +156,16 @@ func (c *runServiceClient) RetryRun(ctx context.Context, in *RetryRunRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RetryRunResponse)
 	err := c.cc.Invoke(ctx, RunService_RetryRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedriveRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_RedriveRuns_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +253,15 @@ type RunServiceServer interface {
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
 	// run is in flight.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
+	// RedriveRuns retries dead runs: runs that failed for good and that nobody
+	// has retried. Each becomes one new run, as with RetryRun, and is no longer
+	// dead. A repeat or a second caller redrives nothing twice. One call handles
+	// up to page_size runs, oldest run_at first, in one transaction: repeat the
+	// call with next_page_token until it is empty. Runs of deleted schedules stay
+	// dead. A redriven run waits for its overlap key where a slot would be
+	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
+	// empty and all is not set.
+	RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error)
 	// WatchRuns sends each matching run whenever it changes, from the time of the
 	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
@@ -270,6 +299,9 @@ func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunReques
 }
 func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRun not implemented")
+}
+func (UnimplementedRunServiceServer) RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RedriveRuns not implemented")
 }
 func (UnimplementedRunServiceServer) WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRuns not implemented")
@@ -406,6 +438,24 @@ func _RunService_RetryRun_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RedriveRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedriveRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RedriveRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RedriveRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RedriveRuns(ctx, req.(*RedriveRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_WatchRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRunsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -458,6 +508,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryRun",
 			Handler:    _RunService_RetryRun_Handler,
+		},
+		{
+			MethodName: "RedriveRuns",
+			Handler:    _RunService_RedriveRuns_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
