@@ -22,8 +22,8 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 	h.exec(`INSERT INTO schedule_revisions SELECT (json_populate_record(r, json_build_object('schedule_id', 's' || g))).*
 		FROM schedule_revisions r, generate_series(1000, 1099) g WHERE r.schedule_id = 's'`)
 	h.exec(`INSERT INTO ended_runs (idempotency_key, sid, nth, revision, bucket, status, reason, trigger, policy, overlap_key, run_at, fire_at, priority, max_queued, attempt,
-		deliveries, failed_attempts, epoch, created_at, completed_at, recorded_at, run_id)
-		SELECT sha256(g::text::bytea), 1000 + g % 100, 0, 1, 0, CASE WHEN g % 10 = 3 THEN 6 ELSE 5 END, 'x', CASE WHEN g % 10 = 7 THEN 3 ELSE 1 END, 1, 'u/s', at, at, 0, 1, 1, 1, 0, 1, at, at, at, 'r' || g
+		deliveries, failed_attempts, epoch, created_at, completed_at, recorded_at, run_id, dead)
+		SELECT sha256(g::text::bytea), 1000 + g % 100, 0, 1, 0, CASE WHEN g % 10 = 3 THEN 6 ELSE 5 END, 'x', CASE WHEN g % 10 = 7 THEN 3 ELSE 1 END, 1, 'u/s', at, at, 0, 1, 1, 1, 0, 1, at, at, at, 'r' || g, CASE WHEN g % 100 = 3 THEN true WHEN g % 10 = 3 THEN false END
 		FROM (SELECT g, $1::timestamptz - g * interval '30 seconds' AS at FROM generate_series(1, 100000) g) p`, h.days(0))
 	h.exec(`ANALYZE ended_runs`)
 	h.openRuns(1000, 1)
@@ -37,6 +37,11 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 		"a schedule after a page": {ScheduleID: "s1007", AfterRunAt: h.days(-20), AfterKey: key},
 		"failed":                  {Statuses: []schedule.Status{schedule.StatusFailed}},
 		"failed of a schedule":    {ScheduleID: "s1003", Statuses: []schedule.Status{schedule.StatusFailed}},
+		"dead":                    {Dead: true},
+		"dead, oldest first":      {Dead: true, Ascending: true, AfterRunAt: h.days(-20), AfterKey: key},
+		"dead of a schedule":      {Dead: true, ScheduleID: "s1003"},
+		"dead of an owner":        {Dead: true, UserID: "nobody"},
+		"dead runs by key":        {Dead: true, AnyOf: []schedule.Key{key}},
 		"by hand":                 {Trigger: schedule.TriggerManual},
 		"one run_id":              {RunID: "r777"},
 		"a range of keys":         {Keys: schedule.KeyRange{First: schedule.Key{1}, Last: schedule.Key{1, 16}}},

@@ -268,6 +268,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlRecentOutcomes":    "ended_runs_schedule",
 		"sqlFailures":          "ended_runs_key",
 		"sqlCountEnded":        "ended_runs_recorded",
+		"sqlCountDead":         "ended_runs_dead",
+		"sqlRedriven":          "ended_runs_key",
 		"sqlFlights":           "ended_runs_recorded",
 		"sqlUpkeep":            "open_runs_due",
 		"sqlCountCalls":        "ended_runs_recorded",
