@@ -50,6 +50,12 @@ func TestAScheduleIsEditedByItsForm(t *testing.T) {
 			{"durations, numbers, choices", "operator", []string{"run_timeout_ms", "2h", "priority", "-7", "overlap_policy", "skip", "jitter_ms", "0"}, 200, nil, map[string]any{"run_timeout_ms": 7200000.0, "priority": -7.0, "overlap_policy": "skip", "jitter_ms": 0.0}},
 			{"a default", "operator", []string{"priority", ""}, 200, nil, map[string]any{"priority": 0.0}},
 			{"a time in the schedule's zone", "operator", []string{"end_at", "2090-01-02T03:04"}, 200, nil, map[string]any{"end_at": "2090-01-02T02:04:00Z"}},
+			{"retries", "operator", []string{"retry_max_attempts", "3", "retry_backoff_ms", "30s", "retry_on", "transient, lost"}, 200, nil, map[string]any{"retry": map[string]any{
+				"max_attempts": 3.0, "backoff_ms": 30000.0, "factor_percent": 200.0, "max_backoff_ms": 3600000.0, "on": []any{"transient", "lost"},
+			}}},
+			{"retries that are none", "operator", []string{"retry_max_attempts", "26", "retry_factor_percent", "much"}, 422, []string{`value="26"`, `id="retry_factor_percent-problem"`, "whole number"}, nil},
+			{"more attempts than there may be", "operator", []string{"retry_max_attempts", "26"}, 422, []string{`id="retry_max_attempts-problem"`}, nil},
+			{"a failure class that is none", "operator", []string{"retry_max_attempts", "2", "retry_on", "transient, tired"}, 422, []string{`id="retry_on-problem"`}, nil},
 			{"labels", "operator", []string{"labels", "team = y\r\n\r\nonly=a=b"}, 200, nil, map[string]any{"labels": map[string]any{"team": "y", "only": "a=b"}}},
 			{"the input", "operator", []string{"input", "{\r\n\"a\": [1]}"}, 200, nil, map[string]any{"input": map[string]any{"a": []any{1.0}}}},
 			{"a rule that is none", "operator", []string{"cron_expr", "0 99 * * *"}, 422, []string{`value="0 99 * * *"`, `id="cron_expr-problem"`, `aria-invalid="true"`}, nil},

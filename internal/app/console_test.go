@@ -131,6 +131,8 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 			{"/ui/schedules/reports.hourly/backfills", "No backfill yet"},
 			{"/ui/runs", key[:10]},
 			{"/ui/runs?status=FAILED", "No matching runs"},
+			{"/ui/runs?dead=yes", "No matching runs"},
+			{"/ui/runs/redrive", "No dead run matches"},
 			{"/ui/runs?schedule=reports.hourly&from=2020-01-01&to=2099-01-01T00%3A00", key[:10]},
 			{"/ui/runs/" + key, key},
 			{"/ui/preview", "Write a rule"},
@@ -343,7 +345,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	q := url.QueryEscape(evil)
 	for _, path := range []string{
 		"/", "/ui/schedules", "/ui/schedules/a", "/ui/schedules/a/history", "/ui/schedules/a/year", "/ui/schedules/a/explain?time=2090-01-01T13:00:00Z", "/ui/schedules/a/explain?time=" + url.QueryEscape(`"><img src=x>`), "/ui/runs", "/ui/runs/" + key,
-		"/ui/schedules?q=" + q, "/ui/schedules?owner=" + q, "/ui/schedules/" + url.PathEscape(evil), "/ui/runs?from=" + q, "/ui/runs?schedule=" + q,
+		"/ui/schedules?q=" + q, "/ui/schedules?owner=" + q, "/ui/schedules/" + url.PathEscape(evil), "/ui/runs?from=" + q, "/ui/runs?schedule=" + q, "/ui/runs/redrive?owner=" + q, "/ui/runs/redrive?from=" + q,
 		"/ui/alerts?schedule=" + q, "/ui/alerts/" + url.PathEscape(evil), "/ui/simulate?schedule=" + q, "/ui/simulate?kind=pasted&pasted=" + q, "/ui/simulate?kind=pasted&pasted=" + url.QueryEscape("? "+string(text)+"\n: 1"), "/ui/simulate?kind=cron&cron=" + q + "&outages=" + q,
 		"/ui/preview?cron=" + q, "/ui/preview?zone=" + q + "&cron=1", "/ui/preview?kind=" + q, "/ui/signin?next=" + q, "/ui/timeline?label=" + q, "/ui/" + url.PathEscape(evil),
 	} {

@@ -132,6 +132,7 @@ func TestTheDoctorReportsFailedRuns(t *testing.T) {
 	store := emptyStore(t, cfg)
 	for check, want := range map[string]string{
 		"outcomes": "ok no runs ended in the last 15 minutes", "failing": "ok no schedule is failing",
+		"dead runs": "ok no run of the last day failed for good",
 		"launching": "ok no run is LAUNCHING for over a minute", "alerts": "ok no open alerts",
 	} {
 		if got := finding(t, cfg, check); got != want {
@@ -155,6 +156,9 @@ func TestTheDoctorReportsFailedRuns(t *testing.T) {
 		if f.Check == "outcomes" && f.Do != wantDo {
 			t.Errorf("outcomes: do %q, want %q", f.Do, wantDo)
 		}
+	}
+	if got, want := finding(t, cfg, "dead runs"), "warn runs of the last day that failed for good: 3, most of a (2)"; got != want {
+		t.Errorf("dead runs: %q, want %q", got, want)
 	}
 	if got := finding(t, cfg, "failing"); !strings.HasPrefix(got, "warn schedules that fail with workflow_failed: exit: 2, since ") {
 		t.Errorf("failing: %q", got)
