@@ -68,6 +68,32 @@ func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	}
 }
 
+// By hand: a minute's slot fails after 30 s, and is tried again 10 s later, for 30 s. So each other
+// slot finds a retry in flight. Without retries none does.
+func TestRetriesOfFailedRunsAreSimulated(t *testing.T) {
+	t.Parallel()
+	for attempts, odd := range map[uint32]string{1: "FAILED(workflow_failed)", 2: "SKIPPED(overlap)"} {
+		s := everyMinute("s", schedule.OverlapSkip, 30*time.Second)
+		s.Schedule.Retry = schedule.RetryPolicy{MaxAttempts: attempts}.Resolved()
+		s.Run.FailurePercent = 100
+		slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+			From: midnight, Until: midnight.Add(20 * time.Minute), Schedules: []registrar.ScenarioSchedule{s},
+		}, work.New(work.PerCall))
+		if err != nil || len(slots) != 20 {
+			t.Fatalf("%d slots, %v, want 20", len(slots), err)
+		}
+		for i, slot := range slots {
+			want := "FAILED(workflow_failed)"
+			if i%2 == 1 {
+				want = odd
+			}
+			if got := fmt.Sprintf("%s(%s)", slot.Status, slot.Reason); got != want {
+				t.Errorf("%d attempts: the slot of minute %d is %s, want %s", attempts, i, got, want)
+			}
+		}
+	}
+}
+
 // A worker learns of a planned run when it comes into its window, long after its plan.
 func TestSlotsFarApartAreLaunchedOnTime(t *testing.T) {
 	t.Parallel()

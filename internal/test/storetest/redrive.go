@@ -95,7 +95,8 @@ func redriveOnce(r *rig) {
 	r.hold(len(r.deadOf(s)) == 0, "none is listed as dead")
 	again, page := r.redrive(schedule.RunFilter{ScheduleID: s.ScheduleID}, "2")
 	r.hold(len(again) == 0 && page == schedule.RedrivePage{}, "a repeat finds none, got %v", page)
-	r.hold(len(r.claim().Launches) == 2, "the new runs are claimed")
+	r.rewrite(s, func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true} })
+	r.hold(len(r.claim().Launches) == 2, "the new runs are claimed, also of a paused schedule")
 }
 
 func redriveFiltered(r *rig) {
