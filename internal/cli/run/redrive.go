@@ -25,8 +25,8 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive [KEY...]",
 		Short: "Retry dead runs: runs that failed for good",
-		Long: "Retries the dead runs that match the flags, or those that are named: runs that failed for good and that nobody\n" +
-			"has retried. Each becomes a new run and is no longer dead, so a second redrive does not repeat the first.\n" +
+		Long: "Retries the dead runs that match the flags, or those that are named: runs that failed for good and were not\n" +
+			"retried. Each becomes a new run and is no longer dead, so a second redrive does not repeat the first.\n" +
 			"`carillon run list --dead` lists dead runs. --dry-run counts them by schedule and changes nothing.\n\n" +
 			"A redriven run waits while another run of its overlap key is in flight, also where a slot would be skipped.\n" +
 			"Runs of deleted schedules stay dead.",

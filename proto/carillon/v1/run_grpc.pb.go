@@ -73,11 +73,11 @@ type RunServiceClient interface {
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
 	// run is in flight.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
-	// RedriveRuns retries dead runs: runs that failed for good and that nobody
-	// has retried. Each becomes one new run, as with RetryRun, and is no longer
-	// dead. A repeat or a second caller redrives nothing twice. One call handles
-	// up to page_size runs, oldest run_at first, in one transaction: repeat the
-	// call with next_page_token until it is empty. Runs of deleted schedules stay
+	// RedriveRuns retries dead runs: runs that failed for good and were not
+	// retried. Each becomes one new run, as with RetryRun, and is no longer dead.
+	// A repeat or a second caller redrives nothing twice. One call handles up to
+	// page_size runs, oldest run_at first, in one transaction: repeat the call
+	// with next_page_token until it is empty. Runs of deleted schedules stay
 	// dead. A redriven run waits for its overlap key where a slot would be
 	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
 	// empty and all is not set.
@@ -253,11 +253,11 @@ type RunServiceServer interface {
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
 	// run is in flight.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
-	// RedriveRuns retries dead runs: runs that failed for good and that nobody
-	// has retried. Each becomes one new run, as with RetryRun, and is no longer
-	// dead. A repeat or a second caller redrives nothing twice. One call handles
-	// up to page_size runs, oldest run_at first, in one transaction: repeat the
-	// call with next_page_token until it is empty. Runs of deleted schedules stay
+	// RedriveRuns retries dead runs: runs that failed for good and were not
+	// retried. Each becomes one new run, as with RetryRun, and is no longer dead.
+	// A repeat or a second caller redrives nothing twice. One call handles up to
+	// page_size runs, oldest run_at first, in one transaction: repeat the call
+	// with next_page_token until it is empty. Runs of deleted schedules stay
 	// dead. A redriven run waits for its overlap key where a slot would be
 	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
 	// empty and all is not set.
