@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
@@ -35,6 +36,12 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 			"  carillon run redrive --all --renew\n" +
 			"  carillon run redrive 5f0c5a3d9b1e 93ab2c41de07",
 		Args: command.Args(nil, maxRedriveKeys),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !req.GetAll() && proto.Equal(filter, &carillonv1.DeadRunFilter{}) {
+				return command.Usage(cmd, "name the runs by KEY or by a filter such as --schedule, or give --all")
+			}
+			return nil
+		},
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			for _, digits := range args {
 				key, err := wholeKey(ctx, l, digits)

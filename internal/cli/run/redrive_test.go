@@ -61,6 +61,14 @@ func TestARedriveGoesPageByPageAndAddsUp(t *testing.T) {
 	}
 }
 
+func TestARedriveOfNothingInParticularIsAMistake(t *testing.T) {
+	f := clitest.NewServer(t)
+	got := f.Run(t, "run", "redrive", "--renew", "--dry-run")
+	if got.Code != command.ExitUsage || !strings.Contains(got.ErrOut, "or give --all") || len(f.Requests()) != 0 {
+		t.Errorf("exit %d %s, %d calls", got.Code, got.ErrOut, len(f.Requests()))
+	}
+}
+
 func TestARedriveThatBreaksOffSaysWhatWasDone(t *testing.T) {
 	f := clitest.NewServer(t)
 	redrives(f, map[string]*carillonv1.RedriveRunsResponse{"": {Redriven: 1000, NextPageToken: "broken"}})

@@ -58,18 +58,12 @@ func newGetCommand(o *client.Client) *cobra.Command {
 
 // writeRun writes all fields of a run.
 func writeRun(p *render.Page, r *carillonv1.Run) {
-	var attempts, attempt string
+	var attempts string
 	switch n := launchAttempts(r); {
 	case r.GetLaunch() != nil:
 		attempts = fmt.Sprintf("%d, %d reached the executor", n, r.GetDeliveries())
 	case n > 0:
 		attempts = fmt.Sprint(n)
-	}
-	switch n, of := r.GetAttempt(), r.GetMaxAttempts(); {
-	case of > 1 && of >= n:
-		attempt = fmt.Sprintf("%d of %d", n, of)
-	case n > 1:
-		attempt = fmt.Sprint(n)
 	}
 	class := r.GetFailureClass()
 	if r.GetDead() {
@@ -96,7 +90,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
 		[2]string{"trigger", r.GetTrigger()},
-		[2]string{"attempt", attempt},
+		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},
 		[2]string{"retried by", r.GetRetriedBy()},
 		[2]string{"retry of", r.GetRetryOf()},
@@ -120,6 +114,17 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
 	writeAttempts(p, r.GetLaunch().GetLog())
+}
+
+// attempt is the place of a run in its chain of attempts, if there is more than one.
+func attempt(r *carillonv1.Run) string {
+	switch n, of := r.GetAttempt(), r.GetMaxAttempts(); {
+	case of > 1 && of >= n:
+		return fmt.Sprintf("%d of %d", n, of)
+	case n > 1:
+		return fmt.Sprint(n)
+	}
+	return ""
 }
 
 // launchAttempts is the number of attempts to launch a run. The API counts them only
