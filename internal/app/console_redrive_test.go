@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 func TestTheConsoleRedrivesDeadRuns(t *testing.T) {
@@ -33,6 +35,13 @@ func TestTheConsoleRedrivesDeadRuns(t *testing.T) {
 		g.browse("operator", "/ui/runs/redrive?schedule=reports.hourly&reason=timeout", url.Values{"request_id": {"a"}}).holds(t, "another reason", "No dead run matches")
 		g.browse("operator", form, url.Values{"request_id": {"a"}, "renew": {"yes"}, "rate_per_minute": {"60"}}).holds(t, "the redrive", "1 dead run redriven")
 		g.browse("operator", form, url.Values{"request_id": {"a"}}).holds(t, "the same again", "No dead run matches")
+		parsed, err := schedule.ParseKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := schedule.RetryKey(parsed, "a").String()
+		g.browse("operator", "/ui/runs/"+key, nil).holds(t, "the run", `retried by hand as <a class="mono" href="/ui/runs/`+again)
+		g.browse("operator", "/ui/runs/"+again, nil).holds(t, "the new run", `2 of 2, retry of <a class="mono" href="/ui/runs/`+key)
 		g.browse("operator", list, nil).holds(t, "no dead run is left", "No matching runs")
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -25,6 +26,8 @@ type runView struct {
 	// LastLines is the end of the output, once the run ended.
 	LastLines string
 	Request   string // of a retry
+	// ByHand are the keys of the retries that were made by hand.
+	ByHand []string
 }
 
 // step is one instant in a run's timeline.
@@ -50,6 +53,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row, v.atText(resp.GetFirstSentAt())), Request: rand.Text()}
 	view.Bar, view.Span = barOf(row, v.now)
 	view.LastLines = c.lastLinesOf(v, row)
+	view.ByHand = c.retriesByHand(v, row)
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
 		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(), UserId: row.GetUserId(),
 	})
@@ -62,6 +66,27 @@ func (c *Console) showRun(v *visit) (page, error) {
 		view.DAGNote = status.Convert(err).Message()
 	}
 	return page{name: "run", title: "Run " + row.Short(), view: view}, nil
+}
+
+// retriesByHand finds the retries of a run that has ended among the runs of its instant. The page
+// is of use without them.
+func (c *Console) retriesByHand(v *visit, r runRow) (keys []string) {
+	if !r.Retriable() {
+		return nil
+	}
+	at := r.GetRunAt().AsTime()
+	resp, err := c.runs.ListRuns(v.Context(), &carillonv1.ListRunsRequest{
+		ScheduleId: r.GetScheduleId(), From: timestamppb.New(at), To: timestamppb.New(at.Add(time.Microsecond)), Trigger: proto.String("retry"), PageSize: runsShown,
+	})
+	if err != nil {
+		return nil
+	}
+	for _, other := range resp.GetRuns() {
+		if other.GetRetryOf() == r.GetIdempotencyKey() && other.GetIdempotencyKey() != r.GetRetriedBy() {
+			keys = append(keys, other.GetIdempotencyKey())
+		}
+	}
+	return keys
 }
 
 // stepsOf are the instants that a run has, in their order.
