@@ -1,11 +1,13 @@
 package postgres_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -57,6 +59,23 @@ func TestAPageOfRunsReadsWhatItShows(t *testing.T) {
 			t.Errorf("%s: the database reads %d rows for a page of 50", name, rows)
 		}
 	}
+	// A count and a redrive read dead runs only.
+	all := statements(t)
+	var keys [][]byte
+	var at []time.Time
+	for g := 3; len(keys) < 50; g += 100 {
+		k := sha256.Sum256([]byte(strconv.Itoa(g)))
+		keys, at = append(keys, k[:]), append(at, h.days(0).Add(-30*time.Second*time.Duration(g)))
+	}
+	for name, args := range map[string][]any{"sqlCountDead": {h.days(-60), 50}, "sqlStillDead": {keys, at}, "sqlRedriven": {keys, at}} {
+		plan := h.plan(all[name], args)
+		if rows := rowsIn(h, plan); rows > 1000 {
+			t.Errorf("%s reads %d rows for 50 runs, with 1000 dead ones of 100,000:\n%s", name, rows, plan)
+		}
+		if !strings.Contains(plan, "rows=50 ") {
+			t.Errorf("%s does not find 50 runs:\n%s", name, plan)
+		}
+	}
 }
 
 // A list of open runs has no index by its order. It then reads the table as it is: by
@@ -100,7 +119,12 @@ func (h *history) openRuns(runs, state int) {
 // rowsRead is the largest number of rows that a step of a plan returned.
 func (h *history) rowsRead(statement string, args []any) (most int) {
 	h.Helper()
-	for _, m := range regexp.MustCompile(`actual rows=(\d+)|Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(h.plan(statement, args), -1) {
+	return rowsIn(h, h.plan(statement, args))
+}
+
+func rowsIn(h *history, plan string) (most int) {
+	h.Helper()
+	for _, m := range regexp.MustCompile(`actual rows=(\d+)|Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(plan, -1) {
 		n, err := strconv.Atoi(m[1] + m[2])
 		if err != nil {
 			h.Fatal(err)
