@@ -11,7 +11,7 @@ ALTER TABLE ended_runs ADD COLUMN failure_class TEXT;
 -- Set where a run failed for good; false once it was retried by hand. It changes, as
 -- late_reports and exit_code do.
 ALTER TABLE ended_runs ADD COLUMN dead INTEGER;
--- Lists and redrives of dead runs read these only. No run is dead before this file.
+-- Lists and redrives of dead runs read these only.
 CREATE INDEX ended_runs_dead ON ended_runs (run_at) WHERE dead;
 DROP VIEW schedule_runs;
 CREATE VIEW schedule_runs AS

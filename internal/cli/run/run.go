@@ -25,7 +25,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	cmd.AddCommand(
 		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
 		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
-		o.CompleteArg(newRedriveCommand(o), keys),
+		o.CompleteArg(newRedriveCommand(o), deadKeys),
 	)
 	return o.CompleteFlags(cmd)
 }
@@ -158,8 +158,18 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 }
 
 // keys are the keys of the newest runs, newest first, with a description.
-func keys(ctx context.Context, l *client.Link, typed string) (out []cobra.Completion) {
-	resp, err := client.Call(ctx, l, l.Runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
+func keys(ctx context.Context, l *client.Link, typed string) []cobra.Completion {
+	return keysOf(ctx, l, typed, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
+}
+
+// deadKeys are those of dead runs.
+func deadKeys(ctx context.Context, l *client.Link, typed string) []cobra.Completion {
+	dead := true
+	return keysOf(ctx, l, typed, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit, Dead: &dead})
+}
+
+func keysOf(ctx context.Context, l *client.Link, typed string, filter *carillonv1.ListRunsRequest) (out []cobra.Completion) {
+	resp, err := client.Call(ctx, l, l.Runs().ListRuns, filter)
 	if err != nil {
 		return nil
 	}
