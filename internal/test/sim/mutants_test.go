@@ -282,7 +282,7 @@ var mutants = []struct {
 		"internal/plan/decide.go", `MaxAttempts: d.Retry.Attempts()`, `MaxAttempts: d.Retry.Attempts() + 1`,
 	}}},
 	{"a retry by hand has automatic ones", []edit{{
-		"registrar/trigger.go", `if in.Renew {`, `if true {`,
+		"internal/ledger/redrive.go", `if renew {`, `if true {`,
 	}}},
 	{"a retry by hand leaves its run dead", []edit{{
 		"internal/store/memory/runs.go", `if c.Redriven && run.IsDead() {`, `if false {`,
@@ -307,7 +307,7 @@ var mutants = []struct {
 		"internal/ledger/begin.go", `case f.Run != nil && isPast(f.Run.StartBy, now):`, `case false:`,
 	}}},
 	{"a retry that waits counts in max_queued", []edit{{
-		"internal/ledger/overlap.go", `case j.waiting-j.retries >= int(r.maxQueued) && !r.automatic:`, `case j.waiting >= int(r.maxQueued) && !r.automatic:`,
+		"internal/ledger/overlap.go", `case j.waiting-j.retries >= int(r.maxQueued) && !r.isRetry():`, `case j.waiting >= int(r.maxQueued) && !r.isRetry():`,
 	}}},
 	{"a retry is skipped where a slot would be", []edit{{
 		"internal/ledger/overlap.go", `if j.busy && r.automatic {`, `if false {`,
