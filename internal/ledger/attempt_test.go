@@ -33,74 +33,124 @@ func inForce(edit func(*schedule.Definition)) func(*ledger.AttemptFacts) {
 
 var attempts = []attemptCase{
 	{name: "the first failure has a second attempt", attempt: 2, wait: 10 * time.Second, startBy: time.Hour},
-	{name: "the second failure has a third attempt, after twice the time", attempt: 3, wait: 20 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { secondAttempt(r) }},
-	{name: "the third failure is the last one", why: "attempt 3 of 3 was the last one",
-		run: func(r *schedule.Run) { secondAttempt(r); r.Attempt = 3 }},
+	{
+		name: "the second failure has a third attempt, after twice the time", attempt: 3, wait: 20 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { secondAttempt(r) },
+	},
+	{
+		name: "the third failure is the last one", why: "attempt 3 of 3 was the last one",
+		run: func(r *schedule.Run) { secondAttempt(r); r.Attempt = 3 },
+	},
 	{name: "a run with one attempt has no other", why: "the run has one attempt", run: func(r *schedule.Run) { r.MaxAttempts = 1 }},
 	{name: "a run of before the migration has one attempt", why: "the run has one attempt", run: func(r *schedule.Run) { r.MaxAttempts = 0 }},
-	{name: "a timeout is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { r.Reason = schedule.ReasonTimeout }},
-	{name: "a lost run is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { r.Reason = schedule.ReasonLost }},
-	{name: "a class outside retry.on is not retried", why: "class logic is not in retry.on",
-		run: func(r *schedule.Run) { r.FailureClass = schedule.ClassLogic }},
-	{name: "a reason has its class if none is reported", why: "class logic is not in retry.on",
-		run: func(r *schedule.Run) { r.Reason = schedule.ReasonLaunchRefused }},
-	{name: "a class that retry.on names is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+	{
+		name: "a timeout is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { r.Reason = schedule.ReasonTimeout },
+	},
+	{
+		name: "a lost run is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { r.Reason = schedule.ReasonLost },
+	},
+	{
+		name: "a class outside retry.on is not retried", why: "class logic is not in retry.on",
+		run: func(r *schedule.Run) { r.FailureClass = schedule.ClassLogic },
+	},
+	{
+		name: "a reason has its class if none is reported", why: "class logic is not in retry.on",
+		run: func(r *schedule.Run) { r.Reason = schedule.ReasonLaunchRefused },
+	},
+	{
+		name: "a class that retry.on names is retried", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
 		run:   func(r *schedule.Run) { r.FailureClass = schedule.ClassLogic },
-		facts: inForce(func(d *schedule.Definition) { d.Retry.On = schedule.RetryOnOf(schedule.ClassLogic) })},
-	{name: "a run whose cancel was requested is not retried", why: "its cancel was requested",
-		run: func(r *schedule.Run) { r.CancelRequestedAt = r.CompletedAt }},
-	{name: "a run of a deleted schedule is not retried", why: "the schedule was deleted",
-		facts: func(f *ledger.AttemptFacts) { f.InForce = nil }},
+		facts: inForce(func(d *schedule.Definition) { d.Retry.On = schedule.RetryOnOf(schedule.ClassLogic) }),
+	},
+	{
+		name: "a run whose cancel was requested is not retried", why: "its cancel was requested",
+		run: func(r *schedule.Run) { r.CancelRequestedAt = r.CompletedAt },
+	},
+	{
+		name: "a run of a deleted schedule is not retried", why: "the schedule was deleted",
+		facts: func(f *ledger.AttemptFacts) { f.InForce = nil },
+	},
 
-	{name: "the attempts are those of the plan, though the schedule has fewer now", attempt: 3, wait: 20 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { secondAttempt(r) }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxAttempts = 1 })},
-	{name: "the attempts are those of the plan, though the schedule has more now", why: "attempt 3 of 3 was the last one",
-		run: func(r *schedule.Run) { secondAttempt(r); r.Attempt = 3 }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxAttempts = 25 })},
-	{name: "the backoff is that of the definition in force", attempt: 2, wait: time.Minute, startBy: time.Hour,
-		facts: inForce(func(d *schedule.Definition) { d.Retry.BackoffMS = 60_000 })},
-	{name: "the backoff is at most max_backoff_ms", attempt: 3, wait: 15 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { secondAttempt(r) }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxBackoffMS = 15_000 })},
-	{name: "a schedule that has lost its policy keeps the one of the plan for runs that were planned with it", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
-		facts: inForce(func(d *schedule.Definition) { d.Retry = schedule.RetryPolicy{} })},
-	{name: "a definition of the plan that cannot be read leaves the one in force", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
-		facts: func(f *ledger.AttemptFacts) { f.Planned = nil }},
+	{
+		name: "the attempts are those of the plan, though the schedule has fewer now", attempt: 3, wait: 20 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { secondAttempt(r) }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxAttempts = 1 }),
+	},
+	{
+		name: "the attempts are those of the plan, though the schedule has more now", why: "attempt 3 of 3 was the last one",
+		run: func(r *schedule.Run) { secondAttempt(r); r.Attempt = 3 }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxAttempts = 25 }),
+	},
+	{
+		name: "the backoff is that of the definition in force", attempt: 2, wait: time.Minute, startBy: time.Hour,
+		facts: inForce(func(d *schedule.Definition) { d.Retry.BackoffMS = 60_000 }),
+	},
+	{
+		name: "the backoff is at most max_backoff_ms", attempt: 3, wait: 15 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { secondAttempt(r) }, facts: inForce(func(d *schedule.Definition) { d.Retry.MaxBackoffMS = 15_000 }),
+	},
+	{
+		name: "a schedule that has lost its policy keeps the one of the plan for runs that were planned with it", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+		facts: inForce(func(d *schedule.Definition) { d.Retry = schedule.RetryPolicy{} }),
+	},
+	{
+		name: "a definition of the plan that cannot be read leaves the one in force", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+		facts: func(f *ledger.AttemptFacts) { f.Planned = nil },
+	},
 
-	{name: "a retry by hand with a renewed budget begins again with the first backoff", attempt: 6, wait: 10 * time.Second,
-		run: func(r *schedule.Run) { byHand(r, 5, 7) }},
-	{name: "and then goes on with the second", attempt: 7, wait: 20 * time.Second,
+	{
+		name: "a retry by hand with a renewed budget begins again with the first backoff", attempt: 6, wait: 10 * time.Second,
+		run: func(r *schedule.Run) { byHand(r, 5, 7) },
+	},
+	{
+		name: "and then goes on with the second", attempt: 7, wait: 20 * time.Second,
 		run: func(r *schedule.Run) {
 			byHand(r, 6, 7)
 			r.RetryOf, r.Key = r.Key, schedule.AttemptKey(r.Key)
-		}},
-	{name: "a retry by hand without one has no automatic retry", why: "attempt 4 of 4 was the last one",
-		run: func(r *schedule.Run) { byHand(r, 4, 4) }},
+		},
+	},
+	{
+		name: "a retry by hand without one has no automatic retry", why: "attempt 4 of 4 was the last one",
+		run: func(r *schedule.Run) { byHand(r, 4, 4) },
+	},
 
-	{name: "a catch-up run has the catch-up window too", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
-		run: func(r *schedule.Run) { r.Trigger = schedule.TriggerCatchup }},
-	{name: "the window is that of the definition in force", attempt: 2, wait: 10 * time.Second, startBy: 2 * time.Hour,
-		facts: inForce(func(d *schedule.Definition) { d.CatchupWindowMS = 7_200_000 })},
-	{name: "no retry is planned for later than the catch-up window", why: "the next attempt would start later than catchup_window_ms after run_at",
-		run: func(r *schedule.Run) { r.CompletedAt = attemptRunAt.Add(time.Hour - 8*time.Second) }},
-	{name: "nor is the retry of a retry", why: "the next attempt would start later than catchup_window_ms after run_at",
-		run: func(r *schedule.Run) { secondAttempt(r); r.CompletedAt = attemptRunAt.Add(time.Hour - 15*time.Second) }},
-	{name: "a backfill of an old slot has no catch-up window", attempt: 2, wait: 10 * time.Second,
+	{
+		name: "a catch-up run has the catch-up window too", attempt: 2, wait: 10 * time.Second, startBy: time.Hour,
+		run: func(r *schedule.Run) { r.Trigger = schedule.TriggerCatchup },
+	},
+	{
+		name: "the window is that of the definition in force", attempt: 2, wait: 10 * time.Second, startBy: 2 * time.Hour,
+		facts: inForce(func(d *schedule.Definition) { d.CatchupWindowMS = 7_200_000 }),
+	},
+	{
+		name: "no retry is planned for later than the catch-up window", why: "the next attempt would start later than catchup_window_ms after run_at",
+		run: func(r *schedule.Run) { r.CompletedAt = attemptRunAt.Add(time.Hour - 8*time.Second) },
+	},
+	{
+		name: "nor is the retry of a retry", why: "the next attempt would start later than catchup_window_ms after run_at",
+		run: func(r *schedule.Run) { secondAttempt(r); r.CompletedAt = attemptRunAt.Add(time.Hour - 15*time.Second) },
+	},
+	{
+		name: "a backfill of an old slot has no catch-up window", attempt: 2, wait: 10 * time.Second,
 		run: func(r *schedule.Run) {
 			r.Trigger = schedule.TriggerBackfill
 			r.CompletedAt = attemptRunAt.Add(999 * time.Hour)
-		}},
-	{name: "nor has the retry of its retry, though the key began as that of the slot", attempt: 3, wait: 20 * time.Second,
+		},
+	},
+	{
+		name: "nor has the retry of its retry, though the key began as that of the slot", attempt: 3, wait: 20 * time.Second,
 		run: func(r *schedule.Run) {
 			secondAttempt(r)
 			r.StartBy, r.CompletedAt = time.Time{}, attemptRunAt.Add(999*time.Hour)
-		}},
-	{name: "a run by hand has no catch-up window", attempt: 2, wait: 10 * time.Second,
+		},
+	},
+	{
+		name: "a run by hand has no catch-up window", attempt: 2, wait: 10 * time.Second,
 		run: func(r *schedule.Run) {
 			r.Trigger = schedule.TriggerManual
 			r.CompletedAt = attemptRunAt.Add(999 * time.Hour)
-		}},
+		},
+	},
 }
 
 // secondAttempt makes a slot its automatic retry.

@@ -133,8 +133,10 @@ const (
 	situations
 )
 
-var situationNames = [situations]string{"change late", "change late by more than a second", "key taken over by proof", "window full",
-	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "retry held by a pause"}
+var situationNames = [situations]string{
+	"change late", "change late by more than a second", "key taken over by proof", "window full",
+	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "retry held by a pause",
+}
 
 // Coverage counts faults by call, over all worlds.
 type Coverage struct {

@@ -28,8 +28,10 @@ type rule struct {
 }
 
 func ruleOf(s *schedule.Schedule) rule {
-	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt, launch: s.LaunchTimeout(),
-		window: time.Duration(s.CatchupWindowMS) * time.Millisecond, retry: s.Retry}
+	r := rule{
+		scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt, launch: s.LaunchTimeout(),
+		window: time.Duration(s.CatchupWindowMS) * time.Millisecond, retry: s.Retry,
+	}
 	if !s.EndAt.IsZero() {
 		r.end = s.EndAt.Unix()
 	}
