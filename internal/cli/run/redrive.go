@@ -52,18 +52,7 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 					filter.Keys = append(filter.Keys, key)
 				}
 			}
-			done, err := redrive(ctx, o, l, req)
-			if err != nil && done.GetRedriven() > 0 && !req.GetDryRun() {
-				err = fmt.Errorf("%w; %d runs were redriven before: run the command again for the rest", err, done.GetRedriven())
-			}
-			if err != nil {
-				return err
-			}
-			err = o.Show(done, func(p *render.Page) { writeRedriven(p, done, req.GetDryRun()) })
-			if err == nil && req.GetDryRun() && done.GetRedriven() > 0 {
-				return command.ErrDiffers
-			}
-			return err
+			return redriveAndShow(ctx, o, l, req)
 		}),
 	}
 	f := cmd.Flags()
@@ -83,6 +72,21 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 	command.CompleteValues(cmd, "reason", schedule.Reasons)
 	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
 	return cmd
+}
+
+func redriveAndShow(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.RedriveRunsRequest) error {
+	done, err := redrive(ctx, o, l, req)
+	if err != nil && done.GetRedriven() > 0 && !req.GetDryRun() {
+		err = fmt.Errorf("%w; %d runs were redriven before: run the command again for the rest", err, done.GetRedriven())
+	}
+	if err != nil {
+		return err
+	}
+	err = o.Show(done, func(p *render.Page) { writeRedriven(p, done, req.GetDryRun()) })
+	if err == nil && req.GetDryRun() && done.GetRedriven() > 0 {
+		return command.ErrDiffers
+	}
+	return err
 }
 
 // redrive asks for one page after another, and adds up the answers. With an error it returns what
