@@ -264,7 +264,7 @@ func (w *shardWorld) forget() {
 }
 
 // remember makes the state believe that a run which is over is in flight, in front of a
-// run that waits: a defect. Ten seconds later a pass notices.
+// run that waits: a defect. Ten seconds later a pass notices, as long as the run waits.
 func (w *shardWorld) remember() {
 	waiting, ok := w.pickRun(func(r *schedule.Run) bool { return !r.WaitingSince.IsZero() })
 	if !ok {
@@ -280,4 +280,5 @@ func (w *shardWorld) remember() {
 	w.state.Load(&ledger.Open{Runs: []ledger.Run{phantom}})
 	w.defects[phantom.Key] = true
 	w.now = w.now.Add(11 * time.Second)
+	w.pass()
 }
