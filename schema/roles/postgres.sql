@@ -57,7 +57,8 @@ GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sch
 
 -- The ledger. Each part ends runs: it deletes the open run and inserts one into
 -- history. In history only what a late report adds can be updated, and whether a failed
--- run was retried by hand, and nobody deletes: retention calls functions of the owner, which keep the last 29 days. The rights on
+-- run was retried by hand. Nobody deletes: retention calls functions of the owner, which
+-- keep the last 29 days. The rights on
 -- ended_runs are those on its partitions.
 GRANT SELECT ON schedule_runs TO sched_api, sched_worker, sched_launcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_api, sched_worker;

@@ -80,7 +80,7 @@ func (s store) early(ctx context.Context) (opened context.Context, end func()) {
 	}
 	opened, end = s.ledger.Open(ctx)
 	if d := s.dice.of(uint64(s.elapsed())); !s.mortal && d.perMille(250) {
-		s.sleep(d, d.of(1).span(time.Second, 4*time.Second))
+		s.sleep(d.of(1).span(time.Second, 4*time.Second))
 	}
 	return opened, end
 }
