@@ -125,27 +125,28 @@ func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)+d.of(4).span(1, time.Microsecond))
 	}
-	c.sleep(wait)
+	c.sleep(d, wait)
 	for n := uint64(10); ; n++ {
 		thaw := time.Duration(c.frozen.Load()) - c.elapsed()
 		if thaw <= 0 {
 			return
 		}
 		c.coverage.faults[s][frozen].Add(1)
-		c.sleep(thaw + d.of(n).span(0, time.Millisecond))
+		c.sleep(d, thaw+d.of(n).span(0, time.Millisecond))
 	}
 }
 
 // sleep ends at an instant at which no other call continues, if necessary nanoseconds
-// later: in a bubble, timers of one instant end in any order. Calls that came at one instant
-// continue in the order in which they came.
-func (w *world) sleep(wait time.Duration) {
+// later: in a bubble, timers of one instant end in any order. In some hundred worlds,
+// two calls draw the same once. Two identical calls of one process at one instant stay
+// together, because their order cannot be determined.
+func (w *world) sleep(d dice, wait time.Duration) {
 	w.mu.Lock()
 	at := w.elapsed() + wait
-	for w.taken[at] {
+	for other, taken := w.taken[at]; taken && other != d; other, taken = w.taken[at] {
 		at++
 	}
-	w.taken[at] = true
+	w.taken[at] = d
 	w.mu.Unlock()
 	time.Sleep(at - w.elapsed())
 }

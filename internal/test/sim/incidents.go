@@ -50,7 +50,7 @@ func (e executorClient) broken(ctx context.Context, key schedule.Key) error {
 	case strikeExecutorHung:
 		<-ctx.Done()
 		d := e.dice.of(forIncidents).of(idOf(key)).of(uint64(e.elapsed()))
-		e.sleep(d.span(1, time.Millisecond))
+		e.sleep(d, d.span(1, time.Millisecond))
 		return ctx.Err()
 	}
 	return nil

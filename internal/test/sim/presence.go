@@ -38,7 +38,7 @@ func (p presenceOf) reach(ctx context.Context, no int32) error {
 	d := p.dice.of(forPresence).of(uint64(no)).of(uint64(p.elapsed()))
 	p.wait(ctx, sitePresence, d, d.span(50*time.Microsecond, 1500*time.Microsecond))
 	for n := uint64(0); p.storeAway(p.elapsed()) && ctx.Err() == nil; n++ {
-		p.sleep(10 * time.Millisecond)
+		p.sleep(d.of(n), 10*time.Millisecond)
 	}
 	if p.dead.Load() {
 		return errCrashed

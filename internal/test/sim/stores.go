@@ -80,7 +80,7 @@ func (s store) early(ctx context.Context) (opened context.Context, end func()) {
 	}
 	opened, end = s.ledger.Open(ctx)
 	if d := s.dice.of(uint64(s.elapsed())); !s.mortal && d.perMille(250) {
-		s.sleep(d.of(1).span(time.Second, 4*time.Second))
+		s.sleep(d, d.of(1).span(time.Second, 4*time.Second))
 	}
 	return opened, end
 }
@@ -213,12 +213,22 @@ func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.R
 	return closed, recorded, err
 }
 
+// nthLoad counts the loads of one instant. The runs of one batch load the same workflow, in
+// their order: identical calls would end in any order.
+func (w *world) nthLoad() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.elapsed()
+	w.loads[at]++
+	return w.loads[at] - 1
+}
+
 // LoadDAG follows the rule of workflow.Owned without its cache, which would make results
 // depend on the order of calls.
 func (s store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) (dag []byte, err error) {
 	id := binary.LittleEndian.Uint64(append([]byte(workflowID), 0, 0, 0, 0, 0, 0, 0, 0))
 	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
-	err = s.tell(ctx, siteLoad, id<<8|uint64(version), func() error {
+	err = s.tell(ctx, siteLoad, s.nthLoad()<<48|id<<8|uint64(version), func() error {
 		standings, err := s.ledger.WorkflowAccess(context.WithoutCancel(ctx), []schedule.WorkflowUse{use})
 		if err != nil {
 			return err

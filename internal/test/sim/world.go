@@ -39,7 +39,8 @@ type world struct {
 	hosts, running                sync.WaitGroup
 
 	mu         sync.Mutex
-	taken      map[time.Duration]bool // instants at which a call continues
+	taken      map[time.Duration]dice   // instants at which a call continues, and which
+	loads      map[time.Duration]uint64 // how many loads of a workflow began at an instant
 	violations []string
 	verdicts   map[explain.Verdict]int
 }
@@ -87,7 +88,8 @@ func newWorld(seed uint64, o Options) *world {
 	d := dice(seed).of(0)
 	w := &world{
 		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
-		taken:     make(map[time.Duration]bool),
+		taken:     make(map[time.Duration]dice),
+		loads:     make(map[time.Duration]uint64),
 		locks:     &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
 		presences: presences{sessions: make(map[int32]*presenceSession), holders: make(map[schedule.Key]int32)},
 		executor:  newExecutor(),
