@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -28,12 +29,9 @@ func (r *Registrar) RedriveRuns(ctx context.Context, in RedriveInput) (RedriveRe
 			RequestID: in.RequestID, Renew: in.Renew, RatePerMinute: in.RatePerMinute, Before: in.Page.Before, Began: in.Page.Began, Now: now,
 		}
 		runs, left := ledger.Redrive(found, &order)
-		out = RedriveResult{Redriven: len(runs), Left: left, RequestID: in.RequestID}
+		out = RedriveResult{Redriven: len(runs), Left: left}
 		change := schedule.RedriveChange{Runs: runs, Now: now}
-		out.Schedules, change.Events = redriven(found, runs, &in)
-		for i := range change.Events {
-			change.Events[i].Time = now
-		}
+		out.Schedules, change.Events = redriven(found, runs, &in, now)
 		if out.Sample = runs[:min(len(runs), sampled)]; in.DryRun {
 			out.Sample = deadOf(found, out.Sample)
 			return schedule.RedriveChange{Now: now}, nil
@@ -84,11 +82,11 @@ func narrows(f *schedule.RunFilter) bool {
 }
 
 // redriven counts new runs by schedule, and makes the event of each schedule.
-func redriven(found []schedule.RunInput, runs []schedule.Run, in *RedriveInput) (counts []RedrivenSchedule, events []schedule.Event) {
+func redriven(found []schedule.RunInput, runs []schedule.Run, in *RedriveInput, now time.Time) (counts []RedrivenSchedule, events []schedule.Event) {
 	of := make(map[string]*schedule.Event)
 	for i := range found {
 		if s := found[i].Schedule; s != nil && of[s.ScheduleID] == nil {
-			e := newEvent(s, schedule.EventRetried, in.Actor, in.Page.Began)
+			e := newEvent(s, schedule.EventRetried, in.Actor, now)
 			of[s.ScheduleID] = &e
 		}
 	}

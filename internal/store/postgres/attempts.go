@@ -13,7 +13,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// sqlAttemptFacts are the definitions of the run's revision and of the schedule's.
+// sqlAttemptFacts are the definitions of the run's revision and of the schedule's. One that is
+// missing or cannot be read is reported by a claim of that revision.
 const sqlAttemptFacts = `
 SELECT u.key, s.schedule_id, planned.definition, in_force.definition
 FROM unnest($1::bytea[], $2::integer[], $3::bigint[]) AS u(key, sid, revision) JOIN schedules s ON s.sid = u.sid
@@ -56,24 +57,11 @@ func attemptFacts(ctx context.Context, tx pgx.Tx, rows []*openRow) (map[schedule
 	)
 	err := each(ctx, tx, []any{&key, &id, &planned, &inForce}, func() error {
 		byKey[schedule.Key(key)].ScheduleID = id
-		facts[schedule.Key(key)] = &ledger.AttemptFacts{Planned: readDefinition(planned), InForce: readDefinition(inForce)}
+		facts[schedule.Key(key)] = &ledger.AttemptFacts{Planned: revision.Readable(planned.String), InForce: revision.Readable(inForce.String)}
 		return nil
 	}, sqlAttemptFacts, column(rows, rowKey), column(rows, func(r **openRow) int32 { return (*r).SID }),
 		column(rows, func(r **openRow) int64 { return (*r).Revision }))
 	return facts, err
-}
-
-// readDefinition is nil for a definition that is missing or cannot be read: a claim of that
-// revision reports it.
-func readDefinition(text pgtype.Text) *schedule.Definition {
-	if !text.Valid {
-		return nil
-	}
-	d, err := revision.Decode(text.String)
-	if err != nil {
-		return nil
-	}
-	return d
 }
 
 // insertAttempts inserts the next attempts of runs that are in history.

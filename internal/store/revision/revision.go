@@ -47,3 +47,12 @@ func Decode(text string) (*schedule.Definition, error) {
 	}
 	return &s.Definition, nil
 }
+
+// Readable is Decode, but nil for a text that is missing or cannot be read.
+func Readable(text string) *schedule.Definition {
+	d, err := Decode(text)
+	if err != nil {
+		return nil
+	}
+	return d
+}

@@ -10,7 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// sqlAttemptFacts are the definitions of the run's revision and of the schedule's.
+// sqlAttemptFacts are the definitions of the run's revision and of the schedule's. One that is
+// missing or cannot be read is reported by a claim of that revision.
 const sqlAttemptFacts = `SELECT planned.definition, in_force.definition FROM schedules s
  LEFT JOIN schedule_revisions planned ON planned.schedule_id = s.schedule_id AND planned.revision = ?2
  LEFT JOIN schedule_revisions in_force ON in_force.schedule_id = s.schedule_id AND in_force.revision = s.revision AND s.deleted_at IS NULL
@@ -27,7 +28,7 @@ func conclude(ctx context.Context, t tx, rows []*openRow, now time.Time) (map[*o
 			err := t.query(ctx, sqlAttemptFacts, func(scan scan) error {
 				var planned, inForce text
 				err := scan(&planned, &inForce)
-				facts = &ledger.AttemptFacts{Planned: readDefinition(planned), InForce: readDefinition(inForce)}
+				facts = &ledger.AttemptFacts{Planned: revision.Readable(string(planned)), InForce: revision.Readable(string(inForce))}
 				return err
 			}, int64(r.SID), r.Revision)
 			if err != nil {
@@ -39,16 +40,6 @@ func conclude(ctx context.Context, t tx, rows []*openRow, now time.Time) (map[*o
 		}
 	}
 	return attempts, nil
-}
-
-// readDefinition is nil for a definition that is missing or cannot be read: a claim of that
-// revision reports it.
-func readDefinition(stored text) *schedule.Definition {
-	d, err := revision.Decode(string(stored))
-	if err != nil {
-		return nil
-	}
-	return d
 }
 
 // insertAttempts inserts the next attempts of runs that are in history.

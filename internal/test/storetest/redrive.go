@@ -262,7 +262,7 @@ func redriveWaits(r *rig) {
 			waiting++
 		}
 	}
-	r.hold(waiting == 4, "three redriven runs wait, and the slot beside them, got %d", waiting)
+	r.hold(waiting == 4, "three redriven runs and the slot wait, got %d", waiting)
 	for range 4 {
 		r.settleOne(flying, schedule.StatusSuccess)
 		launched := r.claim().Launches
