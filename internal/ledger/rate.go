@@ -1,0 +1,47 @@
+package ledger
+
+import "time"
+
+// startAhead is how long before its instant a run may be admitted under a rate. The
+// launcher's timer keeps it until then, so that a fast rate needs few admissions.
+const startAhead = 250 * time.Millisecond
+
+// Rate allows Starts starts in Per, evenly spaced, and up to Burst of them at once. The
+// zero value allows any number. A half-open window of length Per has at most
+// Starts + Burst − 1 starts.
+//
+// It is the generic cell rate algorithm (ITU-T I.371) with one stored instant.
+type Rate struct {
+	Starts, Burst int
+	Per           time.Duration
+	Next          time.Time // the instant of the next start if starts are evenly spaced; stored
+}
+
+// interval is rounded up to what the stores keep, so that no window has a start too many.
+func (r *Rate) interval() time.Duration {
+	unit := time.Duration(r.Starts) * time.Microsecond
+	return (r.Per + unit - 1) / unit * time.Microsecond
+}
+
+// first is the earliest instant, from now on, at which a run may start.
+func (r *Rate) first(now time.Time) time.Time {
+	if r.Starts == 0 {
+		return now
+	}
+	at := r.Next.Add(-time.Duration(r.Burst-1) * r.interval())
+	if at.Before(now) {
+		return now
+	}
+	return at
+}
+
+// start notes a start at an instant that first allows.
+func (r *Rate) start(at time.Time) {
+	if r.Starts == 0 {
+		return
+	}
+	if r.Next.Before(at) {
+		r.Next = at
+	}
+	r.Next = r.Next.Add(r.interval())
+}
