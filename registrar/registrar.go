@@ -14,6 +14,8 @@ type Config struct {
 	DefaultCatchup  schedule.CatchupPolicy
 	DefaultJitterMS uint32
 	RunTimeoutMS    uint32 // for schedules that name none; 0: an hour
+	// DefaultMaxInFlight is max_in_flight of queues that name none; 0: 1.
+	DefaultMaxInFlight uint32
 	// OwnerMaxSchedules is how many living schedules one owner may have; 0: any
 	// number.
 	OwnerMaxSchedules int
@@ -50,6 +52,7 @@ type Options struct {
 	Workflows WorkflowStore
 	Shares    ShareStore
 	Grants    GrantStore
+	Queues    QueueStore
 	Terms     TermStore        // nil: Explain has no leaders
 	Sends     SendStore        // nil: only the last call of a run is known
 	Credit    CreditGate       // nil: no credit checks
@@ -84,6 +87,7 @@ type Registrar struct {
 	shares    ShareStore
 	unscoped  ScheduleStore // of all owners, for calls that create schedules
 	grants    GrantStore
+	queues    QueueStore
 	terms     TermStore
 	sends     SendStore
 	credit    CreditGate
@@ -127,13 +131,16 @@ func New(o Options) *Registrar {
 	if o.Config.RunTimeoutMS == 0 {
 		o.Config.RunTimeoutMS = uint32(schedule.DefaultRunTimeout.Milliseconds())
 	}
+	if o.Config.DefaultMaxInFlight == 0 {
+		o.Config.DefaultMaxInFlight = 1
+	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
 		schedules: scopedSchedules{schedules}, runs: scopedRuns{runs}, logs: o.Logs, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
-	r.simulator, r.fleet, r.recent = o.Simulator, o.Fleet, o.Outcomes
+	r.simulator, r.fleet, r.recent, r.queues = o.Simulator, o.Fleet, o.Outcomes, o.Queues
 	r.unscoped = schedules
 	return r
 }

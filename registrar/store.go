@@ -115,6 +115,21 @@ type GrantStore interface {
 	RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error)
 }
 
+// QueueStore stores dispatch queues and their logs.
+type QueueStore interface {
+	// ChangeQueue lets decide change a queue, in one transaction and under its lock: no
+	// admission that begins later reads what was before. decide gets nil if no queue ever
+	// had the id, and may be called again. An error of decide writes nothing.
+	ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (after *schedule.Queue, err error)
+	// GetQueue returns a queue, also a deleted one; schedule.ErrNotFound.
+	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
+	// ListQueues is ordered by queue_id, without deleted ones.
+	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
+	// ListQueueEvents is the log of a queue, newest first. before, if not 0, is the id of
+	// the last event of the page before.
+	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)
+}
+
 // WorkflowStore stores workflow versions.
 type WorkflowStore interface {
 	// PutWorkflow stores a version for its UserID. The same version of that owner

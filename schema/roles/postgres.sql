@@ -76,6 +76,8 @@ GRANT SELECT ON leaders, leader_terms, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
+GRANT SELECT, INSERT, UPDATE ON queues TO sched_api;
+GRANT SELECT, INSERT ON queue_events TO sched_api;
 GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it

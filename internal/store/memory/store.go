@@ -68,6 +68,8 @@ type Store struct {
 	shares     map[shareID]schedule.WorkflowShare
 	deploys    map[deployID]deploy
 	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only replaced
+	queues     map[string]*schedule.Queue            // never changed, only replaced
+	queueLog   []schedule.QueueEvent
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	changes    changeLog
@@ -116,6 +118,7 @@ func New(o Options) *Store {
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
+		queues:  make(map[string]*schedule.Queue),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership),
 		buckets: make(map[string]int), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),

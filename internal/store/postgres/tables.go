@@ -20,7 +20,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		LockQueue: sqlLockQueue, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,

@@ -122,3 +122,18 @@ ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excl
 	holder = excluded.holder, status = excluded.status, reason = excluded.reason, run_id = excluded.run_id, trace_id = excluded.trace_id,
 	error_code = excluded.error_code, error_message = excluded.error_message, updated_at = excluded.updated_at`
 )
+
+// Dispatch queues.
+const (
+	sqlInsertQueue = `INSERT INTO queues (queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed,
+	created_at, updated_at, deleted_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (queue_id) DO NOTHING`
+	sqlUpdateQueue = `UPDATE queues SET user_id = $2, shared = $3, definition = $4, revision = $5, paused = $6, pause_note = $7, paused_by = $8,
+	paused_until = $9, closed = $10, created_at = $11, updated_at = $12, deleted_at = $13 WHERE queue_id = $1`
+	queueColumns  = `queue_no, queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed, created_at, updated_at, deleted_at`
+	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
+	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
+WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
+	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
+	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
+WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
+)

@@ -68,6 +68,7 @@ type Statements struct {
 	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess            string
 	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing               string
 	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
+	LockQueue                                                                                    string // "": a write transaction is alone
 }
 
 // collect returns the rows of a statement. fields returns the targets of a row.

@@ -41,6 +41,7 @@ type Store interface {
 	registrar.ShareStore
 	registrar.AuditStore
 	registrar.GrantStore
+	registrar.QueueStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger
@@ -131,6 +132,7 @@ var topics = []topic{
 	{name: "leases", checks: leases, shared: true},
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},
+	{name: "queues", checks: queues},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
 	{name: "fence", checks: fences},

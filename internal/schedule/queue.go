@@ -1,0 +1,150 @@
+package schedule
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+)
+
+// QueueDefinition is what a user says about a dispatch queue, with every default resolved. Its
+// JSON form is stored.
+type QueueDefinition struct {
+	QueueID      string            `json:"queue_id"`
+	UserID       string            `json:"user_id"`        // the owner
+	Shared       bool              `json:"shared"`         // other owners enqueue for themselves, and see their own runs
+	MaxInFlight  uint32            `json:"max_in_flight"`  // runs that were handed over and are not over
+	RunTimeoutMS uint32            `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
+	MaxWaiting   uint32            `json:"max_waiting"`    // 0: any number
+	Backpressure Backpressure      `json:"backpressure"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	ManagedBy    string            `json:"managed_by,omitempty"`
+}
+
+// Backpressure says what waits when the executor answers that it cannot take a run now.
+type Backpressure string
+
+// The backpressures.
+const (
+	BackpressureQueue Backpressure = "queue" // the whole queue, so that the order is kept
+	BackpressureRun   Backpressure = "run"   // only that run
+)
+
+// Bounds and defaults of queues.
+const (
+	MaxInFlightLimit  = 10_000
+	DefaultMaxWaiting = 100_000
+	MaxMaxWaiting     = 100_000_000
+	// DefaultQueueID is the queue that exists without a definition.
+	DefaultQueueID = "default"
+)
+
+// Resolved fills in the defaults. maxInFlight is DEFAULT_MAX_IN_FLIGHT.
+func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
+	if d.MaxInFlight == 0 {
+		d.MaxInFlight = maxInFlight
+	}
+	if d.Backpressure == "" {
+		d.Backpressure = BackpressureQueue
+	}
+	return d
+}
+
+// Check adds what is wrong with a resolved definition, its owner and labels aside.
+func (d *QueueDefinition) Check(c *Collect) {
+	if !ValidID(d.QueueID) {
+		c.Add("queue_id", d.QueueID, "must be 1–128 characters of A–Z a–z 0–9 . _ : -", "")
+	}
+	if d.MaxInFlight < 1 || d.MaxInFlight > MaxInFlightLimit {
+		c.Add("max_in_flight", d.MaxInFlight, "is not within 1 to 10000", "to stop a queue, pause it")
+	}
+	if timeout := millis(d.RunTimeoutMS); d.RunTimeoutMS != 0 && (timeout < time.Second || timeout > MaxRunTimeout) {
+		c.Add("run_timeout_ms", d.RunTimeoutMS, "is not within 1000 to 2592000000", "0 takes that of the run's schedule")
+	}
+	if d.MaxWaiting > MaxMaxWaiting {
+		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
+	}
+	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
+		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
+	}
+}
+
+// Equal reports whether two definitions are the same, so that registering one again writes
+// nothing.
+func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
+	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
+		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
+		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+}
+
+// Text is the stored form.
+func (d *QueueDefinition) Text() string {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		panic("a queue definition is not JSON: " + err.Error()) // it has texts and numbers only
+	}
+	return string(raw)
+}
+
+// ParseQueue reads the stored form.
+func ParseQueue(text string) (d QueueDefinition, err error) {
+	err = json.Unmarshal([]byte(text), &d)
+	return d, err
+}
+
+// Queue is a dispatch queue: runs wait in it in order, and at most MaxInFlight of them are with
+// the executor.
+type Queue struct {
+	No int32 // given by the store, never used again
+	QueueDefinition
+	Revision   int64 // of the definition, from 1
+	Pause      Pause // an operator's: nothing is handed over
+	Closed     bool  // it takes no new runs
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	DeletedAt  time.Time // zero: it exists
+	Unreadable bool      // its stored definition is damaged: nothing is handed over until it is registered again
+}
+
+// Alive reports whether the queue exists.
+func (q *Queue) Alive() bool { return q != nil && q.DeletedAt.IsZero() }
+
+// QueueEventKind names what happened to a queue; a closed set.
+type QueueEventKind string
+
+// The kinds of queue_events.
+const (
+	QueueCreated    QueueEventKind = "created"
+	QueueChanged    QueueEventKind = "changed"
+	QueuePaused     QueueEventKind = "paused"
+	QueueResumed    QueueEventKind = "resumed"
+	QueuePauseEnded QueueEventKind = "pause_ended" // paused_until was reached
+	QueueClosed     QueueEventKind = "closed"
+	QueueOpened     QueueEventKind = "opened"
+	QueueDeleted    QueueEventKind = "deleted"
+	QueueStalled    QueueEventKind = "stalled" // the executor cannot take work
+	QueueUnstalled  QueueEventKind = "unstalled"
+)
+
+// QueueEvent is one row of a queue's log, which is only appended to.
+type QueueEvent struct {
+	ID       int64 // given by the store, grows
+	QueueID  string
+	Time     time.Time
+	Kind     QueueEventKind
+	Actor    string
+	Note     string
+	Revision int64
+}
+
+// QueueChange is what a request makes of a queue, in one transaction.
+type QueueChange struct {
+	After  *Queue // nil: nothing changes
+	Events []QueueEvent
+}
+
+// QueueFilter selects queues.
+type QueueFilter struct {
+	UserID string // of this owner, or shared; "": all
+	After  string // queue ids above it
+	Limit  int    // of a page; 0: DefaultPageSize
+}

@@ -1,0 +1,92 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeQueue lets decide change a queue, in one transaction. nil: no queue ever had the id.
+func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (after *schedule.Queue, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		before := t.queues[queueID]
+		var now *schedule.Queue
+		if before != nil {
+			copied := *before
+			now = &copied
+		}
+		change, err := decide(now)
+		if err != nil {
+			return err
+		}
+		if after = now; change.After == nil {
+			return nil
+		}
+		row := *change.After
+		if row.No = int32(len(t.queues)) + 1; before != nil {
+			row.No = before.No
+		}
+		t.queues[queueID] = &row
+		t.undo = append(t.undo, func() {
+			if t.queues[queueID] = before; before == nil {
+				delete(t.queues, queueID)
+			}
+		})
+		for _, e := range change.Events {
+			e.ID = int64(len(t.queueLog)) + 1
+			t.queueLog = append(t.queueLog, e)
+		}
+		t.undo = append(t.undo, func() { t.queueLog = t.queueLog[:len(t.queueLog)-len(change.Events)] })
+		copied := row
+		after = &copied
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change queue %s: %w", schedule.Quote(queueID), err)
+	}
+	return after, nil
+}
+
+// GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.
+func (s *Store) GetQueue(ctx context.Context, queueID string) (q *schedule.Queue, err error) {
+	err = s.read(ctx, func() error {
+		found := s.queues[queueID]
+		if found == nil {
+			return fmt.Errorf("queue %s: %w", schedule.Quote(queueID), schedule.ErrNotFound)
+		}
+		copied := *found
+		q = &copied
+		return nil
+	})
+	return q, err
+}
+
+// ListQueues returns queues in order of queue_id, without deleted ones.
+func (s *Store) ListQueues(ctx context.Context, f schedule.QueueFilter) (queues []schedule.Queue, err error) {
+	err = s.read(ctx, func() error {
+		for id, q := range s.queues {
+			if q.Alive() && id > f.After && (f.UserID == "" || q.UserID == f.UserID || q.Shared) {
+				queues = append(queues, *q)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(queues, func(a, b schedule.Queue) int { return cmp.Compare(a.QueueID, b.QueueID) })
+	return queues[:min(len(queues), schedule.PageSize(f.Limit))], err
+}
+
+// ListQueueEvents returns the log of a queue, newest first.
+func (s *Store) ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) (events []schedule.QueueEvent, err error) {
+	err = s.read(ctx, func() error {
+		for _, e := range slices.Backward(s.queueLog) {
+			if e.QueueID == queueID && (before <= 0 || e.ID < before) && len(events) < schedule.PageSize(limit) {
+				events = append(events, e)
+			}
+		}
+		return nil
+	})
+	return events, err
+}

@@ -1,0 +1,147 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// queueRow is a row of queues.
+type queueRow struct {
+	schedule.Queue
+	definition string
+}
+
+func queueFields(r *queueRow) []any {
+	return []any{
+		&r.No, &r.QueueID, &r.UserID, &r.Shared, &r.definition, &r.Revision, &r.Pause.Paused, &r.Pause.Note, &r.Pause.By, &r.Pause.Until, &r.Closed,
+		&r.CreatedAt, &r.UpdatedAt, &r.DeletedAt,
+	}
+}
+
+func (r *queueRow) queue() *schedule.Queue {
+	q := r.Queue
+	if d, err := schedule.ParseQueue(r.definition); err == nil {
+		q.QueueDefinition = d
+	} else {
+		q.Unreadable = true
+	}
+	return &q
+}
+
+// errQueueCreated says that somebody has created the queue meanwhile.
+var errQueueCreated = errors.New("the queue was created meanwhile")
+
+// ChangeQueue lets decide change a queue, in one transaction and under the queue's lock: after
+// it, no admission reads what was before. nil: no queue ever had the id. decide may be called
+// again. It returns the queue after the change; of a new one without its number.
+func (t *Tables) ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (after *schedule.Queue, err error) {
+	change := func(ctx context.Context, q Queries) error {
+		now, err := t.dialect.lockQueue(ctx, q, queueID)
+		if err != nil {
+			return err
+		}
+		change, err := decide(now)
+		if err != nil {
+			return err
+		}
+		if after = change.After; after == nil {
+			after = now
+			return nil
+		}
+		return t.dialect.writeQueue(ctx, q, now, &change)
+	}
+	for {
+		err = t.write(ctx, change)
+		if !errors.Is(err, errQueueCreated) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change queue %s: %w", schedule.Quote(queueID), err)
+	}
+	return after, nil
+}
+
+func (d *Dialect) lockQueue(ctx context.Context, q Queries, queueID string) (*schedule.Queue, error) {
+	now, err := readQueue(ctx, q, queueID)
+	if err != nil || now == nil || d.LockQueue == "" {
+		return now, err
+	}
+	if _, err := q.Exec(ctx, d.LockQueue, now.No); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	return readQueue(ctx, q, queueID)
+}
+
+func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Queue, c *schedule.QueueChange) error {
+	a := c.After
+	args := []any{
+		a.QueueID, a.UserID, a.Shared, a.Text(), a.Revision, a.Pause.Paused, orNull(a.Pause.Note), orNull(a.Pause.By), a.Pause.Until, a.Closed,
+		a.CreatedAt, a.UpdatedAt, a.DeletedAt,
+	}
+	statement := sqlUpdateQueue
+	if before == nil {
+		statement = sqlInsertQueue
+	}
+	switch n, err := q.Exec(ctx, statement, args...); {
+	case err != nil:
+		return fmt.Errorf("write row: %w", err)
+	case n == 0:
+		return errQueueCreated
+	}
+	for i := range c.Events {
+		e := &c.Events[i]
+		if _, err := q.Exec(ctx, sqlInsertQueueEvent, e.QueueID, e.Time, string(e.Kind), orNull(e.Actor), orNull(e.Note), e.Revision); err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+	}
+	return nil
+}
+
+func readQueue(ctx context.Context, q Queries, queueID string) (*schedule.Queue, error) {
+	found, err := collect(ctx, q, queueFields, sqlGetQueue, queueID)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0].queue(), nil
+}
+
+// GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.
+func (t *Tables) GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
+	found, err := readQueue(ctx, t.read, queueID)
+	if err == nil && found == nil {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", schedule.Quote(queueID), err)
+	}
+	return found, nil
+}
+
+// ListQueues returns queues in order of queue_id, without deleted ones.
+func (t *Tables) ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error) {
+	rows, err := collect(ctx, t.read, queueFields, sqlListQueues, f.After, f.UserID, schedule.PageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	queues := make([]schedule.Queue, 0, len(rows))
+	for i := range rows {
+		queues = append(queues, *rows[i].queue())
+	}
+	return queues, nil
+}
+
+// ListQueueEvents returns the log of a queue, newest first; before, if not 0, is the id of an
+// event of the page before.
+func (t *Tables) ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error) {
+	events, err := collect(ctx, t.read, func(e *schedule.QueueEvent) []any {
+		return []any{&e.ID, &e.QueueID, &e.Time, &e.Kind, &e.Actor, &e.Note, &e.Revision}
+	}, sqlListQueueEvents, queueID, orLast(before), schedule.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list the log of queue %s: %w", schedule.Quote(queueID), err)
+	}
+	return events, nil
+}

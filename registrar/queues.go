@@ -1,0 +1,192 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// QueueInput is a request to register a dispatch queue.
+type QueueInput struct {
+	schedule.QueueDefinition
+	MaxWaiting *uint32 // nil: schedule.DefaultMaxWaiting
+	Actor      string
+}
+
+// UpsertQueue registers a queue. It replaces the whole definition; the same one again writes
+// nothing. A pause is kept, and so is what waits in the queue. A deleted queue lives again.
+func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Queue, error) {
+	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
+		in.UserID = owner
+	} else if owner != "" && in.UserID != owner {
+		return nil, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own queue")
+	}
+	d := in.QueueDefinition.Resolved(r.cfg.DefaultMaxInFlight)
+	if d.MaxWaiting = schedule.DefaultMaxWaiting; in.MaxWaiting != nil {
+		d.MaxWaiting = *in.MaxWaiting
+	}
+	var c schedule.Collect
+	d.Check(&c)
+	checkOwner(&c, d.UserID)
+	checkLabels(&c, d.Labels)
+	if d.ManagedBy != "" {
+		checkID(&c, "managed_by", d.ManagedBy)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return r.queues.ChangeQueue(ctx, d.QueueID, func(current *schedule.Queue) (schedule.QueueChange, error) {
+		now := r.now()
+		kind := schedule.QueueChanged
+		switch {
+		case !current.Alive():
+			kind = schedule.QueueCreated
+			created := schedule.Queue{CreatedAt: now}
+			if current != nil {
+				created.Revision = current.Revision
+			}
+			current = &created
+		case current.UserID != d.UserID:
+			return schedule.QueueChange{}, schedule.Explain(schedule.ErrExists, "queue_id %s is taken by another owner: choose another id", schedule.Quote(d.QueueID))
+		case !current.Unreadable && current.QueueDefinition.Equal(&d):
+			return schedule.QueueChange{}, nil
+		}
+		after := *current
+		after.QueueDefinition, after.Unreadable = d, false
+		after.Revision++
+		return queueChange(&after, kind, in.Actor, "", now), nil
+	})
+}
+
+// queueChange is a change with its event.
+func queueChange(after *schedule.Queue, kind schedule.QueueEventKind, actor, note string, now time.Time) schedule.QueueChange {
+	after.UpdatedAt = now
+	return schedule.QueueChange{After: after, Events: []schedule.QueueEvent{{
+		QueueID: after.QueueID, Time: now, Kind: kind, Actor: actor, Note: note, Revision: after.Revision,
+	}}}
+}
+
+// PauseQueueInput is a request to pause a queue.
+type PauseQueueInput struct {
+	QueueID string
+	Note    string
+	Until   time.Time // zero: until it is resumed
+	Actor   string
+}
+
+// PauseQueue stops a queue: after the answer no run of it is admitted. Runs that are with the
+// executor go on.
+func (r *Registrar) PauseQueue(ctx context.Context, in PauseQueueInput) (*schedule.Queue, error) {
+	if err := checkNote(in.Note); err != nil {
+		return nil, err
+	}
+	in.Until = utc(in.Until).Truncate(time.Microsecond)
+	return r.changeQueue(ctx, in.QueueID, func(q *schedule.Queue, now time.Time) (schedule.QueueChange, error) {
+		if !in.Until.IsZero() && !in.Until.After(now) {
+			return schedule.QueueChange{}, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
+		}
+		want := schedule.Pause{Paused: true, Note: in.Note, By: in.Actor, Until: in.Until}
+		if q.Pause == want {
+			return schedule.QueueChange{}, nil
+		}
+		q.Pause = want
+		return queueChange(q, schedule.QueuePaused, in.Actor, in.Note, now), nil
+	})
+}
+
+// ResumeQueue ends the pause of a queue. One that is not paused stays unchanged.
+func (r *Registrar) ResumeQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error) {
+	if err := checkNote(note); err != nil {
+		return nil, err
+	}
+	return r.changeQueue(ctx, queueID, func(q *schedule.Queue, now time.Time) (schedule.QueueChange, error) {
+		if !q.Pause.Active(now) {
+			return schedule.QueueChange{}, nil
+		}
+		q.Pause = schedule.Pause{}
+		return queueChange(q, schedule.QueueResumed, actor, note, now), nil
+	})
+}
+
+// CloseQueue refuses new runs from now on; those in the queue go on. OpenQueue ends that.
+func (r *Registrar) CloseQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error) {
+	return r.setClosed(ctx, queueID, note, actor, true)
+}
+
+// OpenQueue takes new runs again.
+func (r *Registrar) OpenQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error) {
+	return r.setClosed(ctx, queueID, note, actor, false)
+}
+
+func (r *Registrar) setClosed(ctx context.Context, queueID, note, actor string, closed bool) (*schedule.Queue, error) {
+	if err := checkNote(note); err != nil {
+		return nil, err
+	}
+	return r.changeQueue(ctx, queueID, func(q *schedule.Queue, now time.Time) (schedule.QueueChange, error) {
+		if q.Closed == closed {
+			return schedule.QueueChange{}, nil
+		}
+		kind := schedule.QueueOpened
+		if q.Closed = closed; closed {
+			kind = schedule.QueueClosed
+		}
+		return queueChange(q, kind, actor, note, now), nil
+	})
+}
+
+// changeQueue changes a queue that exists and that the caller may change. A private queue of
+// another owner is not found.
+func (r *Registrar) changeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue, time.Time) (schedule.QueueChange, error)) (*schedule.Queue, error) {
+	return r.queues.ChangeQueue(ctx, queueID, func(q *schedule.Queue) (schedule.QueueChange, error) {
+		if !q.Alive() || !mayRead(ctx, q) {
+			return schedule.QueueChange{}, noQueue(queueID)
+		}
+		if owner := auth.FromContext(ctx).Owner; owner != "" && owner != q.UserID {
+			return schedule.QueueChange{}, schedule.Explain(schedule.ErrForbidden, "queue %s is shared by another owner, who alone may change it", schedule.Quote(queueID))
+		}
+		return decide(q, r.now())
+	})
+}
+
+func mayRead(ctx context.Context, q *schedule.Queue) bool {
+	owner := auth.FromContext(ctx).Owner
+	return owner == "" || owner == q.UserID || q.Shared
+}
+
+func noQueue(queueID string) error {
+	return schedule.Explain(schedule.ErrNotFound, "there is no queue %s", schedule.Quote(queueID))
+}
+
+// GetQueue returns a queue that the caller may see.
+func (r *Registrar) GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
+	q, err := r.queues.GetQueue(ctx, queueID)
+	if err != nil {
+		if errors.Is(err, schedule.ErrNotFound) {
+			return nil, noQueue(queueID)
+		}
+		return nil, err
+	}
+	if !q.Alive() || !mayRead(ctx, q) {
+		return nil, noQueue(queueID)
+	}
+	return q, nil
+}
+
+// ListQueues lists queues by queue_id. An owner sees its own and shared ones.
+func (r *Registrar) ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return nil, nil
+	}
+	return r.queues.ListQueues(ctx, f)
+}
+
+// ListQueueEvents is the log of a queue, newest first.
+func (r *Registrar) ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error) {
+	if _, err := r.GetQueue(ctx, queueID); err != nil {
+		return nil, err
+	}
+	return r.queues.ListQueueEvents(ctx, queueID, before, limit)
+}
