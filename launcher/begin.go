@@ -71,6 +71,9 @@ func (l *Launcher) beginKeys(starts []*start) ([]begun, error) {
 	answers := make([]begun, len(results))
 	for i := range results {
 		answers[i] = begun{BeginResult: results[i], checkedAt: now}
+		if at := results[i].CheckedAt; !at.IsZero() {
+			answers[i].checkedAt = at
+		}
 		l.metrics.takenOver(results[i].TakenOver)
 	}
 	l.renewer.add(answers)

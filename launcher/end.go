@@ -74,6 +74,10 @@ func (s *start) callFailed(err error) {
 func (s *start) failed(err error) *schedule.LaunchError {
 	code := CallCode(err)
 	e := &schedule.LaunchError{Code: code, Deliveries: s.before, At: s.called.at, Took: s.called.took, Err: err}
+	if call, ok := errors.AsType[*CallError](err); ok && s.req.InQueue && call.NotTaken > 0 {
+		e.NotTaken = call.NotTaken
+		return e
+	}
 	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {
 		e.Reached, e.Deliveries, e.Err = true, s.before+1, outcomeUnknown{err}
 	}

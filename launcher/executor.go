@@ -68,6 +68,9 @@ type CallError struct {
 	Code schedule.ErrorCode // one of executor_*
 	Text string             // for users; empty: that of Err
 	Err  error
+	// NotTaken is how long the executor wants no calls: it was asked, and says that it has
+	// not taken this run. Zero: it does not say so.
+	NotTaken time.Duration
 }
 
 func (e *CallError) Error() string { return cmp.Or(e.Text, e.Err.Error()) }

@@ -149,6 +149,12 @@ func (l *Launcher) guard(call func() error) (err error) {
 	return call()
 }
 
+// Lease is the length of the lease of a key whose call begins now, for a sender that records
+// the call itself.
+func (l *Launcher) Lease(key schedule.Key) time.Duration {
+	return leaseFor + l.renewer.spread(key, leaseSpread)
+}
+
 // MoveKeys is called when this process has lost the presence lock of the number from
 // and holds that of to. It moves the keys of open calls that nobody has taken over.
 // Where that fails, the lease still protects the key.

@@ -103,3 +103,27 @@ func entry(call *auth.Call, target string, now time.Time) *schedule.AuditEntry {
 		RequestID: call.RequestID, Code: "OK",
 	}
 }
+
+type auditedQueues struct{ QueueStore }
+
+func (s auditedQueues) ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (*schedule.Queue, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.QueueStore.ChangeQueue(ctx, queueID, decide)
+	}
+	after, err := s.QueueStore.ChangeQueue(ctx, queueID, func(before *schedule.Queue) (schedule.QueueChange, error) {
+		change, err := decide(before)
+		if after := change.After; after != nil {
+			change.Audit = entry(call, queueID, after.UpdatedAt)
+			change.Audit.UserID, change.Audit.RevisionAfter = after.UserID, after.Revision
+			if before != nil {
+				change.Audit.RevisionBefore = before.Revision
+			}
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return after, err
+}

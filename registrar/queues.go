@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
@@ -23,6 +24,9 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 		in.UserID = owner
 	} else if owner != "" && in.UserID != owner {
 		return nil, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own queue")
+	}
+	if in.QueueID == schedule.DefaultQueueID && auth.FromContext(ctx).Owner != "" {
+		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s belongs to the operator: choose another id", schedule.Quote(in.QueueID))
 	}
 	d := in.QueueDefinition.Resolved(r.cfg.DefaultMaxInFlight)
 	if d.MaxWaiting = schedule.DefaultMaxWaiting; in.MaxWaiting != nil {
@@ -189,4 +193,119 @@ func (r *Registrar) ListQueueEvents(ctx context.Context, queueID string, before 
 		return nil, err
 	}
 	return r.queues.ListQueueEvents(ctx, queueID, before, limit)
+}
+
+// QueueIDOf is the id of the queue of a run; "": it is outside queues.
+func (r *Registrar) QueueIDOf(ctx context.Context, run *schedule.Run) (string, error) {
+	if !run.Queue.In() {
+		return "", nil
+	}
+	return r.queueID(ctx, run.Queue.No)
+}
+
+// DeleteQueueInput is a request to delete a queue.
+type DeleteQueueInput struct {
+	QueueID string
+	Force   bool // cancel the runs in it
+	Note    string
+	Actor   string
+}
+
+// DeletedQueue counts the runs that a deletion has cancelled.
+type DeletedQueue struct {
+	Cancelled int // ended
+	Requested int // the executor is asked
+}
+
+// DeleteQueue ends a queue. With runs in it, it is refused unless Force cancels them: then the
+// queue is closed first, so that a call that is repeated goes on where it stopped. A run that
+// enters meanwhile is ended by the next sweep.
+func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out DeletedQueue, err error) {
+	if err := checkNote(in.Note); err != nil {
+		return out, err
+	}
+	if in.Force {
+		q, err := r.setClosed(ctx, in.QueueID, in.Note, in.Actor, true)
+		if err != nil {
+			return out, err
+		}
+		if out, err = r.cancelQueued(ctx, q, in); err != nil {
+			return out, err
+		}
+	} else if err := r.refuseInUse(ctx, in.QueueID); err != nil {
+		return out, err
+	}
+	_, err = r.changeQueue(ctx, in.QueueID, func(q *schedule.Queue, now time.Time) (schedule.QueueChange, error) {
+		q.DeletedAt, q.Pause, q.Closed = now, schedule.Pause{}, false
+		return queueChange(q, schedule.QueueDeleted, in.Actor, in.Note, now), nil
+	})
+	return out, err
+}
+
+// refuseInUse refuses the deletion of a queue with runs.
+func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
+	q, err := r.GetQueue(ctx, queueID)
+	if err != nil || r.entries == nil || !auth.FromContext(ctx).Sees(q.UserID) {
+		return err // of another owner: refused below
+	}
+	const enough = 1000
+	c, err := r.entries.CountQueue(ctx, q.No, enough)
+	if err != nil || c.Waiting+c.Delayed+c.InFlight == 0 {
+		return err
+	}
+	return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: %s wait in it and %s are in flight; wait for them, or set force (--force) to cancel them",
+		schedule.Quote(q.QueueID), runsUpTo(c.Waiting+c.Delayed, enough), runsUpTo(c.InFlight, enough))
+}
+
+func runsUpTo(n, enough int) string {
+	switch {
+	case n >= enough:
+		return fmt.Sprintf("%d runs or more", enough)
+	case n == 1:
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
+}
+
+// cancelQueued cancels what is in a closed queue, of every owner.
+func (r *Registrar) cancelQueued(ctx context.Context, q *schedule.Queue, in DeleteQueueInput) (out DeletedQueue, err error) {
+	if r.entries == nil {
+		return out, nil
+	}
+	cancelAll := func(runs []schedule.Run) error {
+		for i := range runs {
+			run, _, err := r.ledger.ChangeRun(ctx, runs[i].Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+				return cancel(found, CancelInput{Key: runs[i].Key, Note: in.Note, Actor: in.Actor}, r.now())
+			})
+			switch {
+			case errors.Is(err, schedule.ErrPrecondition) || errors.Is(err, schedule.ErrNotFound): // it has ended
+			case err != nil:
+				return err
+			case run.Status.Terminal():
+				r.ended(run.Status, run.Reason)
+				out.Cancelled++
+			default:
+				out.Requested++
+			}
+		}
+		return nil
+	}
+	for {
+		runs, err := r.entries.ListWaiting(ctx, schedule.WaitingFilter{QueueNo: q.No, Limit: schedule.MaxPageSize})
+		if err == nil {
+			err = cancelAll(runs)
+		}
+		if err != nil {
+			return out, err
+		}
+		if len(runs) == 0 {
+			break
+		}
+	}
+	f := schedule.RunFilter{QueueNo: q.No, Statuses: []schedule.Status{schedule.StatusEnqueued, schedule.StatusStarted}, Now: r.now(), Limit: schedule.MaxInFlightLimit}
+	runs, err := r.ledger.ListRuns(ctx, f)
+	if err == nil {
+		err = cancelAll(runs)
+	}
+	return out, err
 }

@@ -2,6 +2,7 @@ package registrar
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/output"
@@ -53,6 +54,7 @@ type Options struct {
 	Shares    ShareStore
 	Grants    GrantStore
 	Queues    QueueStore
+	Entries   EnqueueStore     // nil: nothing can be put into queues
 	Terms     TermStore        // nil: Explain has no leaders
 	Sends     SendStore        // nil: only the last call of a run is known
 	Credit    CreditGate       // nil: no credit checks
@@ -88,6 +90,10 @@ type Registrar struct {
 	unscoped  ScheduleStore // of all owners, for calls that create schedules
 	grants    GrantStore
 	queues    QueueStore
+	entries   EnqueueStore
+	counts    queueCounts
+	queueIDs  sync.Map // of queue_no; an id never changes
+	ledger    RunStore // of all owners, without audit entries
 	terms     TermStore
 	sends     SendStore
 	credit    CreditGate
@@ -136,11 +142,12 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: scopedSchedules{schedules}, runs: scopedRuns{runs}, logs: o.Logs, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
+		schedules: scopedSchedules{schedules}, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, logs: o.Logs, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
-	r.simulator, r.fleet, r.recent, r.queues = o.Simulator, o.Fleet, o.Outcomes, o.Queues
+	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
+	r.runs = scopedRuns{namedRuns{runs, r.queueID}}
 	r.unscoped = schedules
 	return r
 }

@@ -150,7 +150,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
 	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass}
-	if !run.Status.InFlight() {
+	if !run.Stage().InFlight() {
 		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil
 		}
@@ -160,16 +160,8 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 		return change, nil
 	}
-	settle := ledger.SettlementOfReport(run, &said, runTimeout(found.Definition), now)
+	settle := ledger.SettlementOfReport(run, &said, schedule.RunTimeout(found.Queue, found.Definition), now)
 	return schedule.RunChange{Now: now, Settle: &settle, Report: in.report()}, nil
-}
-
-// runTimeout is the definition's. A run with an unreadable revision can still be reported.
-func runTimeout(d *schedule.Definition) time.Duration {
-	if d == nil {
-		return schedule.DefaultRunTimeout
-	}
-	return d.RunTimeout()
 }
 
 // checkLate refuses a token some time after the end of its run, so that a stolen token is useless
@@ -206,7 +198,7 @@ func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run
 	if errors.Is(err, schedule.ErrPrecondition) && !retry.IsZero() { // the cancel is for the retry, if that still waits
 		refused := err
 		run, moved, err = r.runs.ChangeRun(ctx, retry, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
-			if found.Run.Status != schedule.StatusPlanned && found.Run.Status != schedule.StatusCancelled {
+			if found.Run.Stage() != schedule.StatusPlanned && found.Run.Status != schedule.StatusCancelled {
 				return schedule.RunChange{}, refused
 			}
 			return cancel(found, in, r.now())

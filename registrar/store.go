@@ -130,6 +130,26 @@ type QueueStore interface {
 	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)
 }
 
+// EnqueueStore stores the runs of dispatch queues.
+type EnqueueStore interface {
+	// Enqueue puts runs into a queue as decide says, in one transaction: all or none. It gives
+	// them their positions. decide may be called again; its error writes nothing and is returned
+	// unchanged.
+	Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error
+	// CountQueue counts the open runs of a queue, each kind up to limit.
+	CountQueue(ctx context.Context, queueNo int32, limit int) (schedule.QueueCounts, error)
+	// ListWaiting lists the runs of a queue that are not admitted, in its order.
+	ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error)
+	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and
+	// limit if it is not before that. 0: it does not wait.
+	PositionOf(ctx context.Context, r *schedule.Run, limit int) (int, error)
+	// QueueID is the id of a queue by its number, also of a deleted one; "": there is none.
+	QueueID(ctx context.Context, queueNo int32) (string, error)
+	// ChangeQueued changes a run that is not over, as decide says, in one transaction, and returns
+	// it. schedule.ErrNotFound.
+	ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (*schedule.Run, error)
+}
+
 // WorkflowStore stores workflow versions.
 type WorkflowStore interface {
 	// PutWorkflow stores a version for its UserID. The same version of that owner

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -37,6 +38,9 @@ type upserts struct {
 	actor     string
 	gives     bool // the caller is not an owner: the owner of a schedule also gets its workflow
 	dryRun    bool
+	// template: a queue makes the schedule, outside of quotas and for every caller alike.
+	// templateGives is gives of its caller.
+	template, templateGives bool
 
 	names        []string // ids under which the inputs are stored, see names.go
 	definitions  []schedule.Definition
@@ -63,6 +67,9 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 	if err := r.prepare(ctx, all); err != nil {
 		return done{}, err
 	}
+	if all.template {
+		all.gives = all.templateGives
+	}
 	for tries := 1; ; tries++ {
 		out, err := r.upsertPrepared(ctx, all)
 		if !errors.Is(err, schedule.ErrExists) || tries == nameTries || !r.renamed(ctx, all) {
@@ -76,7 +83,9 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 	if err != nil {
 		return done{}, err
 	}
-	req.OwnerLimit = r.cfg.OwnerMaxSchedules
+	if !all.template {
+		req.OwnerLimit = r.cfg.OwnerMaxSchedules
+	}
 	if err := r.checkMirror(ctx, all.workflows...); err != nil {
 		return done{}, err
 	}
@@ -125,7 +134,7 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 	for i, in := range all.inputs {
 		in.Definition.ScheduleID = all.names[i]
 		all.definitions[i] = r.resolve(in)
-		ungranted := r.nameGrant(all, i)
+		ungranted := both(r.nameGrant(all, i), all.reserved(i))
 		var invalid *schedule.InvalidError
 		switch err := all.prefixed(i, both(r.validate(&all.definitions[i]), ungranted)); {
 		case errors.As(err, &invalid):
@@ -306,4 +315,13 @@ func (r *Registrar) answerRepeat(ctx context.Context, all *upserts) (done, error
 		}
 	}
 	return out, nil
+}
+
+// reserved refuses the manager of a queue's schedules, which count in no quota, for others.
+func (all *upserts) reserved(i int) error {
+	d := &all.definitions[i]
+	if all.template || !strings.HasPrefix(d.ManagedBy, schedule.ManagedByQueue) {
+		return nil
+	}
+	return schedule.Invalid("managed_by", d.ManagedBy, "is reserved for schedules that a queue makes", "create a schedule of your own and enqueue runs with its schedule_id")
 }

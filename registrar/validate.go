@@ -61,7 +61,7 @@ func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 	}
 	if d.ManagedBy != "" {
 		// A deployment's managed_by is an id with a prefix.
-		checkID(c, "managed_by", strings.TrimPrefix(strings.TrimPrefix(d.ManagedBy, managedByWorkflow), managedBySet))
+		checkID(c, "managed_by", strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(d.ManagedBy, managedByWorkflow), managedBySet), schedule.ManagedByQueue))
 	}
 	if d.Version < 1 {
 		c.Add("version", d.Version, "is below 1", "workflow versions start at 1")

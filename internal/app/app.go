@@ -29,6 +29,7 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/launcher/dispatch"
 	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
@@ -57,44 +58,45 @@ type Options struct {
 
 // App is one process with its roles.
 type App struct {
-	cfg      Config
-	id       string // of the worker; new at every start
-	version  string // release of this binary
-	log      *slog.Logger
-	store    Store
-	registry *prometheus.Registry
-	credit   *creditgate.Gate // nil without CREDIT_GATE_URL
-	bucket   *bucket.Store    // nil without WORKFLOW_STORE=blob
-	executor *executorRole    // nil without the launcher role
-	launch   *launcher.Launcher
-	presence *presence.Presence // nil without the launcher role
-	health   *health.Server     // grpc.health.v1
-	heart    *heartbeat.Heart
-	worker   *worker.Worker        // nil without the worker role
-	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
-	client   closer                // of LAUNCHER_ADDR
-	queue    *redis.Client         // nil without LAUNCH_QUEUE
-	runs     *worker.Metrics
-	queued   *launchqueue.Metrics
-	redis    closer // of LEADER_LOCK=redis
-	gate     *gate.Gate
-	tls      *tls.Config     // of the listeners; nil: no TLS
-	tracer   *tracing.Tracer // nil: off
-	observe  func(method string, code codes.Code, took time.Duration)
-	stopKeys func() // stops fetching keys; nil: none are fetched
-	grpc     *registrarapi.Server
-	http     *http.Server
-	loopback net.Listener
-	conn     *grpc.ClientConn
-	httpLis  net.Listener
-	grpcLis  net.Listener
-	steps    chan clockStep
-	failing  atomic.Pointer[string] // why the launcher of this process launches nothing; nil: it does
-	watch    *alert.Watch           // nil without the registrar role
-	auditor  *registrarapi.Auditor
-	ending   chan struct{} // closed when the servers have to stop
-	stopAt   atomic.Int64  // when the shutdown began, Unix nanoseconds; 0: not yet
-	skew     atomic.Int64  // last measured: this machine's clock − the database's, nanoseconds
+	cfg        Config
+	id         string // of the worker; new at every start
+	version    string // release of this binary
+	log        *slog.Logger
+	store      Store
+	registry   *prometheus.Registry
+	credit     *creditgate.Gate // nil without CREDIT_GATE_URL
+	bucket     *bucket.Store    // nil without WORKFLOW_STORE=blob
+	executor   *executorRole    // nil without the launcher role
+	launch     *launcher.Launcher
+	presence   *presence.Presence // nil without the launcher role
+	health     *health.Server     // grpc.health.v1
+	heart      *heartbeat.Heart
+	worker     *worker.Worker        // nil without the worker role
+	dispatcher *dispatch.Dispatcher  // nil without the launcher role
+	consumer   *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
+	client     closer                // of LAUNCHER_ADDR
+	queue      *redis.Client         // nil without LAUNCH_QUEUE
+	runs       *worker.Metrics
+	queued     *launchqueue.Metrics
+	redis      closer // of LEADER_LOCK=redis
+	gate       *gate.Gate
+	tls        *tls.Config     // of the listeners; nil: no TLS
+	tracer     *tracing.Tracer // nil: off
+	observe    func(method string, code codes.Code, took time.Duration)
+	stopKeys   func() // stops fetching keys; nil: none are fetched
+	grpc       *registrarapi.Server
+	http       *http.Server
+	loopback   net.Listener
+	conn       *grpc.ClientConn
+	httpLis    net.Listener
+	grpcLis    net.Listener
+	steps      chan clockStep
+	failing    atomic.Pointer[string] // why the launcher of this process launches nothing; nil: it does
+	watch      *alert.Watch           // nil without the registrar role
+	auditor    *registrarapi.Auditor
+	ending     chan struct{} // closed when the servers have to stop
+	stopAt     atomic.Int64  // when the shutdown began, Unix nanoseconds; 0: not yet
+	skew       atomic.Int64  // last measured: this machine's clock − the database's, nanoseconds
 
 	database *databaseWatch
 
@@ -214,7 +216,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		return err
 	}
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Queues: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to the launcher that called them
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -289,6 +291,9 @@ func (a *App) Run(ctx context.Context) error {
 	workers.Go(func() error { a.heart.Run(workCtx); return nil })
 	if a.worker != nil {
 		workers.Go(func() error { return a.worker.Run(workCtx) })
+	}
+	if a.dispatcher != nil {
+		workers.Go(func() error { return a.dispatcher.Run(workCtx) })
 	}
 	if a.consumer != nil {
 		workers.Go(func() error { return a.consumer.Run(workCtx) })

@@ -28,6 +28,8 @@ type Config struct {
 	DefaultExpect        string `name:"default_expect" default:"failure" oneof:"failure none" help:"alert when a schedule fails, and when it recovers; none = only schedules with expect.on_failure"`
 	DefaultJitterMS      int    `name:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that do not set one"`
 
+	DefaultMaxInFlight int `name:"default_max_in_flight" default:"1" min:"1" max:"10000" help:"for dispatch queues that do not set max_in_flight"`
+
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `name:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
 	PublicURL   string `name:"public_url" help:"base URL for executors' reports and for links in notifications; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`

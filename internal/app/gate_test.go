@@ -216,7 +216,9 @@ var may = map[string]string{
 	"ScheduleService/SimulateSchedules":  "cuwov",
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
 	"WorkflowService/ShareWorkflow": "co", "WorkflowService/UnshareWorkflow": "co", "WorkflowService/ListWorkflowShares": "cov",
-	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/ReportRun": "le",
+	"QueueService/UpsertQueue": "cuo", "QueueService/GetQueue": "cuwov", "QueueService/ListQueues": "cuwov", "QueueService/DeleteQueue": "cuo", "QueueService/PauseQueue": "cuo", "QueueService/ResumeQueue": "cuo", "QueueService/CloseQueue": "cuo", "QueueService/OpenQueue": "cuo", "QueueService/ListQueueEvents": "cuwov", "QueueService/EnqueueRun": "cuo", "QueueService/EnqueueRuns": "cuo", "QueueService/ListWaiting": "cuwov",
+
+	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/UpdateRun": "cuo", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/ListProcesses": "ov", "WorkerService/ListLeaderTerms": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
 	"AuditService/ListAudit":  "o",

@@ -19,6 +19,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/dispatch"
 	"github.com/carillon/carillon/launcher/graphapi"
 	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/workflow"
@@ -34,26 +35,27 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		return nil, err
 	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Terms: a.store, Sends: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Queues: a.store, Entries: a.store, Terms: a.store, Sends: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Ended:        a.runMetrics().RunReported,
 		EndedLate:    a.runMetrics().EndedLate,
 		Simulator:    simulate.New(a.workerConfig()),
 		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
 		Worked:       newWorkMetrics(a.registry),
 		Config: registrar.Config{
-			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
-			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
-			DefaultJitterMS:   uint32(a.cfg.DefaultJitterMS),
-			RunTimeoutMS:      uint32(a.cfg.RunTimeoutMS),
-			OwnerMaxSchedules: a.cfg.OwnerMaxSchedules,
-			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
-			CancelWait:        ms(a.cfg.CancelWaitMS),
-			ReportSecret:      secret,
-			ReportLate:        ms(a.cfg.ReportLateMS),
-			RequireGrant:      a.cfg.RequireGrant,
-			CreditDownOpen:    a.cfg.CreditGateDown == "open",
-			Retention:         a.cfg.retention(),
-			Mask:              a.cfg.mask(),
+			DefaultOverlap:     schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
+			DefaultCatchup:     schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
+			DefaultJitterMS:    uint32(a.cfg.DefaultJitterMS),
+			RunTimeoutMS:       uint32(a.cfg.RunTimeoutMS),
+			DefaultMaxInFlight: uint32(a.cfg.DefaultMaxInFlight),
+			OwnerMaxSchedules:  a.cfg.OwnerMaxSchedules,
+			CanCancel:          a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
+			CancelWait:         ms(a.cfg.CancelWaitMS),
+			ReportSecret:       secret,
+			ReportLate:         ms(a.cfg.ReportLateMS),
+			RequireGrant:       a.cfg.RequireGrant,
+			CreditDownOpen:     a.cfg.CreditGateDown == "open",
+			Retention:          a.cfg.retention(),
+			Mask:               a.cfg.mask(),
 		},
 	}), nil
 }
@@ -69,13 +71,19 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 		return err
 	}
 	a.buildPresence()
+	begun := dispatch.NewBegun(a.store)
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Presence: a.presence, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
+		Store: begun, Presence: a.presence, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), EndedLate: a.runMetrics().EndedLate, Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
 			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant, MaxCalls: a.cfg.MaxCalls,
 		},
+	})
+	a.dispatcher = dispatch.New(dispatch.Options{
+		Store: a.store, Begun: begun, Launcher: a.launch, Presence: a.presence, Observer: a.runMetrics(), Now: a.store.Now, Logger: a.log,
+		Metrics: dispatch.NewMetrics(a.registry), MaxCalls: a.cfg.MaxCalls, RetryFor: ms(a.cfg.LaunchRetryForMS), CancelWait: ms(a.cfg.CancelWaitMS), RequireGrant: a.cfg.RequireGrant,
+		Drain: a.shutdownTimeout(),
 	})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/dispatch"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/presence"
@@ -33,6 +34,7 @@ type Store interface {
 	workflow.Versions
 	workflow.AccessStore
 	launchqueue.Store
+	dispatch.Store
 	registrar.ScheduleStore
 	registrar.FleetStore
 	registrar.RunStore
@@ -42,6 +44,8 @@ type Store interface {
 	registrar.ShareStore
 	registrar.AuditStore
 	registrar.GrantStore
+	registrar.QueueStore
+	registrar.EnqueueStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger

@@ -11,9 +11,11 @@ type Rule struct {
 	Anyone bool // admits callers without valid credentials
 	Report bool // also admits a run's report token, which the handler checks
 	Audit  bool // records the call in the audit trail
+	Write  bool // counts as a change for rate limits, although it has no audit entry
 }
 
 var (
+	enqueues     = Rule{Roles: []Role{Compiler, User, Operator}, Write: true}
 	changes      = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
 	reads        = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
 	readsGrants  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
@@ -73,7 +75,21 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/CancelRun":   changes,
 	"/carillon.v1.RunService/RetryRun":    changes,
 	"/carillon.v1.RunService/RedriveRuns": changes,
+	"/carillon.v1.RunService/UpdateRun":   changes,
 	"/carillon.v1.RunService/ReportRun":   reports,
+
+	"/carillon.v1.QueueService/UpsertQueue":     changes,
+	"/carillon.v1.QueueService/GetQueue":        reads,
+	"/carillon.v1.QueueService/ListQueues":      reads,
+	"/carillon.v1.QueueService/DeleteQueue":     changes,
+	"/carillon.v1.QueueService/PauseQueue":      changes,
+	"/carillon.v1.QueueService/ResumeQueue":     changes,
+	"/carillon.v1.QueueService/CloseQueue":      changes,
+	"/carillon.v1.QueueService/OpenQueue":       changes,
+	"/carillon.v1.QueueService/ListQueueEvents": reads,
+	"/carillon.v1.QueueService/EnqueueRun":      enqueues,
+	"/carillon.v1.QueueService/EnqueueRuns":     enqueues,
+	"/carillon.v1.QueueService/ListWaiting":     reads,
 
 	"/carillon.v1.GrantService/CreateGrant": grants,
 	"/carillon.v1.GrantService/GetGrant":    readsGrants,

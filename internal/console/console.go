@@ -56,6 +56,7 @@ type Console struct {
 	workflows carillonv1.WorkflowServiceClient
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
+	queues    carillonv1.QueueServiceClient
 	counts    keptCounts
 	live      livePages
 	mux       *http.ServeMux
@@ -70,6 +71,7 @@ func New(o Options) *Console {
 		workflows: carillonv1.NewWorkflowServiceClient(o.Conn),
 		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
 		alerts:    carillonv1.NewAlertServiceClient(o.Conn),
+		queues:    carillonv1.NewQueueServiceClient(o.Conn),
 		live:      livePages{of: make(map[string]int)},
 	}
 	c.pages = loadPages(c.assets)
@@ -101,6 +103,8 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/preview":                  c.showPlayground,
 		"GET /ui/timeline":                 c.showTimeline,
 		"GET /ui/workers":                  c.showWorkers,
+		"GET /ui/queues":                   c.showQueues,
+		"GET /ui/queues/{id}":              c.showQueue,
 		"GET /ui/alerts":                   c.showAlerts,
 		"GET /ui/alerts/{id}":              c.showAlert,
 		"GET /ui/simulate":                 c.showSimulation,
@@ -118,6 +122,10 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/backfills/{id}/resume":   c.resumeBackfill,
 		"POST /ui/backfills/{id}/cancel":   c.cancelBackfill,
 		"POST /ui/alerts/{id}/acknowledge": c.acknowledge,
+		"POST /ui/queues/{id}/pause":       c.pauseQueue,
+		"POST /ui/queues/{id}/resume":      c.resumeQueue,
+		"POST /ui/queues/{id}/close":       c.closeQueue,
+		"POST /ui/queues/{id}/open":        c.openQueue,
 		"POST /ui/alerts/test":             c.testAlerts,
 		"POST /ui/messages/{id}/redeliver": c.redeliver,
 		"POST /ui/messages/redeliver":      c.redeliverDead,

@@ -8,6 +8,7 @@ var icons = map[string]string{
 	"overview":  `<path d="M4 13.5a8 8 0 1 1 16 0"/><path d="M12 13.5l3.6-3.9M4.5 18h15"/>`,
 	"schedules": `<path d="M5 6.5h14v13H5zM5 10.5h14M9 4v4M15 4v4"/>`,
 	"runs":      `<path d="M4.5 7h10M4.5 12h15M4.5 17h7"/><circle cx="18" cy="7" r="1.6"/><circle cx="15" cy="17" r="1.6"/>`,
+	"queues":    `<path d="M4.5 8h3v8h-3zM10.5 8h3v8h-3zM16.5 12h4M18.5 10l2 2-2 2"/>`,
 	"preview":   `<path d="M3.5 12S6.6 6.5 12 6.5 20.5 12 20.5 12 17.4 17.5 12 17.5 3.5 12 3.5 12z"/><circle cx="12" cy="12" r="2.4"/>`,
 	"alerts":    `<path d="M12 4.5l8.5 14.5h-17zM12 10v4M12 16.6h.01"/>`,
 	"simulate":  `<path d="M9.5 4.5h5M10.5 4.5v5l-5 8.2c-.5.9.1 1.8 1.1 1.8h10.8c1 0 1.6-.9 1.1-1.8l-5-8.2v-5M8 14.5h8"/>`,

@@ -20,16 +20,16 @@ const runsShown = 50
 
 // runsView is the ledger.
 type runsView struct {
-	Query, Schedule, Owner, Workflow, Reason, Trigger, From, To string
-	Late                                                        bool   // only overdue launches
-	Dead                                                        bool   // only runs that failed for good
-	Redrive                                                     string // path of the page that redrives the list's runs; empty: none
-	Several                                                     string // Query begins several keys: which
-	Status                                                      []string
-	Statuses, Reasons, Triggers                                 []string // to choose from
-	Rows                                                        []runRow
-	Next, First                                                 string
-	Zone                                                        string
+	Query, Schedule, Queue, Owner, Workflow, Reason, Trigger, From, To string
+	Late                                                               bool   // only overdue launches
+	Dead                                                               bool   // only runs that failed for good
+	Redrive                                                            string // path of the page that redrives the list's runs; empty: none
+	Several                                                            string // Query begins several keys: which
+	Status                                                             []string
+	Statuses, Reasons, Triggers                                        []string // to choose from
+	Rows                                                               []runRow
+	Next, First                                                        string
+	Zone                                                               string
 }
 
 // Chosen reports whether the status is selected.
@@ -37,22 +37,22 @@ func (r runsView) Chosen(status string) bool { return slices.Contains(r.Status, 
 
 // Filtered reports whether an empty list may be the filter's doing.
 func (r runsView) Filtered() bool {
-	return r.Query+r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || r.Dead || len(r.Status) > 0 || r.First != ""
+	return r.Query+r.Schedule+r.Queue+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || r.Dead || len(r.Status) > 0 || r.First != ""
 }
 
 // More reports whether a filter of the collapsed section is used.
 func (r runsView) More() bool {
-	return r.Late || r.Dead || r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
+	return r.Late || r.Dead || r.Queue+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
 }
 
 func (c *Console) showRuns(v *visit) (page, error) {
 	view := runsView{
-		Schedule: v.param("schedule"), Owner: v.param("owner"), Workflow: v.param("workflow"), Reason: v.param("reason"),
+		Schedule: v.param("schedule"), Queue: v.param("queue"), Owner: v.param("owner"), Workflow: v.param("workflow"), Reason: v.param("reason"),
 		Query: v.param("q"), Late: v.param("late") != "", Dead: v.param("dead") != "", Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
 		Statuses: texts(schedule.Statuses), Reasons: texts(schedule.Reasons), Triggers: texts(schedule.Triggers), Zone: v.zone.String(),
 	}
 	req := &carillonv1.ListRunsRequest{
-		ScheduleId: view.Schedule, UserId: view.Owner, WorkflowId: view.Workflow, Status: view.Status,
+		ScheduleId: view.Schedule, QueueId: view.Queue, UserId: view.Owner, WorkflowId: view.Workflow, Status: view.Status,
 		PageSize: runsShown, PageToken: v.param("page_token"),
 	}
 	if view.Reason != "" {

@@ -223,7 +223,7 @@ func (a *admitting) use(limits []LimitRef, own *LimitRef) {
 	}
 }
 
-// blocked is what blocks a limit set, of which r is a run; nil: nothing. A set that is
+// blocked is what blocks the limit set of r; nil: nothing. A set that is
 // blocked remains so: a visit frees nothing.
 func (a *admitting) blocked(r *WaitingRun) *Block {
 	if b, known := a.out.Sets[r.Set]; known {

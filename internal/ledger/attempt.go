@@ -16,6 +16,9 @@ type AttemptFacts struct {
 // policy is what decides on retries. A schedule that has lost its policy keeps the one of the
 // run's revision for the runs that were planned with it.
 func (f *AttemptFacts) policy() schedule.RetryPolicy {
+	if f.InForce == nil {
+		return f.Planned.Retry.Resolved()
+	}
 	if f.InForce.Retry != (schedule.RetryPolicy{}) || f.Planned == nil {
 		return f.InForce.Retry.Resolved()
 	}
@@ -68,7 +71,7 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 		return nil, "the run has one attempt"
 	case !r.CancelRequestedAt.IsZero():
 		return nil, "its cancel was requested"
-	case facts == nil || facts.InForce == nil:
+	case facts == nil || facts.InForce == nil && !(r.Queue.In() && facts.Planned != nil):
 		return nil, "the schedule was deleted"
 	}
 	policy := facts.policy()
@@ -82,6 +85,7 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 		Attempt: r.Attempt + 1, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
 	}
 	row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
+	enterQueueAgain(&row, r, r.CompletedAt)
 	if retriesSlot(r) {
 		row.StartBy = stored(r.RunAt.Add(facts.InForce.CatchupWindow()))
 	}

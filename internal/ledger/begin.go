@@ -16,6 +16,7 @@ type BeginFacts struct {
 	Known      *schedule.ExecutionRequest // the record of a key without a run; nil: none
 	Deleted    bool                       // the schedule of the run, else of the request
 	Pause      schedule.Pause             // of the same
+	Queue      *schedule.Queue            // of the run; nil: it is in none
 	Grant      *schedule.Grant            // that the request names; nil: it does not exist
 	Holder     *Holder                    // of a lease that runs; nil: the database knows no such instance
 }
@@ -38,9 +39,9 @@ func (h *Holder) Gone() bool {
 func KeyOf(r *schedule.Run, lease schedule.KeyLease) schedule.ExecutionRequest {
 	key := schedule.ExecutionRequest{Key: r.Key, Calls: r.Deliveries}
 	switch {
-	case r.Status == schedule.StatusLaunching:
+	case r.Stage() == schedule.StatusLaunching:
 		key.Lease = lease
-	case r.Status.Terminal() || r.Status.InFlight():
+	case r.Status.Terminal() || r.Stage().InFlight():
 		key.Done, key.Outcome = true, OutcomeOf(r)
 	}
 	return key
@@ -102,7 +103,8 @@ func (f *BeginFacts) Enter(result *schedule.BeginResult) {
 	}
 	f.Lease, f.Run.Deliveries, f.Holder = key.Lease, key.Calls, nil
 	if o := &key.Outcome; key.Done {
-		f.Run.Status, f.Run.Reason, f.Run.ErrorMessage = o.Status, o.Reason, o.ErrorMessage
+		f.Run.Enter(o.Status)
+		f.Run.Reason, f.Run.ErrorMessage = o.Reason, o.ErrorMessage
 	}
 }
 
@@ -176,11 +178,12 @@ func CallLease(req *schedule.BeginRequest, now time.Time) schedule.KeyLease {
 
 // check checks run, cancel, deletion, the time of an automatic retry, pause and grant, in
 // this order. nil: the call is allowed. Before fire_at only a cancel is final: a pause, a
-// deletion or a grant may still change. A pause is never final for an automatic retry.
+// deletion or a grant may still change. A pause is never final for an automatic retry. A run
+// of a dispatch queue depends on its queue, and no longer on its schedule; what was sent goes on.
 func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *schedule.Outcome, final bool) {
 	if r := f.Run; r != nil {
 		switch {
-		case r.Status != schedule.StatusLaunching:
+		case r.Stage() != schedule.StatusLaunching:
 			return &schedule.Outcome{Status: r.Status}, false
 		case !r.CancelRequestedAt.IsZero():
 			return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: cancelled(r.CancelReason)}, true
@@ -188,6 +191,10 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	}
 	due := !now.Before(req.FireAt)
 	switch {
+	case f.Run != nil && f.Run.Queue.In():
+		if f.Run.Deliveries == 0 && f.Queue != nil && f.Queue.Pause.Active(now) {
+			return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits again
+		}
 	case f.Deleted:
 		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
 	case f.Run != nil && isPast(f.Run.StartBy, now):

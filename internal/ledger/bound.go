@@ -59,12 +59,12 @@ func launchOver(r *schedule.Run, lease schedule.KeyLease, now time.Time) bool {
 // pastBound returns the bound that a run is past; 0: none.
 func pastBound(req *schedule.SweepRequest, r *schedule.Run, lease schedule.KeyLease) boundKind {
 	now := stored(req.Now)
-	launching := r.Status == schedule.StatusLaunching
+	launching := r.Stage() == schedule.StatusLaunching
 	// The last bound of a launch applies also while a call is open. A run of an earlier
 	// term is tried once more in this term first.
 	last := launching && passed(r.TimeoutAt, now.Add(-req.RetryFor)) && r.Epoch >= req.Term.Epoch
 	switch {
-	case !r.Status.InFlight():
+	case !r.Stage().InFlight():
 		return 0
 	case passed(r.CancelRequestedAt, now.Add(-req.CancelWait)):
 		return cancelBound
@@ -92,7 +92,7 @@ func NextDue(req *schedule.SweepRequest, r *schedule.Run) time.Time {
 	}
 	if !r.TimeoutAt.IsZero() {
 		bounds = append(bounds, r.TimeoutAt)
-		if r.Status == schedule.StatusLaunching {
+		if r.Stage() == schedule.StatusLaunching {
 			bounds = append(bounds, r.TimeoutAt.Add(req.RetryFor))
 		}
 	}

@@ -34,10 +34,10 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 // two calls of a key can be open: then only the end of the run itself settles a run that
 // was accepted, not another acceptance or the refusal of a call.
 func MayAnswer(r *schedule.Run, o *schedule.Outcome) bool {
-	if r.Status == schedule.StatusLaunching {
+	if r.Stage() == schedule.StatusLaunching {
 		return true
 	}
-	return tellsEnd(o) && r.Status.InFlight()
+	return tellsEnd(o) && r.Stage().InFlight()
 }
 
 // tellsEnd reports whether an answer tells the end of the run, not only of its launch.
@@ -146,11 +146,11 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 // once; for any other in flight, request is the reason to record. ok = false: the run has ended, and
 // not as CANCELLED. A run that is CANCELLED already does not change.
 func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end *schedule.Settlement, request schedule.Reason, ok bool) {
-	unsent := r.Status == schedule.StatusLaunching && r.Deliveries == 0
+	unsent := r.Stage() == schedule.StatusLaunching && r.Deliveries == 0
 	switch {
-	case r.Status == schedule.StatusPlanned, unsent:
+	case r.Stage() == schedule.StatusPlanned, unsent:
 		return &schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: reason, CompletedAt: now}, "", true
-	case r.Status.InFlight():
+	case r.Stage().InFlight():
 		return nil, reason, true
 	}
 	return nil, "", r.Status == schedule.StatusCancelled
@@ -159,7 +159,7 @@ func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end 
 // AskCancel returns a run whose cancel is requested. asked = false: it is not in flight, or
 // its cancel was requested before; the first request stays.
 func AskCancel(r schedule.Run, reason schedule.Reason, now time.Time) (after schedule.Run, asked bool) {
-	if !r.Status.InFlight() || !r.CancelRequestedAt.IsZero() {
+	if !r.Stage().InFlight() || !r.CancelRequestedAt.IsZero() {
 		return r, false
 	}
 	r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = stored(now), reason, stored(now)
@@ -179,7 +179,7 @@ func MaySettle(from, to schedule.Status) bool {
 // Settle applies a settlement to a run; lease is that of its key. See LogAttempt for the
 // attempt that it may record.
 func Settle(r schedule.Run, lease schedule.KeyLease, s *schedule.Settlement, now time.Time) (after schedule.Run, moved bool) {
-	if !MaySettle(r.Status, s.To) {
+	if !MaySettle(r.Stage(), s.To) {
 		return r, false
 	}
 	r.UpdatedAt = stored(now)
@@ -206,7 +206,7 @@ func renew(r *schedule.Run, s *schedule.Settlement) {
 
 // settle moves a run forward. An empty field of the settlement keeps the run's value.
 func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
-	if r.Status == schedule.StatusLaunching {
+	if r.Stage() == schedule.StatusLaunching {
 		// The error of failed attempts does not outlive LAUNCHING.
 		r.ErrorCode, r.ErrorMessage = "", ""
 	}
@@ -215,7 +215,8 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 		r.Deliveries = max(r.Deliveries-1, 0)
 	}
 	r.Reason = reasonAfter(r, s)
-	r.Status, r.WaitingSince, r.ClaimedUntil = s.To, time.Time{}, time.Time{}
+	r.Enter(s.To)
+	r.WaitingSince, r.ClaimedUntil = time.Time{}, time.Time{}
 	r.RunID, r.TraceID = cmp.Or(s.RunID, r.RunID), cmp.Or(s.TraceID, r.TraceID)
 	r.ErrorCode, r.ErrorMessage = cmp.Or(s.ErrorCode, r.ErrorCode), cmp.Or(s.ErrorMessage, r.ErrorMessage)
 	r.LaunchedAt = cmp.Or(stored(s.LaunchedAt), r.LaunchedAt)
@@ -251,7 +252,7 @@ func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
 // LeaseAfter is the lease of a run's key after the run has moved: an acceptance is the
 // answer to the call that holds the key.
 func LeaseAfter(r *schedule.Run, lease schedule.KeyLease) schedule.KeyLease {
-	if r.Status == schedule.StatusEnqueued {
+	if s := r.Stage(); s == schedule.StatusEnqueued || r.Queue.In() && s == schedule.StatusStarted {
 		return schedule.KeyLease{}
 	}
 	return lease

@@ -16,6 +16,7 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, requestID string, re
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
 		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
 	}
+	enterQueueAgain(&row, old, fireAt)
 	if d == nil {
 		return row
 	}

@@ -16,11 +16,14 @@ const (
 	RowPlanned  RowState = 1 // the leader claims it at fire_at
 	RowWaiting  RowState = 2 // it waits for its overlap group
 	RowInFlight RowState = 3 // LAUNCHING, ENQUEUED or STARTED
+	RowQueued   RowState = 5 // in a dispatch queue, from its entry to its end
 )
 
 // RowStateOf returns the state of an open run.
 func RowStateOf(r *schedule.Run) RowState {
 	switch {
+	case r.Queue.In():
+		return RowQueued
 	case r.Status != schedule.StatusPlanned:
 		return RowInFlight
 	case !r.WaitingSince.IsZero():
@@ -35,6 +38,8 @@ func RowStateOf(r *schedule.Run) RowState {
 // no index changes; the sweep then looks once more than needed.
 func DueAt(r *schedule.Run) time.Time {
 	switch RowStateOf(r) {
+	case RowQueued:
+		return dueInQueue(r)
 	case RowPlanned:
 		return r.FireAt
 	case RowWaiting:

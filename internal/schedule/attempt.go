@@ -112,7 +112,7 @@ func (r *Run) Attempts() int32 {
 
 // Retrying reports whether the launch of the run has failed and is tried again.
 func (r *Run) Retrying() bool {
-	return r.Status == StatusLaunching && r.FailedAttempts > 0 && r.CancelRequestedAt.IsZero()
+	return r.Stage() == StatusLaunching && r.FailedAttempts > 0 && r.CancelRequestedAt.IsZero()
 }
 
 // NextAttempt is when a failed launch is tried again; zero: an attempt is in progress, or none
@@ -145,6 +145,9 @@ func (r *Run) GiveUp(sent bool) {
 type LaunchError struct {
 	Code    ErrorCode
 	Reached bool // the executor may have received the call
+	// NotTaken: of a run of a queue; the executor has said that it did not take it, and wants
+	// no calls for so long.
+	NotTaken time.Duration
 	// Deliveries is Run.Deliveries after the attempt; 0: unchanged.
 	Deliveries int32
 	At         time.Time // the executor was called; zero: it was not

@@ -109,7 +109,8 @@ type RunInput struct {
 	Run        Run
 	Definition *Definition // of its revision
 	Schedule   *Schedule
-	InFlight   int // runs of its overlap key in flight, itself included
+	Queue      *Queue // of the run; nil: it is in none
+	InFlight   int    // runs of its overlap key in flight, itself included
 	// Existing is the row under the key of RunChange.Insert, which ChangeRun was told to look up;
 	// nil: none.
 	Existing *Run

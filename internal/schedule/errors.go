@@ -124,3 +124,20 @@ var ErrUnauthenticated = errors.New("not authenticated")
 
 // ErrForbidden is the error of an authenticated caller without permission.
 var ErrForbidden = errors.New("not allowed")
+
+// LaterError is an ErrExhausted with the time after which the same request may pass.
+type LaterError struct {
+	text string
+	// Wait is how long the caller should wait.
+	Wait time.Duration
+}
+
+// RetryLater is a LaterError.
+func RetryLater(wait time.Duration, format string, args ...any) *LaterError {
+	return &LaterError{text: fmt.Sprintf(format, args...), Wait: wait}
+}
+
+func (e *LaterError) Error() string { return e.text }
+
+// Unwrap makes it an ErrExhausted.
+func (e *LaterError) Unwrap() error { return ErrExhausted }

@@ -32,7 +32,7 @@ func (s *Schedule) StateAt(now time.Time) ScheduleState {
 type ScheduleFilter struct {
 	UserID     string
 	WorkflowID string
-	ManagedBy  string
+	ManagedBy  string // "": all but those with OfQueue
 	GrantID    string // execution_grant_id
 	// Text is searched in id, workflow, owner, rule, zone, managed_by and NAME=VALUE of each
 	// label, ignoring the case of ASCII letters.
@@ -114,6 +114,7 @@ type RunFilter struct {
 	Class      FailureClass // of a FAILED run
 	AnyOf      []Key        // only these runs; nil: any
 	Trigger    Trigger
+	QueueNo    int32 // of this dispatch queue
 	RunID      string
 	TraceID    string
 	From       time.Time // run_at not before
@@ -166,6 +167,8 @@ func (f *RunFilter) Source() RunSource {
 		return SourceDead
 	case f.ScheduleID != "":
 		return SourceSchedule
+	case f.QueueNo != 0:
+		return SourceAll // runs that wait in a queue are in none of the others
 	case !f.DueBefore.IsZero():
 		return SourceDue
 	case f.only(StatusLaunching, StatusEnqueued, StatusStarted):

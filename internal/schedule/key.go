@@ -45,6 +45,17 @@ func RetryKey(k Key, requestID string) Key {
 // once. No request id has a slash (see ValidID), so no retry by hand has this key.
 func AttemptKey(k Key) Key { return RetryKey(k, "/auto") }
 
+// JobKey is the key of a job of a dispatch queue: the one at a place of a request. It begins
+// with 6 bytes of Unix milliseconds, so that jobs of one time are neighbours in an index.
+func JobKey(at time.Time, queueID, userID, requestID string, place int) (k Key) {
+	h := sha256.Sum256([]byte(queueID + "/j/" + userID + "/" + requestID + "/" + strconv.Itoa(place)))
+	var millis [8]byte
+	binary.BigEndian.PutUint64(millis[:], uint64(at.UnixMilli()))
+	copy(k[:6], millis[2:])
+	copy(k[6:], h[:])
+	return k
+}
+
 // ParseKey reads the 64 hex digits that String writes.
 func ParseKey(s string) (Key, error) {
 	var k Key

@@ -1,7 +1,9 @@
 package schedule_test
 
 import (
+	"cmp"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,8 @@ func TestKeysAreTheDocumentedHashes(t *testing.T) {
 		{"by hand: s1/m/req", schedule.ManualKey("s1", "req"), "bb09f0bd2427ef3fb7245f8778818802ba6319fe5064b3d9ce0fac84e97b6ef8"},
 		{"a backfill: s1/b/req/1700000000", schedule.BackfillKey("s1", "req", at), "d24f32cf9931c5d315f3746a9151d209d9efbb3464d82362b69e451d1f5c5a9b"},
 		{"a retry: <slot's key>/r/req", schedule.RetryKey(slot, "req"), "7db83e26361e472151d34fe03c77882f825286f69453e6025c9831e29a503608"},
+		// Its milliseconds, in 12 digits (printf %012x 1700000000999), and the first 52 of the hash.
+		{"a job: q1/j/u1/req/0", schedule.JobKey(at, "q1", "u1", "req", 0), "018bcfe56be7a11c014b1d874807fb5a3f20e8467c5fbc2bd731da53fc32cacb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.key.String() != c.want {
@@ -34,6 +38,22 @@ func TestKeysAreTheDocumentedHashes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeysOfJobsAreInTheOrderOfTheirTimes: jobs of one time are neighbours in an index, and each
+// place of a request has a key of its own.
+func TestKeysOfJobsAreInTheOrderOfTheirTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		instant := rapid.Int64Range(0, 1<<47)
+		a, b := instant.Draw(t, "a"), instant.Draw(t, "b")
+		place := rapid.IntRange(0, 5000)
+		i, j := place.Draw(t, "place of a"), place.Draw(t, "place of b")
+		x := schedule.JobKey(time.UnixMilli(a), "q", "u", "r", i)
+		y := schedule.JobKey(time.UnixMilli(b), "q", "u", "r", j)
+		if order := slices.Compare(x[:], y[:]); a != b && order != cmp.Compare(a, b) || (order == 0) != (a == b && i == j) {
+			t.Fatalf("%s of %d/%d and %s of %d/%d compare as %d", x, a, i, y, b, j, order)
+		}
+	})
 }
 
 func TestOnlySixtyFourHexDigitsAreAKey(t *testing.T) {

@@ -24,6 +24,7 @@ type StartRequest struct {
 	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
 	SendUntil        time.Time // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
 	WakeLeader       bool      // see FinishRequest; for senders in this process only
+	InQueue          bool      // the run is of a dispatch queue: it can wait again; for senders in this process only
 }
 
 // StartRequest is the launcher's request for the launch.
@@ -34,7 +35,7 @@ func (l *Launch) StartRequest() StartRequest {
 		ScheduledFor: l.Run.RunAt, FireAt: l.Run.FireAt,
 		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, Epoch: l.Run.Epoch,
 		ExecutionGrantID: l.Definition.ExecutionGrantID, Input: l.EffectiveInput(),
-		RunTimeout: l.Definition.RunTimeout(), SendUntil: l.Run.TimeoutAt,
+		RunTimeout: l.Definition.RunTimeout(), SendUntil: l.Run.TimeoutAt, InQueue: l.Run.Queue.In(),
 	}
 }
 

@@ -43,10 +43,11 @@ const (
 	TriggerManual   Trigger = "manual"   // requested by a user or program
 	TriggerBackfill Trigger = "backfill" // a slot of a past range
 	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run
+	TriggerJob      Trigger = "job"      // put into a dispatch queue by a user or program
 )
 
 // Triggers is the closed set.
-var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry}
+var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry, TriggerJob}
 
 // FromSpec reports whether the run is a slot of its schedule's rule. Only such runs obey pauses
 // and can be missed.

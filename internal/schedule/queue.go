@@ -3,6 +3,7 @@ package schedule
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -36,6 +37,12 @@ const (
 	MaxMaxWaiting     = 100_000_000
 	// DefaultQueueID is the queue that exists without a definition.
 	DefaultQueueID = "default"
+	// OperatorOwner owns it.
+	OperatorOwner = "operator"
+	// MaxDelay bounds delay_ms.
+	MaxDelay = 30 * 24 * time.Hour
+	// ManagedByQueue begins the manager of schedules that a queue made for bare workflow versions.
+	ManagedByQueue = "queue:"
 )
 
 // Resolved fills in the defaults. maxInFlight is DEFAULT_MAX_IN_FLIGHT.
@@ -105,6 +112,18 @@ type Queue struct {
 	Unreadable bool      // its stored definition is damaged: nothing is handed over until it is registered again
 }
 
+// RunTimeout is the run timeout of a run: its queue's, else that of its definition, else the
+// default. Either may be nil.
+func RunTimeout(q *Queue, d *Definition) time.Duration {
+	switch {
+	case q != nil && q.RunTimeoutMS > 0:
+		return millis(q.RunTimeoutMS)
+	case d != nil:
+		return d.RunTimeout()
+	}
+	return DefaultRunTimeout
+}
+
 // Alive reports whether the queue exists.
 func (q *Queue) Alive() bool { return q != nil && q.DeletedAt.IsZero() }
 
@@ -140,6 +159,7 @@ type QueueEvent struct {
 type QueueChange struct {
 	After  *Queue // nil: nothing changes
 	Events []QueueEvent
+	Audit  *AuditEntry
 }
 
 // QueueFilter selects queues.
@@ -148,3 +168,7 @@ type QueueFilter struct {
 	After  string // queue ids above it
 	Limit  int    // of a page; 0: DefaultPageSize
 }
+
+// OfQueue reports whether a queue made the schedule for a bare workflow version. Such a schedule
+// counts in no quota, and lists show it only by its manager.
+func (d *Definition) OfQueue() bool { return strings.HasPrefix(d.ManagedBy, ManagedByQueue) }

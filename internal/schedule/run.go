@@ -40,7 +40,7 @@ type Run struct {
 	TraceID string
 
 	Epoch             int64     // of the leader that claimed it
-	ClaimedAt         time.Time // first claim: not before the end of a run that it waited for
+	ClaimedAt         time.Time // first claim, or first admission by a queue: not before the end of a run that it waited for
 	ClaimedUntil      time.Time // LAUNCHING: not re-sent before
 	CancelRequestedAt time.Time
 	CancelReason      Reason // what it ends with once the cancel is confirmed
@@ -60,6 +60,8 @@ type Run struct {
 	// Dead is set where a run failed for good: true until it is retried by hand. Nil of a
 	// FAILED run: an automatic retry follows it.
 	Dead *bool
+
+	Queue QueuePlace // of a run of a dispatch queue
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -133,15 +135,15 @@ type Settlement struct {
 	GivesUp bool
 }
 
-// Moved is what a settlement has made of its run: To of the settlement, unless that gave
-// the run up. The zero value: the settlement did not move it.
+// Moved is the stage to which a settlement has moved its run: To of the settlement, unless
+// that gave the run up. The zero value: the settlement did not move it.
 type Moved struct {
 	To     Status
 	Reason Reason
 }
 
 // Moved is the run as a settlement has made it.
-func (r *Run) Moved() Moved { return Moved{r.Status, r.Reason} }
+func (r *Run) Moved() Moved { return Moved{r.Stage(), r.Reason} }
 
 // AnyEnded reports whether any settlement ended its run.
 func AnyEnded(moved []Moved) bool {

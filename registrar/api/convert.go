@@ -112,6 +112,10 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
+		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
+	}
+	if r.Queue.In() {
+		out.DispatchedAt = out.GetClaimedAt()
 	}
 	if !r.RetryOf.IsZero() {
 		out.RetryOf = r.RetryOf.String()

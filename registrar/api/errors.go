@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -75,6 +76,10 @@ func statusOf(err error) *status.Status {
 			st := status.New(known.code, err.Error())
 			if known.code == codes.DeadlineExceeded { // ours: a caller past its deadline reads no answer
 				return status.New(known.code, "deadline exceeded: the database did not answer in time; try again")
+			}
+			var later *schedule.LaterError
+			if errors.As(err, &later) {
+				return detailed(st, &errdetails.RetryInfo{RetryDelay: durationpb.New(later.Wait)})
 			}
 			if known.reason == "" {
 				return st

@@ -52,6 +52,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterScheduleServiceHandlerClient(ctx, mux, carillonv1.NewScheduleServiceClient(checked)),
 		carillonv1.RegisterWorkflowServiceHandlerClient(ctx, mux, carillonv1.NewWorkflowServiceClient(checked)),
 		carillonv1.RegisterGrantServiceHandlerClient(ctx, mux, carillonv1.NewGrantServiceClient(checked)),
+		carillonv1.RegisterQueueServiceHandlerClient(ctx, mux, carillonv1.NewQueueServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
 		carillonv1.RegisterAlertServiceHandlerClient(ctx, mux, carillonv1.NewAlertServiceClient(checked)),
@@ -68,7 +69,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/v1/workflows/"):
 			limit = maxDAGBody
-		case r.URL.Path == "/v1/schedules:apply":
+		case r.URL.Path == "/v1/schedules:apply", strings.HasPrefix(r.URL.Path, "/v1/queues/") && strings.HasSuffix(r.URL.Path, "/runs:batch"):
 			limit = schedule.MaxApplyBytes
 		case report: // read before the run's token is checked
 			limit = reportLimit(r, o.ReportToken)

@@ -30,6 +30,9 @@ const (
 	previewPage   kind = "p"
 	redrivePage   kind = "x"
 	auditPage     kind = "a"
+	queuesPage    kind = "q"
+	queueLogPage  kind = "t"
+	waitingPage   kind = "u"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

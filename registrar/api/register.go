@@ -19,6 +19,7 @@ type Services struct {
 	Workflows Workflows
 	Grants    Grants
 	Runs      Runs
+	Queues    Queues     // nil: its calls are UNIMPLEMENTED
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
 	Alerts    Alerts     // nil: its calls are UNIMPLEMENTED
@@ -45,7 +46,12 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, alerts: s.Alerts, actor: s.Actor, backfills: s.Backfills, now: s.Now, links: s.Links})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
-	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, queues: s.Queues, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	if s.Queues == nil {
+		carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
+	} else {
+		carillonv1.RegisterQueueServiceServer(server, &queueServer{queues: s.Queues, runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	}
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
 	} else {

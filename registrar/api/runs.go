@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -17,10 +19,11 @@ import (
 
 type runServer struct {
 	carillonv1.UnimplementedRunServiceServer
-	runs  Runs
-	actor func(context.Context) string
-	now   func() time.Time
-	links Links
+	runs   Runs
+	queues Queues
+	actor  func(context.Context) string
+	now    func() time.Time
+	links  Links
 
 	ending <-chan struct{}
 }
@@ -48,7 +51,7 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 		resp.FirstSentAt = proto.String(first.Format(time.RFC3339Nano))
 	}
 	s.links.add(resp.Run)
-	return resp, nil
+	return resp, place(ctx, s.queues, run, resp.GetRun())
 }
 
 // runFilter is the common part of ListRuns, WatchRuns and ExportRuns.
@@ -82,6 +85,9 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 	size := pageSize(req.GetPageSize())
 	f.Limit = size + 1
 	var err error
+	if f.QueueNo, err = s.queueNo(ctx, req.GetQueueId()); err != nil {
+		return nil, err
+	}
 	if f.AfterRunAt, f.AfterKey, err = runAfter(req.GetPageToken()); err != nil {
 		return nil, err
 	}
@@ -171,4 +177,19 @@ func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunReques
 		return nil, err
 	}
 	return &carillonv1.RetryRunResponse{Run: runOf(&run)}, nil
+}
+
+// queueNo is the number of the queue that a filter names; 0: it names none.
+func (s *runServer) queueNo(ctx context.Context, queueID string) (int32, error) {
+	if queueID == "" {
+		return 0, nil
+	}
+	if s.queues == nil {
+		return 0, status.Error(codes.Unimplemented, "this server has no dispatch queues")
+	}
+	q, err := s.queues.GetQueue(ctx, queueID)
+	if err != nil {
+		return 0, err
+	}
+	return q.No, nil
 }

@@ -168,13 +168,19 @@ func (s *Server) within(ctx context.Context, req any, call *grpc.UnaryServerInfo
 }
 
 // maxRequestBytes fits the largest DAG with its envelope, the limit of every call but
-// ApplySchedules.
+// ApplySchedules and EnqueueRuns.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
+
+// large are the calls that are held to the limit of the server only, schedule.MaxApplyBytes.
+var large = map[string]bool{
+	carillonv1.ScheduleService_ApplySchedules_FullMethodName: true,
+	carillonv1.QueueService_EnqueueRuns_FullMethodName:       true,
+}
 
 // holdToSize enforces maxRequestBytes. gRPC has one limit per server, which is that of
 // ApplySchedules.
 func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if m, ok := req.(proto.Message); ok && call.FullMethod != carillonv1.ScheduleService_ApplySchedules_FullMethodName {
+	if m, ok := req.(proto.Message); ok && !large[call.FullMethod] {
 		if size := proto.Size(m); size > maxRequestBytes {
 			return nil, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", size, maxRequestBytes)
 		}

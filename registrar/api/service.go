@@ -80,6 +80,30 @@ type Grants interface {
 	RevokeGrant(ctx context.Context, in registrar.RevokeInput) (*schedule.Grant, error)
 }
 
+// Queues stores dispatch queues and puts runs into them.
+type Queues interface {
+	UpsertQueue(ctx context.Context, in registrar.QueueInput) (*schedule.Queue, error)
+	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
+	// ListQueues is ordered by queue_id.
+	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
+	DeleteQueue(ctx context.Context, in registrar.DeleteQueueInput) (registrar.DeletedQueue, error)
+	PauseQueue(ctx context.Context, in registrar.PauseQueueInput) (*schedule.Queue, error)
+	ResumeQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
+	CloseQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
+	OpenQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
+	// ListQueueEvents is newest first; before = 0 begins at the end.
+	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)
+	// QueueCounts are at most a second old, and counted up to limit.
+	QueueCounts(ctx context.Context, q *schedule.Queue, limit int) (schedule.QueueCounts, error)
+	Enqueue(ctx context.Context, in registrar.EnqueueInput) (registrar.Enqueued, error)
+	ListWaiting(ctx context.Context, in registrar.WaitingInput) (registrar.WaitingPage, error)
+	UpdateRun(ctx context.Context, in registrar.UpdateRunInput) (*schedule.Run, error)
+	// Position is the place of a waiting run in its queue and priority; 0: none, or far behind.
+	Position(ctx context.Context, run *schedule.Run) (int, error)
+	// QueueIDOf is the queue of a run; "": none.
+	QueueIDOf(ctx context.Context, run *schedule.Run) (string, error)
+}
+
 // Runs is the ledger.
 type Runs interface {
 	// RunKey is the key that text is, or begins.

@@ -77,6 +77,12 @@ GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT, INSERT, UPDATE ON queues TO sched_api;
+GRANT SELECT, INSERT ON queue_requests TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON queue_states TO sched_api, sched_launcher;
+GRANT USAGE ON SEQUENCE queue_positions TO sched_api;
+GRANT SELECT ON queues TO sched_launcher, sched_worker;
+GRANT SELECT, INSERT ON queue_events TO sched_launcher;
+GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_api;
 GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;

@@ -77,9 +77,9 @@ var watches = map[string]bool{
 	carillonv1.RunService_ExportRuns_FullMethodName: true,
 }
 
-// kindOf: a call with an audit entry is a write.
+// kindOf: a call with an audit entry is a write, and so is one that enters runs.
 func kindOf(method string) Kind {
-	if rule, ok := auth.RuleOf(method); ok && !rule.Audit {
+	if rule, ok := auth.RuleOf(method); ok && !rule.Audit && !rule.Write {
 		return Read
 	}
 	return Write

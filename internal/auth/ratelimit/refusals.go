@@ -58,7 +58,7 @@ func callerOf(ctx context.Context) string {
 
 func limitsRefusals(ctx context.Context, method string) bool {
 	rule, _ := auth.RuleOf(method)
-	if rule.Audit {
+	if rule.Audit || rule.Write {
 		return true
 	}
 	_, admitted := rule.Admit(auth.CallFrom(ctx).Identity)

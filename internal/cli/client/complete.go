@@ -44,7 +44,7 @@ func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, list IDs) {
 
 // flagIDs are the flags that take an id, with the source of their completion.
 var flagIDs = map[string]IDs{
-	"schedule": ScheduleIDs, "workflow": WorkflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": GrantIDs,
+	"schedule": ScheduleIDs, "workflow": WorkflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": GrantIDs, "queue": QueueIDs,
 }
 
 // CompleteFlags completes the flags of flagIDs in a command and its subcommands.
@@ -143,6 +143,19 @@ func GrantIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 			all = append(all, g.GetGrantId())
 		}
 		return resp.GetGrants(), resp.GetNextPageToken(), err
+	})
+	return withPrefix(typed, all)
+}
+
+// QueueIDs lists the ids of dispatch queues.
+func QueueIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
+	var all []string
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Queue, string, error) {
+		resp, err := Call(ctx, l, l.Queues().ListQueues, &carillonv1.ListQueuesRequest{PageSize: size, PageToken: token})
+		for _, q := range resp.GetQueues() {
+			all = append(all, q.GetQueueId())
+		}
+		return resp.GetQueues(), resp.GetNextPageToken(), err
 	})
 	return withPrefix(typed, all)
 }

@@ -11,6 +11,10 @@ func (l *Link) Audit() carillonv1.AuditServiceClient { return carillonv1.NewAudi
 func (l *Link) Grants() carillonv1.GrantServiceClient {
 	return carillonv1.NewGrantServiceClient(l.conn)
 }
+
+func (l *Link) Queues() carillonv1.QueueServiceClient {
+	return carillonv1.NewQueueServiceClient(l.conn)
+}
 func (l *Link) Runs() carillonv1.RunServiceClient { return carillonv1.NewRunServiceClient(l.conn) }
 func (l *Link) Schedules() carillonv1.ScheduleServiceClient {
 	return carillonv1.NewScheduleServiceClient(l.conn)

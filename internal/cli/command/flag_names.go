@@ -49,7 +49,7 @@ var flagOfField = map[string][]string{
 	"success_every_ms":   {"expect-success"},
 	"alert_after":        {"alert-after"},
 	"remind_every_ms":    {"remind-every"},
-	"max_attempts":       {"retry-attempts"},
+	"max_attempts":       {"retry-attempts", "max-attempts"},
 	"backoff_ms":         {"retry-backoff"},
 	"factor_percent":     {"retry-factor"},
 	"max_backoff_ms":     {"retry-max-backoff"},
@@ -84,6 +84,15 @@ var flagOfField = map[string][]string{
 	"state":              {"state"},
 	"note":               {"note"},
 	"seed":               {"seed"},
+	"queue_id":           {"queue"},
+	"max_in_flight":      {"max-in-flight"},
+	"max_waiting":        {"max-waiting"},
+	"backpressure":       {"backpressure"},
+	"position":           {"position"},
+	"next":               {"next"},
+	"run_at":             {"at"},
+	"delay_ms":           {"in"},
+	"force":              {"force"},
 }
 
 // argumentOfField lists the arguments that set a field of the API, as in use lines.
@@ -95,6 +104,7 @@ var argumentOfField = map[string][]string{
 	"keys":            {"KEY"},
 	"status":          {"STATUS"},
 	"grant_id":        {"ID"},
+	"queue_id":        {"QUEUE", "ID"},
 	"backfill_id":     {"ID"},
 	"alert_id":        {"ID"},
 	"delivery_ids":    {"DELIVERY"},

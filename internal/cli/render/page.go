@@ -77,3 +77,14 @@ func (p *Page) Key(key string) string {
 	}
 	return ShortKey(key)
 }
+
+// jobKeyDigits is the number of digits of the key of a job in tables: the first 12 are its time.
+const jobKeyDigits = 20
+
+// RunKey is Key of a run that may be one of a dispatch queue.
+func (p *Page) RunKey(key, queueID string) string {
+	if p.Wide || queueID == "" {
+		return p.Key(key)
+	}
+	return key[:min(len(key), jobKeyDigits)]
+}

@@ -40,7 +40,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					rows[i] = p.WideCells([]string{
-						p.When(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), delay(r), duration(r), p.Key(r.GetIdempotencyKey()),
+						p.When(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), delay(r), duration(r), p.RunKey(r.GetIdempotencyKey(), r.GetQueueId()),
 					}, p.When(r.GetFireAt()), p.When(r.GetLaunchedAt()), p.When(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
 						fmt.Sprint(r.GetAttempt()), fmt.Sprint(launchAttempts(r)), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
@@ -58,6 +58,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&filter.ErrorCode, "error-code", "", "only with this error `CODE`")
 	f.Func("failure-class", "only failed runs of this `CLASS`", command.Text(&filter.FailureClass))
 	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
+	f.StringVar(&filter.QueueId, "queue", "", "only of this dispatch queue `ID`")
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	client.LimitFlag(cmd, &limit)

@@ -16,7 +16,7 @@ import (
 )
 
 func NewCommand(c *command.CLI) *cobra.Command {
-	cmd := command.Group("run", "Show, follow, report, cancel, retry and redrive runs")
+	cmd := command.Group("run", "Show, follow, report, change, cancel, retry and redrive runs")
 	cmd.Aliases = []string{"runs"}
 	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
 	o := client.New(c)
@@ -25,7 +25,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	cmd.AddCommand(
 		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
 		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
-		o.CompleteArg(newRedriveCommand(o), deadKeys),
+		o.CompleteArg(newRedriveCommand(o), deadKeys), o.CompleteArg(newUpdateCommand(o), keys),
 	)
 	return o.CompleteFlags(cmd)
 }
@@ -90,6 +90,9 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
 		[2]string{"trigger", r.GetTrigger()},
+		[2]string{"queue", r.GetQueueId()},
+		[2]string{"in queue", placeInQueue(p, r)},
+		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
 		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},
 		[2]string{"retried by", r.GetRetriedBy()},

@@ -205,7 +205,7 @@
 
   // Keys.
   let leader = 0;
-  const places = { o: "/", s: "/ui/schedules", r: "/ui/runs", a: "/ui/alerts", p: "/ui/preview", m: "/ui/simulate", t: "/ui/timeline", w: "/ui/workers" };
+  const places = { o: "/", s: "/ui/schedules", r: "/ui/runs", q: "/ui/queues", a: "/ui/alerts", p: "/ui/preview", m: "/ui/simulate", t: "/ui/timeline", w: "/ui/workers" };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea") || $("dialog[open]")) return;
     if (event.key === "/" && $("[data-search]")) { event.preventDefault(); $("[data-search]").focus(); }

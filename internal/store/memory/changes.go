@@ -188,6 +188,10 @@ type changed struct {
 }
 
 func (t *tx) noteRun(kind int, r *schedule.Run) {
+	if r.Queue.In() { // nobody leads it
+		t.queued = true
+		return
+	}
 	if t.silent {
 		return
 	}

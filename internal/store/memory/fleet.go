@@ -74,7 +74,11 @@ func (s *Store) CountFleet(ctx context.Context, q schedule.FleetQuery) (n schedu
 
 func countRun(n *schedule.FleetCounts, r *schedule.Run, q *schedule.FleetQuery) {
 	switch r.Status {
-	case schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted:
+	case schedule.StatusEnqueued, schedule.StatusStarted:
+		if !r.Queue.In() {
+			n.InFlight++
+		}
+	case schedule.StatusLaunching:
 		n.InFlight++
 	case schedule.StatusPlanned:
 		if !r.WaitingSince.IsZero() {

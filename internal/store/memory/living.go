@@ -18,6 +18,7 @@ type living struct {
 	launching  ordered // LAUNCHING, by timeout_at
 	started    ordered // ENQUEUED and STARTED, by timeout_at
 	cancelling ordered // of launching and started: a cancel was requested
+	queued     ordered // those of dispatch queues, in the order of the queue; in no other list
 	keys       map[string]*keyRows
 }
 
@@ -33,7 +34,7 @@ func newLiving() living {
 	byFireAt := func() ordered { return ordered{less: schedule.ByFireAt} }
 	byTimeout := func() ordered { return ordered{less: byTimeoutAt} }
 	return living{
-		planned: byFireAt(), waiting: byFireAt(), launching: byTimeout(), started: byTimeout(), cancelling: byTimeout(),
+		planned: byFireAt(), waiting: byFireAt(), launching: byTimeout(), started: byTimeout(), cancelling: byTimeout(), queued: ordered{less: byQueueOrder},
 		keys: make(map[string]*keyRows),
 	}
 }
@@ -42,8 +43,17 @@ func byTimeoutAt(a, b *schedule.Run) int {
 	return cmp.Or(a.TimeoutAt.Compare(b.TimeoutAt), slices.Compare(a.Key[:], b.Key[:]))
 }
 
+func byQueueOrder(a, b *schedule.Run) int {
+	x, y := &a.Queue, &b.Queue
+	return cmp.Or(cmp.Compare(x.No, y.No), cmp.Compare(x.Priority, y.Priority), cmp.Compare(x.Position, y.Position), slices.Compare(a.Key[:], b.Key[:]))
+}
+
 func (l *living) add(r *schedule.Run) {
 	if r.Status.Terminal() {
+		return
+	}
+	if r.Queue.In() {
+		l.queued.add(r)
 		return
 	}
 	l.list(r).add(r)
@@ -63,6 +73,10 @@ func (l *living) add(r *schedule.Run) {
 
 func (l *living) remove(r *schedule.Run) {
 	if r.Status.Terminal() {
+		return
+	}
+	if r.Queue.In() {
+		l.queued.remove(r)
 		return
 	}
 	l.list(r).remove(r)
@@ -91,7 +105,7 @@ func (l *living) list(r *schedule.Run) *ordered {
 
 // all are the living rows.
 func (l *living) all() iter.Seq[*schedule.Run] {
-	return eachOf(&l.planned, &l.waiting, &l.launching, &l.started)
+	return eachOf(&l.planned, &l.waiting, &l.launching, &l.started, &l.queued)
 }
 
 func eachOf(lists ...*ordered) iter.Seq[*schedule.Run] {

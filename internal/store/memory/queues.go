@@ -36,10 +36,9 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 			}
 		})
 		for _, e := range change.Events {
-			e.ID = int64(len(t.queueLog)) + 1
-			t.queueLog = append(t.queueLog, e)
+			t.noteQueue(e)
 		}
-		t.undo = append(t.undo, func() { t.queueLog = t.queueLog[:len(t.queueLog)-len(change.Events)] })
+		t.audit(change.Audit, s.Now())
 		copied := row
 		after = &copied
 		return nil
@@ -48,6 +47,14 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 		return nil, fmt.Errorf("change queue %s: %w", schedule.Quote(queueID), err)
 	}
 	return after, nil
+}
+
+// noteQueue adds an event to the log of its queue.
+func (t *tx) noteQueue(e schedule.QueueEvent) {
+	t.lastQueueEvent++
+	e.ID = t.lastQueueEvent
+	t.queueLog = append(t.queueLog, e)
+	t.undo = append(t.undo, func() { t.queueLog = t.queueLog[:len(t.queueLog)-1] })
 }
 
 // GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.

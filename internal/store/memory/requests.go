@@ -33,7 +33,7 @@ func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 	f := ledger.BeginFacts{Run: t.runs[q.Key], Lease: t.leases[q.Key], Grant: t.grants[q.Grant.Ref()]}
 	scheduleID, lease := q.ScheduleID, f.Lease
 	if f.Run != nil {
-		scheduleID = f.Run.ScheduleID
+		scheduleID, f.Queue = f.Run.ScheduleID, t.queueOf(f.Run.Queue.No)
 		if v := t.revisions[revisionID{f.Run.ScheduleID, f.Run.Revision}]; v != nil {
 			f.Definition = &v.Definition
 		}

@@ -39,7 +39,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 }
 
 func (t *tx) runInput(run *schedule.Run, existing schedule.Key) schedule.RunInput {
-	in := schedule.RunInput{Run: *run, InFlight: t.inFlight(run.OverlapKey)}
+	in := schedule.RunInput{Run: *run, Queue: t.queueOf(run.Queue.No), InFlight: t.inFlight(run.OverlapKey)}
 	if s := t.schedules[run.ScheduleID]; s != nil {
 		in.Schedule = copyOf(s)
 	}
@@ -185,6 +185,7 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		f.Class != "" && r.FailureClass != f.Class,
 		f.AnyOf != nil && !slices.Contains(f.AnyOf, r.Key),
 		f.Trigger != "" && r.Trigger != f.Trigger,
+		f.QueueNo != 0 && r.Queue.No != f.QueueNo,
 		f.RunID != "" && r.RunID != f.RunID,
 		f.TraceID != "" && r.TraceID != f.TraceID && !schedule.TraceKeys(f.TraceID).Contains(r.Key),
 		!f.Keys.IsZero() && !f.Keys.Contains(r.Key),

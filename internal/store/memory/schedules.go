@@ -53,7 +53,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 func (s *Store) checkQuotas(changes []schedule.Change, limit int) error {
 	living := make(map[string]int)
 	for _, row := range s.schedules {
-		if row.Alive() {
+		if row.Alive() && !row.OfQueue() {
 			living[row.UserID]++
 		}
 	}
@@ -223,6 +223,7 @@ func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bo
 	case f.UserID != "" && s.UserID != f.UserID,
 		f.WorkflowID != "" && s.WorkflowID != f.WorkflowID,
 		f.ManagedBy != "" && s.ManagedBy != f.ManagedBy,
+		f.ManagedBy == "" && s.OfQueue(),
 		f.GrantID != "" && s.ExecutionGrantID != f.GrantID,
 		f.Text != "" && !s.HasText(f.Text),
 		f.LabelKey != "" && !labelled,

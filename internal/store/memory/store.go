@@ -54,6 +54,8 @@ type Store struct {
 	opts  Options
 	wakes wakes
 
+	queueWakes wakes
+
 	mu         sync.Mutex
 	schedules  map[string]*schedule.Schedule
 	unreadable map[string]error
@@ -70,6 +72,13 @@ type Store struct {
 	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only replaced
 	queues     map[string]*schedule.Queue            // never changed, only replaced
 	queueLog   []schedule.QueueEvent
+
+	lastQueueEvent int64
+
+	stalls     map[int32]schedule.QueueStall // by queue
+	enqueued   map[enqueueID]enqueueRecord
+	position   int64                      // the last that was drawn
+	queuedDue  map[schedule.Key]time.Time // when the next sweep looks at a run of a queue; zero: never
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	changes    changeLog
@@ -117,8 +126,9 @@ func New(o Options) *Store {
 		leases: make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
-		grants:  make(map[schedule.GrantRef]*schedule.Grant),
-		queues:  make(map[string]*schedule.Queue),
+		grants: make(map[schedule.GrantRef]*schedule.Grant),
+		queues: make(map[string]*schedule.Queue),
+		stalls: make(map[int32]schedule.QueueStall), enqueued: make(map[enqueueID]enqueueRecord), queuedDue: make(map[schedule.Key]time.Time),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership),
 		buckets: make(map[string]int), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),
@@ -154,6 +164,14 @@ func (s *Store) open() error {
 // other than a term gave it something to do, until ctx ends. wake must not block.
 func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	defer s.wakes.add(wake)()
+	<-ctx.Done()
+	return nil
+}
+
+// ListenQueues calls wake after each commit by which runs have entered a queue or left one, or
+// by which one is to be cancelled, until ctx ends. wake must not block.
+func (s *Store) ListenQueues(ctx context.Context, wake func()) error {
+	defer s.queueWakes.add(func(int, int) { wake() })()
 	<-ctx.Done()
 	return nil
 }

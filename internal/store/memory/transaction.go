@@ -16,6 +16,8 @@ type tx struct {
 	told []func()
 	wake bool // there may be something to do
 
+	queued bool // runs have entered a queue or left one
+
 	ended []*schedule.Run
 	next  []schedule.Run // the next attempts of runs in ended
 
@@ -57,6 +59,9 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 	if err == nil && t.wake && t.term == nil { // a term knows what it wrote
 		s.wakes.call()
 	}
+	if err == nil && t.queued {
+		s.queueWakes.call()
+	}
 	return err
 }
 
@@ -87,10 +92,14 @@ func (s *Store) fenced(ctx context.Context, term schedule.Term, do func(*tx) err
 // change writes one row of the ledger.
 func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	before := *r
+	if r.Queue.In() {
+		delete(t.queuedDue, r.Key) // an undone change leaves the next sweep to look once more
+	}
 	t.live.remove(r)
 	edit(r)
 	if r.Status.Terminal() && !before.Status.Terminal() {
 		t.conclude(r)
+		r.Queue = schedule.QueuePlace{No: r.Queue.No, EnqueuedAt: r.Queue.EnqueuedAt} // history has no more
 	}
 	t.live.add(r)
 	t.undo = append(t.undo, func() {
@@ -119,8 +128,11 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
 		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), MaxAttempts: r.MaxAttempts, StartBy: at(r.StartBy), RetryOf: r.RetryOf,
 		Input: clone(r.Input), Priority: r.Priority, TraceID: r.TraceID,
+		Queue:     r.Queue,
 		CreatedAt: either(r.CreatedAt, now), UpdatedAt: either(r.UpdatedAt, now),
 	}
+	row.Queue.EnqueuedAt = at(r.Queue.EnqueuedAt)
+	row.Enter(schedule.StatusPlanned)
 	if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil {
 		row.UserID, row.WorkflowID, row.Version = v.Definition.UserID, v.Definition.WorkflowID, v.Definition.Version
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // Begin decides which keys may be called, and records the calls before they are made; see
@@ -78,6 +79,9 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 	if err := b.readDefinitions(ctx, s); err != nil {
 		return err
 	}
+	if err := b.readQueues(ctx); err != nil {
+		return err
+	}
 	if err := b.readHolders(ctx); err != nil {
 		return err
 	}
@@ -111,7 +115,7 @@ const (
 UPDATE open_runs o SET holder = u.holder, lease_until = u.lease_until, deliveries = u.deliveries,
 	first_sent_at = CASE WHEN u.deliveries > 0 THEN coalesce(o.first_sent_at, $1) END
 FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[]) AS u(key, holder, lease_until, deliveries)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 2`
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND ` + launching
 )
 
 // take records a call of every key that is free. A key of two requests is left to lockRuns.
@@ -234,6 +238,26 @@ func (b *beginning) readDefinitions(ctx context.Context, s *Store) error {
 	for _, f := range b.facts {
 		if f.Run != nil {
 			f.Definition = definitions[revision.Of(f.Run)]
+		}
+	}
+	return nil
+}
+
+// readQueues reads the queues of runs that are in one.
+func (b *beginning) readQueues(ctx context.Context) error {
+	var runs []*schedule.Run
+	for _, f := range b.facts {
+		if f.Run != nil && f.Run.Queue.In() {
+			runs = append(runs, f.Run)
+		}
+	}
+	queues, err := tables.QueuesOf(ctx, queries{b.tx}, runs)
+	if err != nil {
+		return err
+	}
+	for _, f := range b.facts {
+		if f.Run != nil {
+			f.Queue = queues[f.Run.Queue.No]
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 // writeEnds takes the runs: nothing is read before.
 func (c *claimWrite) writeEnds(ctx context.Context) error {
 	ends := c.claimed.Verdicts.Ends
-	rows, err := takeRuns(ctx, c.tx, column(ends, func(e *ledger.End) schedule.Key { return e.Key }), schedule.StatusPlanned)
+	rows, err := takeRuns(ctx, c.tx, sqlTakePlanned, column(ends, func(e *ledger.End) schedule.Key { return e.Key }))
 	if err := c.wrote(len(rows), len(ends), err); err != nil || len(ends) == 0 {
 		return err
 	}

@@ -68,6 +68,11 @@ var runColumns = columns{
 	int4("priority", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Priority }),
 	text("run_id", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.RunID }),
 	text("trace_id", ofRun|ofRow|added|moves|history, func(r *openRow) *string { return &r.TraceID }),
+	queued("queue_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.No }),
+	codeOrNone("queue_state", ofRun|ofRow|added|moves, func(r *openRow) *schedule.QueueState { return &r.Queue.State }, schedule.QueueStateOf).onlyOpen(),
+	queued("effective_priority", ofRun|ofRow|added, func(r *openRow) *int32 { return &r.Queue.Priority }).onlyOpen(),
+	queued("position_key", ofRun|ofRow|added, func(r *openRow) *int64 { return &r.Queue.Position }).onlyOpen(),
+	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
 	instant("claimed_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.ClaimedAt }),
 	instant("send_after", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.ClaimedUntil }).onlyOpen(),
@@ -105,7 +110,7 @@ var (
 	columnsOfPlanned = runColumns.named("idempotency_key", "revision", "run_at", "fire_at", "trigger", "overlap_key", "policy", "max_queued",
 		"attempt", "max_attempts", "start_by", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
-		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
+		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
 )
 
 // What statements select. The schedule comes first, the columns of the revision come last.

@@ -107,6 +107,53 @@ func code[W interface {
 	return c
 }
 
+// codeOrNone is a code, NULL for the empty word.
+func codeOrNone[W interface {
+	~string
+	Code() int16
+}](name string, in use, of func(*openRow) *W, word func(int16) (W, bool)) runColumn {
+	c := code(name, in, of, func(n int16) (W, bool) {
+		if n == 0 {
+			return "", true
+		}
+		return word(n)
+	})
+	required := c.copy
+	c.copy = func(to *copied, r *openRow) {
+		if *of(r) == "" && r.kept(name) == nil {
+			to.null()
+			return
+		}
+		required(to, r)
+	}
+	return c
+}
+
+// queued is a number of a run in a queue, else NULL.
+func queued[N int32 | int64](name string, in use, of func(*openRow) *N) runColumn {
+	var zero N
+	_, wide := any(zero).(int64)
+	c := newColumn(name, in, "integer")
+	if wide {
+		c.sqlType = "bigint"
+	}
+	c.target = func(r *openRow) any { return queuedTarget[N]{of(r)} }
+	c.array = func(rows []*openRow) any {
+		return column(rows, func(r **openRow) pgtype.Int8 { return pgtype.Int8{Int64: int64(*of(*r)), Valid: (*r).Queue.In()} })
+	}
+	c.copy = func(to *copied, r *openRow) {
+		switch {
+		case !r.Queue.In():
+			to.null()
+		case wide:
+			to.int8(int64(*of(r)))
+		default:
+			to.int4(int32(*of(r)))
+		}
+	}
+	return c
+}
+
 // int4 is a number that the domain may have in another width.
 func int4[N int32 | uint32 | int64](name string, in use, of func(*openRow) *N) runColumn {
 	c := newColumn(name, in, "integer")
@@ -191,6 +238,7 @@ func computed[V any](name string, in use, sqlType string, of func(*openRow) V, c
 type (
 	textTarget[S ~string | ~[]byte] struct{ to *S }
 	nonzeroTarget                   struct{ to *int32 }
+	queuedTarget[N int32 | int64]   struct{ to *N }
 	timeTarget                      struct {
 		to     *time.Time
 		row    *openRow
@@ -227,6 +275,12 @@ func (t textTarget[S]) ScanText(v pgtype.Text) error {
 // ScanInt64 reads a number.
 func (t nonzeroTarget) ScanInt64(v pgtype.Int8) error {
 	*t.to = int32(v.Int64)
+	return nil
+}
+
+// ScanInt64 reads a number.
+func (t queuedTarget[N]) ScanInt64(v pgtype.Int8) error {
+	*t.to = N(v.Int64)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func finish(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, finis
 }
 
 // takeAnswered takes the runs that answers end: every definite answer ends a LAUNCHING
-// run (ledger.MayAnswer), and nearly all are LAUNCHING. It locks the others that are open.
+// run (ledger.MayAnswer), and nearly all are LAUNCHING or in a queue, dispatching. It locks the others that are open.
 func takeAnswered(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest) ([]*openRow, error) {
 	ends := make(map[schedule.Key]bool, len(done)) // false: an answer leaves it open
 	for i := range done {
@@ -76,7 +76,7 @@ func takeAnswered(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest)
 			ending = append(ending, key)
 		}
 	}
-	rows, err := takeRuns(ctx, tx, ending, schedule.StatusLaunching)
+	rows, err := takeRuns(ctx, tx, sqlTakeLaunching, ending)
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +181,11 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	if err := endAll(ctx, tx, rows, now); err != nil {
 		return err
+	}
+	inQueue := func(r *openRow) bool { return r.Queue.In() }
+	if slices.ContainsFunc(rows, inQueue) {
+		wakeQueues(tx)
+		rows = slices.DeleteFunc(slices.Clone(rows), inQueue) // nobody leads them
 	}
 	return note(ctx, tx, changeEnd, rows)
 }

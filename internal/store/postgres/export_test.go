@@ -87,7 +87,7 @@ func (s *Store) ThroughTheTables(ctx context.Context, r *OpenRow) (open OpenRow,
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `ALTER TABLE given ALTER due_at SET DEFAULT now(), ALTER state SET DEFAULT 3`); err != nil {
+		if _, err := tx.Exec(ctx, `ALTER TABLE given ALTER due_at SET DEFAULT now(), ALTER state SET DEFAULT 5`); err != nil {
 			return err
 		}
 		c := newCopied(1, 512)

@@ -23,7 +23,7 @@ func TestPlansOfFewRunsReadByKey(t *testing.T) {
 	exec(`SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`)
 	texts := statements(t)
 	byKey := []string{
-		"sqlLockKeys", "sqlTakeRuns", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlNewestSuccesses", "sqlSlotEnded",
+		"sqlLockKeys", "sqlTakePlanned", "sqlTakeLaunching", "sqlRemoveRuns", "sqlLockPlannedOf", "sqlLockPlannedOfBackfill", "sqlWriteOpen", "sqlPostpone", "sqlNewestSuccesses", "sqlSlotEnded",
 		"sqlInsertRuns", "sqlDropInserted", "sqlDropPlanned", "sqlClaim", "sqlClaimWait", "sqlClaimCancel", "sqlClaimLock",
 		"sqlLockResent", "sqlResend", "sqlChangedRuns", "sqlPlannedOfSchedules", "sqlInFlight", "sqlPlanFire", "sqlTakeKeys", "sqlLockBegun", "sqlWriteCalls", "sqlExtend", "sqlMoveKeys",
 		"sqlEndedRuns", "sqlStopped", "sqlStatesNamed",

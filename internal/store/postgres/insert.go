@@ -52,6 +52,9 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	}
 	type run = schedule.Run
 	var own []run
+	if slices.ContainsFunc(runs, func(r run) bool { return r.Queue.In() }) {
+		wakeQueues(tx)
+	}
 	for i := range runs {
 		if ledger.Nth(&runs[i]) == 0 {
 			own = append(own, runs[i])
@@ -115,6 +118,11 @@ func sidsOf(ctx context.Context, tx pgx.Tx, runs []schedule.Run) (map[string]int
 	if err != nil {
 		return nil, fmt.Errorf("read the sids of schedules: %w", err)
 	}
+	for i := range runs {
+		if id := runs[i].ScheduleID; sids[id] == 0 {
+			return nil, fmt.Errorf("insert a run of schedule %s: %w", id, schedule.ErrNotFound)
+		}
+	}
 	return sids, nil
 }
 
@@ -137,7 +145,8 @@ func openRowsOf(runs []schedule.Run, sidOf func(*schedule.Run) int32, now time.T
 	for i := range runs {
 		r := &all[i]
 		*r = openRow{Run: runs[i], SID: sidOf(&runs[i]), Nth: ledger.Nth(&runs[i]), Bucket: int16(schedule.Bucket(runs[i].OverlapKey))}
-		r.Status, r.CreatedAt, r.UpdatedAt = schedule.StatusPlanned, cmp.Or(r.CreatedAt, now), now
+		r.Enter(schedule.StatusPlanned)
+		r.CreatedAt, r.UpdatedAt = cmp.Or(r.CreatedAt, now), now
 		rows[i] = r
 	}
 	return rows

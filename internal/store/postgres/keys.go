@@ -18,7 +18,7 @@ const (
 	sqlRelease = `
 UPDATE open_runs o SET holder = NULL, lease_until = NULL, deliveries = u.calls, first_sent_at = CASE WHEN u.calls > 0 THEN o.first_sent_at END
 FROM unnest($1::bytea[], $2::timestamptz[], $3::integer[]) AS u(key, held, calls)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.lease_until = u.held AND o.status = 2`
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.lease_until = u.held AND ` + launching
 
 	sqlExtend = `
 UPDATE open_runs o SET lease_until = u.lease_until

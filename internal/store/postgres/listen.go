@@ -21,11 +21,23 @@ const quiet = 15 * time.Second
 // process, and after each connect, because earlier notifications were missed. Several
 // causes may share one call. It blocks until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
+	return s.listen(ctx, sqlListen, func(payload string) { wake(bucketsIn(payload)) })
+}
+
+// ListenQueues calls wake when runs have entered a queue or left one, in any process, and after
+// each connect. Several causes may share one call. It blocks until ctx ends.
+func (s *Store) ListenQueues(ctx context.Context, wake func()) error {
+	return s.listen(ctx, sqlListenQueues, func(string) { wake() })
+}
+
+// listen calls wake with the payload of each notification, and with an empty one after each
+// connect.
+func (s *Store) listen(ctx context.Context, statement string, wake func(payload string)) error {
 	pause := backoff.Delays{First: 50 * time.Millisecond, Last: 5 * time.Second}
 	for {
-		err := s.listenOnce(ctx, func(first, last int) {
+		err := s.listenOnce(ctx, statement, func(payload string) {
 			pause.Reset()
-			wake(first, last)
+			wake(payload)
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -41,7 +53,7 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 }
 
 // listenOnce listens on a connection of its own: it would keep a pooled one forever.
-func (s *Store) listenOnce(ctx context.Context, wake func(first, last int)) error {
+func (s *Store) listenOnce(ctx context.Context, statement string, wake func(payload string)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.unlimited())
 	if err != nil {
 		return fmt.Errorf("connect listener: %w", err)
@@ -51,17 +63,17 @@ func (s *Store) listenOnce(ctx context.Context, wake func(first, last int)) erro
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
-	if _, err := conn.Exec(ctx, sqlListen); err != nil {
+	if _, err := conn.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	wake(0, schedule.Buckets-1)
+	wake("")
 	for {
 		heard, err := waitFor(ctx, conn)
 		if err != nil {
 			return err
 		}
 		if heard != nil {
-			wake(bucketsIn(heard.Payload))
+			wake(heard.Payload)
 		}
 	}
 }

@@ -68,6 +68,12 @@ func rowKey(r **openRow) []byte { return (*r).Key[:] }
 // = ANY(ARRAY[u.key]) in place of = u.key there is no other plan. Rows that come by key
 // are asked for their status, which no index has: state would lead to open_runs_due.
 const (
+	takeRows = `
+DELETE FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND `
+
+	// launching: a call may be made. A run of a queue is ENQUEUED meanwhile.
+	launching = `(o.status = 2 OR o.queue_state = 4)`
+
 	byKey = `
 ORDER BY o.idempotency_key FOR UPDATE OF o`
 
@@ -94,10 +100,9 @@ WHERE `
 	sqlLockDue = lockOpenRuns + `o.state = 3 AND o.due_at <= $1 AND CASE WHEN o.bucket < $3 THEN false ELSE o.bucket <= $4 END
 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 
-	// sqlTakeRuns finds its rows in the order of their keys.
-	sqlTakeRuns = `
-DELETE FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status = $2
-RETURNING` + rowColumns
+	// They find their rows in the order of the keys.
+	sqlTakePlanned   = takeRows + `o.status = 1 RETURNING` + rowColumns
+	sqlTakeLaunching = takeRows + launching + ` RETURNING` + rowColumns
 )
 
 // lockOpen runs a statement that returns rowColumns of locked rows.
@@ -134,14 +139,14 @@ func rowsByKey(rows []*openRow) map[schedule.Key]*openRow {
 	return byKey
 }
 
-// takeRuns removes those of the runs that have the status from open_runs. The caller must
-// end all that it returns. Nothing is locked and read before: an end is one look for the
-// row.
-func takeRuns(ctx context.Context, tx pgx.Tx, keys []schedule.Key, status schedule.Status) ([]*openRow, error) {
+// takeRuns removes from open_runs those of the runs that sqlTakePlanned or sqlTakeLaunching
+// means. The caller must end all that it returns. Nothing is locked and read before: an end
+// is one look for the row.
+func takeRuns(ctx context.Context, tx pgx.Tx, statement string, keys []schedule.Key) ([]*openRow, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	rows, err := lockOpen(ctx, tx, sqlTakeRuns, keyBytes(keys), status.Code())
+	rows, err := lockOpen(ctx, tx, statement, keyBytes(keys))
 	for _, r := range rows {
 		r.taken = true
 	}

@@ -43,6 +43,29 @@ func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error 
 	return p.exec(ctx, `UPDATE open_runs SET cancel_reason = NULL WHERE idempotency_key = $1`, key[:])
 }
 
+// Probe makes it a storetest.Prober.
+func (p poisoner) Probe(ctx context.Context, statement string, args ...any) (found [][]string, err error) {
+	conn, err := pgx.Connect(ctx, p.url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	rows, err := conn.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (texts []string, err error) {
+		values, err := row.Values()
+		for _, v := range values {
+			if v == nil {
+				v = ""
+			}
+			texts = append(texts, fmt.Sprint(v))
+		}
+		return texts, err
+	})
+}
+
 // WritesBesideOthers makes it a storetest.OpenWriters.
 func (poisoner) WritesBesideOthers() {}
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // Prune deletes a portion of the rows that are older than before; tombstones only after
@@ -36,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			return err
 		}
 		gone += runs + instances
-		for _, statement := range []string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+		for _, statement := range append([]string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups}, tables.PruneQueues...) {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ChangeRun locks one run (its schedule first), hands it to decide and writes
@@ -72,6 +73,11 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 		return input, err
 	}
 	input.Definition = definitions[ref]
+	if input.Run.Queue.In() {
+		if input.Queue, err = tables.QueueByNo(ctx, queries{tx}, input.Run.Queue.No); err != nil {
+			return input, err
+		}
+	}
 	err = each(ctx, tx, []any{new(string), &input.InFlight}, func() error { return nil },
 		sqlCountInFlight, []string{input.Run.OverlapKey})
 	if err != nil {
@@ -107,6 +113,9 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 			return false, fmt.Errorf("ask for the cancel: %w", err)
 		}
 		moved = moved || n > 0
+		if run.Queue.In() {
+			wakeQueues(tx)
+		}
 	}
 	if change.Insert != nil {
 		n, err := insertRuns(ctx, tx, []schedule.Run{*change.Insert}, change.Now)

@@ -20,6 +20,12 @@ SELECT pg_notify('carillon_wake', $1)`
 
 const sqlListen = `LISTEN carillon_wake`
 
+// Runs wait in queues, or have left them.
+const (
+	sqlWakeQueues   = `SELECT pg_notify('carillon_queue', '')`
+	sqlListenQueues = `LISTEN carillon_queue`
+)
+
 const sqlNow = `SELECT clock_timestamp()`
 
 // A session, and the result of its lock.

@@ -58,5 +58,5 @@ const sqlPruneInstances = `
 DELETE FROM instances WHERE instance_no = ANY(ARRAY(
 	SELECT i.instance_no FROM instances i
 	WHERE i.seen_at < clock_timestamp() - interval '1 day'
-		AND NOT EXISTS (SELECT FROM open_runs o WHERE o.state = 3 AND o.holder = i.instance_no)
+		AND NOT EXISTS (SELECT FROM open_runs o WHERE (o.state = 3 OR o.queue_state >= 4) AND o.holder = i.instance_no)
 	ORDER BY i.seen_at LIMIT $1))`

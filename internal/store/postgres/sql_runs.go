@@ -45,13 +45,13 @@ WHERE idempotency_key = $1 AND coalesce(late_reports, 0) & $2::integer = 0`
 
 	sqlNoteEarlyReport = `
 UPDATE open_runs SET late_reports = coalesce(late_reports, 0) | $2::integer
-WHERE idempotency_key = $1 AND status = 1 AND coalesce(late_reports, 0) & $2::integer = 0`
+WHERE idempotency_key = $1 AND (status = 1 OR queue_state <= 3) AND coalesce(late_reports, 0) & $2::integer = 0`
 )
 
 const sqlAskCancel = `
 WITH changed AS (
 UPDATE open_runs SET cancel_requested_at = $2, cancel_reason = $3, due_at = least(due_at, $2), updated_at = $2
-WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND status > 1
-RETURNING idempotency_key, bucket
-), noted AS (` + noteCancelled + `)
+WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND (state = 3 OR queue_state >= 4)
+RETURNING idempotency_key, bucket, queue_no
+), noted AS (` + noteRuns + `4 FROM changed WHERE queue_no IS NULL HAVING count(*) > 0)
 SELECT FROM changed`

@@ -54,9 +54,12 @@ const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`
 const sqlQuotaLock = `
 SELECT pg_advisory_xact_lock(1128354381, hashtext(owner)) FROM unnest($1::text[]) AS owner`
 
+// notOfQueue leaves out the schedules that queues make (schedule.ManagedByQueue).
+const notOfQueue = `(s.managed_by IS NULL OR NOT starts_with(s.managed_by, 'queue:'))`
+
 const sqlQuotaCount = `
 SELECT s.user_id, count(*)::integer FROM schedules s
-WHERE s.user_id = ANY($1::text[]) AND s.deleted_at IS NULL
+WHERE s.user_id = ANY($1::text[]) AND s.deleted_at IS NULL AND ` + notOfQueue + `
 GROUP BY s.user_id ORDER BY s.user_id`
 
 const sqlManaged = `
@@ -165,7 +168,7 @@ const scheduleFilter = `
 	s.deleted_at IS NULL
 	AND ($1 = '' OR s.user_id = $1)
 	AND ($2 = '' OR s.workflow_id = $2)
-	AND ($3 = '' OR s.managed_by = $3)
+	AND CASE WHEN $3 = '' THEN ` + notOfQueue + ` ELSE s.managed_by = $3 END
 	AND ($4 = '' OR s.execution_grant_id = $4)
 	AND ($5 = '' OR CASE WHEN $6 = '' THEN s.labels ? $5 ELSE s.labels ->> $5 = $6 END)
 	AND ($7 = ''

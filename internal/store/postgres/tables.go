@@ -20,7 +20,8 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockQueue: sqlLockQueue, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
+		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
@@ -43,6 +44,13 @@ var dialect = &tables.Dialect{
 	},
 	WindowTerms: func(w *schedule.TermWindow) tables.Call {
 		return tables.Call{Statement: sqlWindowTerms, Args: []any{w.Bucket, w.From, w.Until, schedule.MaxWindowTerms}}
+	},
+	InsertAudit: func(ctx context.Context, q tables.Queries, entries []schedule.AuditEntry) error {
+		return insertAudit(ctx, q.(queries).conn.(pgx.Tx), entries)
+	},
+	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
+		_, err := insertRuns(ctx, q.(queries).conn.(pgx.Tx), runs, now)
+		return err
 	},
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},
 	GroupsLock:  []tables.Call{{Statement: sqlGroupsLock}},

@@ -18,17 +18,19 @@ const (
 	wakeTimeout = time.Second
 )
 
-// bucketRange is a range of hash buckets; empty if not some.
+// bucketRange is a range of hash buckets; empty if not some. queues: runs wait in queues, or
+// have left them.
 type bucketRange struct {
 	some        bool
 	first, last int
+	queues      bool
 }
 
 func (r *bucketRange) add(first, last int) {
 	if r.some {
 		first, last = min(first, r.first), max(last, r.last)
 	}
-	*r = bucketRange{true, first, last}
+	r.some, r.first, r.last = true, first, last
 }
 
 // wakingTx is a transaction that collects the leaders to wake once it is committed.
@@ -52,6 +54,14 @@ func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
 	}
 }
 
+// wakeQueues wakes the launchers that admit runs of queues, once the transaction is committed.
+func wakeQueues(tx pgx.Tx) {
+	if one, ok := tx.(oneByOne); ok {
+		tx = one.Tx
+	}
+	tx.(wakingTx).wake.queues = true
+}
+
 // notifier notifies leaders after a commit. Inside of transactions, notifications would
 // let the commits of the whole cluster wait for each other. A notification may be lost:
 // each tick reads changes too.
@@ -67,12 +77,15 @@ type notifier struct {
 
 // wake notifies soon and does not wait.
 func (n *notifier) wake(r bucketRange) {
-	if !r.some {
+	if !r.some && !r.queues {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pending.add(r.first, r.last)
+	if r.some {
+		n.pending.add(r.first, r.last)
+	}
+	n.pending.queues = n.pending.queues || r.queues
 	if !n.running {
 		n.running = true
 		n.work.Go(n.run)
@@ -84,16 +97,26 @@ func (n *notifier) run() {
 	for {
 		n.mu.Lock()
 		r := n.pending
-		n.pending, n.running = bucketRange{}, r.some
+		n.pending, n.running = bucketRange{}, r.some || r.queues
 		n.mu.Unlock()
-		if !r.some {
+		if !r.some && !r.queues {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), wakeTimeout)
-		if _, err := n.pool.Exec(ctx, sqlWake, fmt.Sprintf("%d-%d", r.first, r.last)); err != nil {
-			n.log.Warn("leaders were not woken, they read changes at their next tick", "err", err)
+		if err := n.notify(ctx, r); err != nil {
+			n.log.Warn("leaders and launchers were not woken, they look at their next tick", "err", err)
 		}
 		cancel()
 		time.Sleep(wakeEvery)
 	}
+}
+
+func (n *notifier) notify(ctx context.Context, r bucketRange) error {
+	if r.queues {
+		if _, err := n.pool.Exec(ctx, sqlWakeQueues); err != nil || !r.some {
+			return err
+		}
+	}
+	_, err := n.pool.Exec(ctx, sqlWake, fmt.Sprintf("%d-%d", r.first, r.last))
+	return err
 }

@@ -9,7 +9,11 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
+
+// launching: a call may be made. A run of a queue is ENQUEUED meanwhile.
+const launching = `(status = 2 OR queue_state = 4)`
 
 // Begin leaves updated_at: nothing that anybody watches has changed.
 const (
@@ -17,7 +21,7 @@ const (
  FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 	// While a call is open it counts as sent: its process may be dead and cannot say.
 	sqlBeginCall = `UPDATE open_runs SET holder = nullif(?2, 0), lease_until = ?3, deliveries = deliveries + 1, first_sent_at = COALESCE(first_sent_at, ?4)
- WHERE idempotency_key = ?1 AND status = 2`
+ WHERE idempotency_key = ?1 AND ` + launching
 )
 
 var sqlBeginRuns = `SELECT ` + beginColumns + `, s.deleted_at, s.paused, s.paused_until` + ofKeys + `
@@ -87,6 +91,9 @@ func (b *beginning) read(ctx context.Context, s *Store, t tx, reqs []schedule.Be
 		}
 	}
 	if err := b.readDefinitions(ctx, s, t); err != nil {
+		return err
+	}
+	if err := b.readQueues(ctx, t); err != nil {
 		return err
 	}
 	if err := b.readHolders(ctx, s, t); err != nil {
@@ -163,6 +170,26 @@ func (b *beginning) readDefinitions(ctx context.Context, s *Store, t tx) error {
 	for _, f := range b.facts {
 		if f.Run != nil {
 			f.Definition = definitions[revision.Of(f.Run)]
+		}
+	}
+	return nil
+}
+
+// readQueues reads the queues of runs that are in one.
+func (b *beginning) readQueues(ctx context.Context, t tx) error {
+	var runs []*schedule.Run
+	for _, f := range b.facts {
+		if f.Run != nil && f.Run.Queue.In() {
+			runs = append(runs, f.Run)
+		}
+	}
+	queues, err := tables.QueuesOf(ctx, queries{t}, runs)
+	if err != nil {
+		return err
+	}
+	for _, f := range b.facts {
+		if f.Run != nil {
+			f.Queue = queues[f.Run.Queue.No]
 		}
 	}
 	return nil

@@ -53,6 +53,15 @@ func (c changed) run(kind changeKind, key schedule.Key, bucket int) {
 	row.keys = append(row.keys, key[:]...)
 }
 
+// noteRun notes a run for its leader. Nobody leads a run of a queue: it wakes those who admit.
+func (t tx) noteRun(kind changeKind, r *schedule.Run) {
+	if r.Queue.In() {
+		*t.queues = true
+		return
+	}
+	t.changed.run(kind, r.Key, schedule.Bucket(r.OverlapKey))
+}
+
 // schedule names a schedule in the buckets of its old and its new overlap key.
 func (c changed) schedule(id string, buckets ...int) {
 	for _, bucket := range buckets {

@@ -71,6 +71,11 @@ var runColumns = columns{
 	{name: "priority", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Priority} }},
 	{name: "run_id", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.RunID) }},
 	{name: "trace_id", in: ofRun | added | moves | history, value: func(r *openRow) any { return (*text)(&r.TraceID) }},
+	{name: "queue_no", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.No} }},
+	{name: "queue_state", in: ofRun | added | moves, value: func(r *openRow) any { return (*queueState)(&r.Queue.State) }, ended: "NULL"},
+	{name: "effective_priority", in: ofRun | added, value: func(r *openRow) any { return queued[int32]{&r.Queue.Priority, &r.Queue} }, ended: "NULL"},
+	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
+	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "epoch", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Epoch} }},
 	{name: "claimed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.ClaimedAt} }},
 	{name: "send_after", in: ofRun | moves, value: func(r *openRow) any { return moment{&r.ClaimedUntil} }, ended: "NULL"},
@@ -110,7 +115,7 @@ var (
 		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "start_by", "retry_of", "input",
 		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
-		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "holder", "lease_until")
+		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
 )
 
 // What statements select: of open_runs (o, behind ofOpen) and of ended_runs (e, behind

@@ -66,6 +66,39 @@ func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error 
 	return p.exec(ctx, `UPDATE open_runs SET cancel_reason = NULL WHERE idempotency_key = ?`, key[:])
 }
 
+// Probe makes it a storetest.Prober.
+func (p poisoner) Probe(ctx context.Context, statement string, args ...any) (found [][]string, err error) {
+	db, err := sql.Open("sqlite", p.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		texts := make([]string, len(row))
+		for i := range row {
+			texts[i] = row[i].String
+		}
+		found = append(found, texts)
+	}
+	return found, rows.Err()
+}
+
 // Age makes it a storetest.Ager.
 func (p poisoner) Age(ctx context.Context, id string, by time.Duration) error {
 	return p.exec(ctx, fmt.Sprintf(`UPDATE instances SET seen_at = seen_at - %d WHERE instance_id = ?`, by.Microseconds()), id)

@@ -12,7 +12,7 @@ import (
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
 // sweep moves due_at on.
-var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state = 3`
+var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state IN (3, 5)`
 
 // Runs on their way into history.
 var (
@@ -226,7 +226,7 @@ func (r *openRow) update(ctx context.Context, t tx) error {
 // ended them. All ends go through it.
 func endRuns(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	for _, r := range rows {
-		t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))
+		t.noteRun(runEnded, &r.Run)
 	}
 	return endUnnoted(ctx, t, rows, now)
 }

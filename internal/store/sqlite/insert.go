@@ -29,14 +29,14 @@ var (
 	sqlInsertManyOpen = ofMany(sqlInsertOpen, columnsAdded.row())
 )
 
-// insertRuns inserts PLANNED rows and notes them for the leader. A key that is open or
+// insertRuns inserts runs and notes them for the leader, those of queues for the launchers. A key that is open or
 // in history is left as it is.
 func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
 	}
 	for i := range runs {
-		t.changed.run(runChanged, runs[i].Key, schedule.Bucket(runs[i].OverlapKey))
+		t.noteRun(runChanged, &runs[i])
 	}
 	schedules, err := numbersOf(ctx, t, runs)
 	if err != nil {
@@ -162,7 +162,8 @@ func endedAmong(ctx context.Context, t tx, runs []schedule.Run, of map[string]nu
 // plannedRow is a new run as its row has it.
 func plannedRow(r *schedule.Run, sid int32, now time.Time) *openRow {
 	row := openRow{Run: *r, SID: sid, Nth: ledger.Nth(r)}
-	row.Status, row.Attempt = schedule.StatusPlanned, max(r.Attempt, 1)
+	row.Enter(schedule.StatusPlanned)
+	row.Attempt = max(r.Attempt, 1)
 	row.CreatedAt, row.UpdatedAt = either(r.CreatedAt, now), either(r.UpdatedAt, now)
 	return &row
 }

@@ -12,6 +12,17 @@ import (
 // wake must return soon. Listen returns when ctx ends or the store is closed.
 func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	defer s.wakes.add(wake)()
+	return s.wait(ctx)
+}
+
+// ListenQueues calls wake after each commit by which runs have entered a queue or left one, or
+// by which one is to be cancelled. It returns as Listen does.
+func (s *Store) ListenQueues(ctx context.Context, wake func()) error {
+	defer s.queueWakes.add(func(int, int) { wake() })()
+	return s.wait(ctx)
+}
+
+func (s *Store) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil

@@ -175,6 +175,7 @@ func runConditions(f *schedule.RunFilter) (ended, open *conditions) {
 		c.add(f.WorkflowID != "", runsWorkflow, f.WorkflowID)
 		c.add(len(f.Statuses) > 0, runsStatuses, codes(f.Statuses))
 		c.add(f.Trigger != "", runsTrigger, int64(f.Trigger.Code()))
+		c.add(f.QueueNo != 0, runsQueue, int64(f.QueueNo))
 		c.add(f.RunID != "", runsRunID, f.RunID)
 		c.add(f.TraceID != "", runsTraceID, f.TraceID, trace.First[:], trace.Last[:])
 		c.add(!f.Keys.IsZero(), runsKeys, f.Keys.First[:], f.Keys.Last[:])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // Prune deletes rows that are older than before, up to limit rows of each kind.
@@ -22,7 +23,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if _, err := t.exec(ctx, sqlPruneLastRuns, before.UnixMicro(), limit); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
+		for _, statement := range append([]string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups}, tables.PruneQueues...) {
 			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
 			if err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // ChangeRun reads one run and all that a change of it depends on, hands it to
@@ -61,6 +62,11 @@ func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) 
 		return in, err
 	}
 	in.Definition = definitions[id]
+	if run.Queue.In() {
+		if in.Queue, err = tables.QueueByNo(ctx, queries{t}, run.Queue.No); err != nil {
+			return in, err
+		}
+	}
 	if in.InFlight, err = countInFlight(ctx, t, run.OverlapKey); err != nil {
 		return in, err
 	}
@@ -88,7 +94,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 			return after, false, fmt.Errorf("ask for cancel: %w", err)
 		}
 		if n == 1 {
-			t.changed.run(cancelRequested, run.Key, schedule.Bucket(run.OverlapKey))
+			t.noteRun(cancelRequested, run)
 		}
 		moved = moved || n == 1
 	}

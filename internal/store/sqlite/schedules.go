@@ -299,6 +299,7 @@ func (c *conditions) addSchedules(f *schedule.ScheduleFilter, now time.Time) {
 	c.add(f.UserID != "", sqlWhereUser, f.UserID)
 	c.add(f.WorkflowID != "", sqlWhereWorkflow, f.WorkflowID)
 	c.add(f.ManagedBy != "", sqlWhereManagedBy, f.ManagedBy)
+	c.add(f.ManagedBy == "", sqlNotOfQueue)
 	c.add(f.GrantID != "", sqlWhereGrant, f.GrantID)
 	c.add(f.LabelKey != "" && f.LabelValue == "", sqlWhereLabel, f.LabelKey)
 	c.add(f.LabelKey != "" && f.LabelValue != "", sqlWhereLabelValue, f.LabelKey, f.LabelValue)

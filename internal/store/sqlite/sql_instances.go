@@ -19,6 +19,7 @@ const (
 	// be the proof that the process is gone.
 	sqlPruneInstances = `DELETE FROM instances WHERE instance_no IN (SELECT i.instance_no FROM instances i
   WHERE i.seen_at < ?1 AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_due
-   WHERE o.state = 3 AND o.holder = i.instance_no)
+   WHERE o.state = 3 AND o.holder = i.instance_no) AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_queue_in_flight
+   WHERE o.queue_state >= 4 AND o.holder = i.instance_no)
   ORDER BY i.seen_at LIMIT ?2)`
 )

@@ -30,7 +30,8 @@ const (
 	openOfDue      = ` FROM open_runs r WHERE r.rowid IN (
    SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at < ?
    UNION ALL SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 3)`
-	openOfInFlight = ` FROM open_runs r INDEXED BY open_runs_due WHERE r.state = 3`
+	// State 5: those of dispatch queues, also waiting ones.
+	openOfInFlight = ` FROM open_runs r INDEXED BY open_runs_due WHERE r.state IN (3, 5)`
 	openOfUpdated  = ` FROM open_runs r WHERE r.updated_at >= ?`
 
 	sidOf = `(SELECT sid FROM schedules WHERE schedule_id = ?)`
@@ -59,6 +60,7 @@ const (
 	runsClass        = ` AND r.failure_class = ?`
 	runsAnyOf        = ` AND r.idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
 	runsTrigger      = ` AND r.trigger = ?`
+	runsQueue        = ` AND r.queue_no = ?`
 	runsRunID        = ` AND r.run_id = ?`
 	runsTraceID      = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`
 	runsKeys         = ` AND r.idempotency_key >= ? AND r.idempotency_key <= ?`

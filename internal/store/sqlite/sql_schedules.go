@@ -40,7 +40,7 @@ const (
  CROSS JOIN schedule_revisions v ON v.schedule_id = j.value ->> 0 AND v.revision = j.value ->> 1`
 
 	sqlQuotaCount = `SELECT s.user_id, count(*) FROM json_each(?) j CROSS JOIN schedules s ON s.user_id = j.value
- WHERE s.deleted_at IS NULL GROUP BY s.user_id ORDER BY s.user_id`
+ WHERE s.deleted_at IS NULL` + sqlNotOfQueue + ` GROUP BY s.user_id ORDER BY s.user_id`
 
 	sqlSchedules = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 	// sqlScheduleBucket comes before sqlUpsertSchedule: the bucket may change.
@@ -74,8 +74,10 @@ const (
 	sqlWhereUser      = ` AND s.user_id = ?`
 	sqlWhereWorkflow  = ` AND s.workflow_id = ?`
 	sqlWhereManagedBy = ` AND s.managed_by = ?`
-	sqlWhereGrant     = ` AND s.execution_grant_id = ?`
-	sqlWhereText      = ` AND (instr(lower(concat_ws(char(10), s.schedule_id, s.workflow_id, s.user_id, s.cron_expr, s.timezone, s.managed_by)), ?)
+	// sqlNotOfQueue leaves out the schedules that queues make (schedule.ManagedByQueue).
+	sqlNotOfQueue = ` AND (s.managed_by IS NULL OR s.managed_by NOT GLOB 'queue:*')`
+	sqlWhereGrant = ` AND s.execution_grant_id = ?`
+	sqlWhereText  = ` AND (instr(lower(concat_ws(char(10), s.schedule_id, s.workflow_id, s.user_id, s.cron_expr, s.timezone, s.managed_by)), ?)
   OR EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE instr(lower(l.key || '=' || l.value), ?)))`
 	// A row whose labels cannot be read has none.
 	sqlWhereLabel      = ` AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE l.key = ?)`

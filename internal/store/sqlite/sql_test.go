@@ -155,6 +155,7 @@ var whole = map[string]string{
 	"sqlRewindRequestLeases": "a clock that steps back is rare",
 	"sqlRewindBacklogs":      "a clock that steps back is rare",
 	"sqlBlockingOwner":       "asked once in a while, where no schedule has the overlap key any more",
+	"sqlQueuesWaiting":       "one row per queue",
 	"sqlFailureGroups":       "one row per failing schedule",
 	"sqlFailureExamples":     "one row per failing schedule",
 }
@@ -287,6 +288,21 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlPruneRuns":         "ended_runs_recorded",
 		"sqlPruneRequests":     "execution_requests_created",
 		"sqlPruneTombstones":   "ended_runs_schedule",
+		"sqlQueuesWaiting":     "open_runs_ready",
+		"sqlWaiting":           "open_runs_ready",
+		"sqlListWaiting":       "open_runs_ready",
+		"sqlPlaces":            "open_runs_ready",
+		"sqlPositionOf":        "open_runs_ready",
+		"sqlListDelayed":       "open_runs_delayed",
+		"sqlCountQueue":        "open_runs_queue_in_flight",
+		"sqlOldestWaiting":     "open_runs_ready",
+		"sqlQueueInFlight":     "open_runs_queue_in_flight",
+		"sqlQueuedDue":         "open_runs_due",
+		"sqlNextQueuedDue":     "open_runs_due",
+		"sqlDispatch":          "sqlite_autoindex_open_runs_1",
+		"sqlMoveQueued":        "sqlite_autoindex_open_runs_1",
+		"sqlChangeQueued":      "sqlite_autoindex_open_runs_1",
+		"sqlMovePlace":         "sqlite_autoindex_open_runs_1",
 	} {
 		steps := explain(t, db, completed(all, name))
 		if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step+" ", index+" ") }) {
@@ -319,7 +335,7 @@ func TestListsNeedNoSorting(t *testing.T) {
 
 func TestEveryUpdateOfAnOpenRunNamesTheStatesItMayLeave(t *testing.T) {
 	t.Parallel()
-	names := regexp.MustCompile(`\b(state|status) (= |IN \()\d`)
+	names := regexp.MustCompile(`\b(state|status|queue_state) (=|<=|IN) [($]?\d`)
 	for name, statement := range statements(t) {
 		if !strings.HasPrefix(statement, "UPDATE open_runs") && !strings.HasPrefix(statement, "UPDATE OR IGNORE open_runs") {
 			continue

@@ -48,6 +48,7 @@ type Store struct {
 	checkpoints *checkpoints
 	definitions revision.Cache
 	wakes       wakes
+	queueWakes  wakes
 	path        string // of the file
 	opening     string // of the file, drawn at random: see position
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -46,10 +47,7 @@ func sweep(ctx context.Context, t tx, req *schedule.SweepRequest) (swept ledger.
 		before := r.Status
 		after, past := ledger.SweepRun(req, r.Run, r.Lease)
 		if !past {
-			next := int64(never)
-			if at := ledger.NextDue(req, &r.Run); !at.IsZero() {
-				next = at.UnixMicro()
-			}
+			next := microsOrNever(ledger.NextDue(req, &r.Run))
 			if _, err := t.exec(ctx, sqlPostpone, keyArg(r.Key), next); err != nil {
 				return swept, fmt.Errorf("move due_at of run %s: %w", r.Key, err)
 			}
@@ -92,8 +90,12 @@ const never = math.MaxInt64
 
 // dueAt is ledger.DueAt as the column has it.
 func dueAt(r *schedule.Run) int64 {
-	if at := ledger.DueAt(r); !at.IsZero() {
-		return at.UnixMicro()
+	return microsOrNever(ledger.DueAt(r))
+}
+
+func microsOrNever(at time.Time) int64 {
+	if at.IsZero() {
+		return never
 	}
-	return never
+	return at.UnixMicro()
 }

@@ -17,7 +17,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
@@ -69,6 +69,18 @@ var dialect = &tables.Dialect{
 	},
 	WindowTerms: func(w *schedule.TermWindow) tables.Call {
 		return tables.Call{Statement: sqlWindowTerms, Args: []any{w.Now, w.Bucket, w.From, w.Until, schedule.MaxWindowTerms}}
+	},
+	InsertAudit: func(ctx context.Context, q tables.Queries, entries []schedule.AuditEntry) error {
+		for i := range entries {
+			if err := q.(queries).querier.(tx).insertAudit(ctx, &entries[i], entries[i].Time); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
+		_, err := insertRuns(ctx, q.(queries).querier.(tx), runs, now)
+		return err
 	},
 }
 

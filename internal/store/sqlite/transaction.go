@@ -85,6 +85,7 @@ type tx struct {
 	w       *writer
 	ended   func() error // of the caller's context
 	changed changed      // see Store.write
+	queues  *bool        // runs have entered a queue or left one
 }
 
 // transact runs body in one transaction that begins by taking the write lock.
@@ -96,7 +97,7 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 	if err := w.checkFile(); err != nil {
 		return err
 	}
-	t := tx{w: w, ended: ctx.Err, changed: make(changed)}
+	t := tx{w: w, ended: ctx.Err, changed: make(changed), queues: new(bool)}
 	uncancelled := context.WithoutCancel(ctx)
 	if _, err := t.exec(ctx, sqlBegin); err != nil { // may wait for another process
 		if ctx.Err() != nil {
@@ -239,7 +240,9 @@ func (w *writer) close() error {
 // the file's lock, for up to five seconds. What body collects must start empty
 // each time. What it has noted in tx.changed is written before the commit.
 func (s *Store) write(ctx context.Context, change func(context.Context, tx) error) error {
+	queues := false
 	body := func(ctx context.Context, t tx) error {
+		queues, t.queues = false, &queues
 		if err := change(ctx, t); err != nil {
 			return err
 		}
@@ -251,6 +254,9 @@ func (s *Store) write(ctx context.Context, change func(context.Context, tx) erro
 		err = backoff.Retry(ctx, backoff.Delays{First: 20 * time.Millisecond, Last: 500 * time.Millisecond},
 			func() error { return s.writer.transact(ctx, body) },
 			func(err error) bool { return isBusy(err) && time.Now().Before(until) })
+	}
+	if err == nil && queues {
+		s.queueWakes.call()
 	}
 	var held lockHeld
 	if errors.As(err, &held) {

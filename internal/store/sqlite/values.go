@@ -107,6 +107,10 @@ type (
 	nonzero[N int32 | int64]          struct{ n *N }          // NULL: 0
 	optional                          struct{ n **int32 }     // NULL: nil
 	optionalFlag                      struct{ yes **bool }    // NULL: nil
+	queued[N int32 | int64]           struct {                // NULL outside of queues
+		n  *N
+		in *schedule.QueuePlace
+	}
 )
 
 func (m moment) Scan(v any) error {
@@ -131,6 +135,15 @@ func (c nonzero[N]) Scan(v any) error { return integer[N](c).Scan(v) }
 
 func (c nonzero[N]) arg() any { return count(*c.n) }
 
+func (q queued[N]) Scan(v any) error { return integer[N]{q.n}.Scan(v) }
+
+func (q queued[N]) arg() any {
+	if !q.in.In() {
+		return nil
+	}
+	return int64(*q.n)
+}
+
 func (o optional) Scan(v any) error {
 	*o.n = nil
 	if v == nil {
@@ -148,12 +161,14 @@ func (o optional) arg() any {
 	return int64(**o.n)
 }
 
-// status, trigger and policy scan a number, as the tables of runs have it, or a
+// status, trigger, policy and queueState scan a number, as the tables of runs have it, or a
 // word, as the view has it. The number is bound.
 type (
 	status  schedule.Status
 	trigger schedule.Trigger
 	policy  schedule.OverlapPolicy
+
+	queueState schedule.QueueState
 )
 
 func (s *status) Scan(v any) error { return scanCode(v, s, schedule.StatusOf) }
@@ -162,11 +177,15 @@ func (t *trigger) Scan(v any) error { return scanCode(v, t, schedule.TriggerOf) 
 
 func (p *policy) Scan(v any) error { return scanCode(v, p, schedule.OverlapPolicyOf) }
 
+func (q *queueState) Scan(v any) error { return scanCode(v, q, schedule.QueueStateOf) }
+
 func (s *status) arg() any { return count(schedule.Status(*s).Code()) }
 
 func (t *trigger) arg() any { return count(schedule.Trigger(*t).Code()) }
 
 func (p *policy) arg() any { return count(schedule.OverlapPolicy(*p).Code()) }
+
+func (q *queueState) arg() any { return count(schedule.QueueState(*q).Code()) }
 
 func scanCode[C, W ~string](v any, to *C, word func(int16) (W, bool)) error {
 	switch v := v.(type) {

@@ -66,14 +66,14 @@ func (t *Tables) ChangeQueue(ctx context.Context, queueID string, decide func(*s
 }
 
 func (d *Dialect) lockQueue(ctx context.Context, q Queries, queueID string) (*schedule.Queue, error) {
-	now, err := readQueue(ctx, q, queueID)
+	now, err := readQueue(ctx, q, "", queueID)
 	if err != nil || now == nil || d.LockQueue == "" {
 		return now, err
 	}
 	if _, err := q.Exec(ctx, d.LockQueue, now.No); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return readQueue(ctx, q, queueID)
+	return readQueue(ctx, q, "", queueID)
 }
 
 func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Queue, c *schedule.QueueChange) error {
@@ -92,8 +92,15 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 	case n == 0:
 		return errQueueCreated
 	}
-	for i := range c.Events {
-		e := &c.Events[i]
+	if err := insertQueueEvents(ctx, q, c.Events); err != nil || c.Audit == nil {
+		return err
+	}
+	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*c.Audit})
+}
+
+func insertQueueEvents(ctx context.Context, q Queries, events []schedule.QueueEvent) error {
+	for i := range events {
+		e := &events[i]
 		if _, err := q.Exec(ctx, sqlInsertQueueEvent, e.QueueID, e.Time, string(e.Kind), orNull(e.Actor), orNull(e.Note), e.Revision); err != nil {
 			return fmt.Errorf("write event: %w", err)
 		}
@@ -101,8 +108,9 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 	return nil
 }
 
-func readQueue(ctx context.Context, q Queries, queueID string) (*schedule.Queue, error) {
-	found, err := collect(ctx, q, queueFields, sqlGetQueue, queueID)
+// readQueue reads a queue. lock ends the statement.
+func readQueue(ctx context.Context, q Queries, lock, queueID string) (*schedule.Queue, error) {
+	found, err := collect(ctx, q, queueFields, sqlGetQueue+lock, queueID)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -111,7 +119,7 @@ func readQueue(ctx context.Context, q Queries, queueID string) (*schedule.Queue,
 
 // GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.
 func (t *Tables) GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
-	found, err := readQueue(ctx, t.read, queueID)
+	found, err := readQueue(ctx, t.read, "", queueID)
 	if err == nil && found == nil {
 		err = schedule.ErrNotFound
 	}

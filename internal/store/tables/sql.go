@@ -133,6 +133,35 @@ const (
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
 WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
+	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q
+WHERE q.deleted_at IS NULL AND EXISTS (SELECT 1 FROM open_runs o WHERE o.queue_no = q.queue_no AND o.queue_state = 2) ORDER BY q.queue_no`
+	sqlQueueByNo = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
+	sqlQueueID   = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
+	sqlAdmits    = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason
+FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
+	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason
+FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
+	sqlQueueInFlight = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4`
+	sqlSetStall      = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
+ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, stall_level = excluded.stall_level, stall_reason = excluded.stall_reason`
+	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
+	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
+	// sqlCountQueue names the states: their indexes are partial.
+	sqlCountQueue = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c),
+	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c),
+	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c)`
+	sqlOldestWaiting = `SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
+ORDER BY o.position_key LIMIT $2) c`
+	sqlPositionOf = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
+	AND (o.position_key, o.idempotency_key) <= ($3, $4) LIMIT $5) c`
+	// sqlPlaces are waiting runs of a priority, in order.
+	sqlPlaces = `SELECT o.idempotency_key, o.position_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
+ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
+	sqlPruneQueueRequests = `DELETE FROM queue_requests WHERE (queue_no, user_id, request_id) IN (
+	SELECT queue_no, user_id, request_id FROM queue_requests WHERE created_at < $1 ORDER BY created_at LIMIT $2)`
+	sqlPruneQueueEvents = `DELETE FROM queue_events WHERE event_id IN (SELECT event_id FROM queue_events WHERE time < $1 ORDER BY time LIMIT $2)`
+	sqlMovePlace        = `UPDATE open_runs SET position_key = $2 WHERE idempotency_key = $1 AND queue_state = 2`
 	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
 WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`

@@ -6,6 +6,7 @@ package tables
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -45,6 +46,8 @@ type Dialect struct {
 	ListBackfills  func(*schedule.BackfillFilter) Call
 	ListTerms      func(*schedule.TermFilter) Call
 	WindowTerms    func(*schedule.TermWindow) Call
+	InsertAudit    func(context.Context, Queries, []schedule.AuditEntry) error
+	InsertQueued   func(context.Context, Queries, []schedule.Run, time.Time) error
 	NoticesLock    []Call // keeps evaluations and groupings of alerts apart
 	GroupsLock     []Call
 }
@@ -69,6 +72,8 @@ type Statements struct {
 	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing               string
 	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
 	LockQueue                                                                                    string // "": a write transaction is alone
+	ShareQueue                                                                                   string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
+	DrawPositions                                                                                string // $1 values above all earlier ones; returns the first
 }
 
 // collect returns the rows of a statement. fields returns the targets of a row.

@@ -87,7 +87,7 @@ var storeMutants = []struct {
 		postgres + "/end.go", "return note(ctx, tx, changeEnd, rows)", "return note(ctx, tx, changeEnd, nil)",
 	}}},
 	{"a run ends without a change, on SQLite", []suite{contract(sqlite, "change_log")}, []mutant.Edit{{
-		sqlite + "/end.go", "t.changed.run(runEnded, r.Key, schedule.Bucket(r.OverlapKey))", "_ = r",
+		sqlite + "/end.go", "t.noteRun(runEnded, &r.Run)", "_ = r",
 	}}},
 	{"planned_until is ignored", []suite{contract(postgres, "plan")}, []mutant.Edit{{
 		postgres + "/plan.go", "if !rows[i].RunAt.After(w.places[rows[i].ScheduleID].plannedUntil) {", "if false {",
@@ -141,6 +141,36 @@ var storeMutants = []struct {
 		"launcher/begin.go", "holder, err := l.presence.Await(ctx)", "holder, err := int32(0), ctx.Err()",
 	}, {
 		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
+	}}},
+	{"max_in_flight of a queue is counted before the lock", []suite{contract(postgres, "admit$/^of_eight_that_admit_at_one_instant.*")}, []mutant.Edit{{
+		postgres + "/admit.go", `		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+			return err
+		}
+		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
+`, `		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+			return err
+		}
+`,
+	}}},
+	{"the positions of a queue are ignored", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
+		postgres + "/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
+	}, {
+		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
+	}}},
+	{"the pause of a queue is not read", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
+		"internal/store/tables/enqueue.go", "f.Queue, f.Stall = found[0].queue(), found[0].stall", "f.Queue, f.Stall = found[0].queue(), found[0].stall\n\tf.Queue.Pause = schedule.Pause{}",
+	}}},
+	{"a run that waits again loses its place", []suite{contract(postgres, "put_back"), contract(sqlite, "put_back")}, []mutant.Edit{{
+		postgres + "/admit.go", "SET queue_state = u.queue_state, ", "SET queue_state = u.queue_state, position_key = nextval('queue_positions') * 65536, ",
+	}, {
+		sqlite + "/sql_queues.go", "SET queue_state = ?2, fire_at", "SET queue_state = ?2, position_key = position_key + 1048576, fire_at",
+	}}},
+	{"the id of a request is ignored", []suite{contract(postgres, "enqueue$/^the_same_request.*"), contract(sqlite, "enqueue$/^the_same_request.*")}, []mutant.Edit{{
+		"internal/store/tables/enqueue.go", `if facts.Queue != nil && req.RequestID != "" {`, `if facts.Queue != nil && req.RequestID == "/" {`,
 	}}},
 }
 

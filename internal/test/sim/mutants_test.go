@@ -76,7 +76,7 @@ var mutants = []struct {
 	}
 	claim := &ledger.Claim{`,
 	}, {
-		"internal/ledger/begin.go", `case r.Status != schedule.StatusLaunching:`, `case r.Status != schedule.StatusLaunching && r.Status != schedule.StatusPlanned:`,
+		"internal/ledger/begin.go", `case r.Stage() != schedule.StatusLaunching:`, `case r.Status != schedule.StatusLaunching && r.Status != schedule.StatusPlanned:`,
 	}}},
 	{"a deploy ends a pause", []edit{{
 		"registrar/upsert.go", `paused := value(in.Paused, current.Pause.Active(now))`, `paused := value(in.Paused, false)`,
@@ -108,7 +108,7 @@ var mutants = []struct {
 		"internal/plan/recovery.go", `r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")`, ``,
 	}}},
 	{"a status may move backwards", []edit{{
-		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
+		"internal/ledger/end.go", `if !MaySettle(r.Stage(), s.To) {`, `if false && !MaySettle(r.Stage(), s.To) {`,
 	}}},
 	{"a claim reads no changes", []edit{{
 		"internal/ledger/claim.go", "	c.State.Apply(changes)\n	if err := c.checkSwept", "	_ = changes\n	if err := c.checkSwept",

@@ -101,7 +101,7 @@ func (h *history) addOne() {
 	h.ok(err, "list schedules")
 	if s, any := pick(h, schedules); any {
 		run := h.manual(s, fmt.Sprint(h.turn), h.now.Truncate(time.Second))
-		run.Trigger, _ = pick(h, schedule.Triggers[2:])
+		run.Trigger, _ = pick(h, schedule.Triggers[2:5])
 		run.Priority = int32(h.random.IntN(3))
 		h.add(run)
 		h.say("add %s, priority %d", h.called(run), run.Priority)

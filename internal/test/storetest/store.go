@@ -8,6 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/dispatch"
 	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/presence"
@@ -48,6 +49,8 @@ type Store interface {
 	alert.Outbox
 	registrar.LogStore
 	local.LogStore
+	dispatch.Store
+	registrar.EnqueueStore
 
 	// Listen calls wake, with the first and the last of the hash buckets concerned
 	// or with all, whenever a run was inserted by ChangeSchedules or ChangeRun, a
@@ -88,6 +91,12 @@ type Poisoner interface {
 	DropRevisions(ctx context.Context, scheduleID string) error
 	// DropCancelReason deletes the cancel_reason of a run.
 	DropCancelReason(ctx context.Context, key schedule.Key) error
+}
+
+// Prober is optional for a test adapter: it runs SQL that both dialects know beside the store,
+// and returns the rows as text.
+type Prober interface {
+	Probe(ctx context.Context, statement string, args ...any) ([][]string, error)
 }
 
 // Run runs the whole contract. open gives an empty, migrated store and closes
@@ -133,6 +142,13 @@ var topics = []topic{
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},
 	{name: "queues", checks: queues},
+	{name: "enqueue", checks: enqueues},
+	{name: "admit", checks: admits},
+	{name: "changes of queued runs", checks: queuedChanges},
+	{name: "admitted runs", checks: admittedRuns},
+	{name: "put back", checks: putBacks},
+	{name: "sweep of queues", checks: queueSweeps},
+	{name: "queue model", checks: queueModels},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
 	{name: "fence", checks: fences},

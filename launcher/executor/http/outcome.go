@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -44,9 +46,31 @@ func (a answer) outcome(read reader) (schedule.Outcome, error) {
 		return schedule.Outcome{}, a.refusal(read)
 	}
 	if a.status >= 400 {
-		return schedule.Outcome{}, &launcher.CallError{Code: schedule.CodeExecutorError, Err: fmt.Errorf("%s", a.describe())}
+		return schedule.Outcome{}, &launcher.CallError{Code: schedule.CodeExecutorError, Err: fmt.Errorf("%s", a.describe()), NotTaken: a.notTaken(time.Now())}
 	}
 	return schedule.Outcome{}, badAnswer("%s", a.describe())
+}
+
+// The bounds of Retry-After.
+const (
+	leastPause = time.Second
+	mostPause  = time.Hour
+)
+
+// notTaken is how long the executor wants no calls: 429, or 503 with Retry-After, says that
+// it has not taken this one. Zero: it does not say so.
+func (a answer) notTaken(now time.Time) time.Duration {
+	after := a.header.Get("Retry-After")
+	if a.status != http.StatusTooManyRequests && (a.status != http.StatusServiceUnavailable || after == "") {
+		return 0
+	}
+	pause := leastPause
+	if seconds, err := strconv.Atoi(after); err == nil {
+		pause = time.Duration(min(seconds, int(mostPause/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(after); err == nil {
+		pause = at.Sub(now)
+	}
+	return min(max(pause, leastPause), mostPause)
 }
 
 func (a answer) finished(read reader) (schedule.Outcome, error) {

@@ -590,7 +590,7 @@ var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x05\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x05\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -599,8 +599,8 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"workflowId\x12\x1e\n" +
 	"\aversion\x18\x04 \x01(\x05B\x04\xe2A\x01\x02R\aversion\x12\x1d\n" +
 	"\auser_id\x18\x05 \x01(\tB\x04\xe2A\x01\x02R\x06userId\x12E\n" +
-	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\fscheduledFor\x12K\n" +
-	"\atrigger\x18\a \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\atrigger\x12\x18\n" +
+	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\fscheduledFor\x12P\n" +
+	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12\x18\n" +
 	"\aattempt\x18\b \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\t \x01(\rR\x05epoch\x12,\n" +
 	"\x12execution_grant_id\x18\n" +

@@ -99,7 +99,20 @@ type Run struct {
 	// It failed for good: no retry follows, automatic or by hand.
 	Dead bool `protobuf:"varint,37,opt,name=dead,proto3" json:"dead,omitempty"`
 	// idempotency_key of the automatic retry that follows this run.
-	RetriedBy     string `protobuf:"bytes,38,opt,name=retried_by,json=retriedBy,proto3" json:"retried_by,omitempty"`
+	RetriedBy string `protobuf:"bytes,38,opt,name=retried_by,json=retriedBy,proto3" json:"retried_by,omitempty"`
+	// The dispatch queue. Empty: the run is outside queues.
+	QueueId string `protobuf:"bytes,39,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// Where a run of a queue is that is not over: delayed (its start is later),
+	// waiting (for its turn), dispatching (on its way to the executor) or running.
+	QueueState string `protobuf:"bytes,40,opt,name=queue_state,json=queueState,proto3" json:"queue_state,omitempty"`
+	// Of a waiting run: its place in its queue and priority, 1 = next. 0: it does
+	// not wait, or its place is above 10000. Only in GetRun, ListWaiting and the
+	// answers of EnqueueRun and UpdateRun.
+	Position uint32 `protobuf:"varint,41,opt,name=position,proto3" json:"position,omitempty"`
+	// When it entered the queue.
+	EnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,42,opt,name=enqueued_at,json=enqueuedAt,proto3" json:"enqueued_at,omitempty"`
+	// When it was first admitted. Input, priority and start cannot change after it.
+	DispatchedAt  *timestamppb.Timestamp `protobuf:"bytes,43,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +411,41 @@ func (x *Run) GetRetriedBy() string {
 		return x.RetriedBy
 	}
 	return ""
+}
+
+func (x *Run) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *Run) GetQueueState() string {
+	if x != nil {
+		return x.QueueState
+	}
+	return ""
+}
+
+func (x *Run) GetPosition() uint32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *Run) GetEnqueuedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EnqueuedAt
+	}
+	return nil
+}
+
+func (x *Run) GetDispatchedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DispatchedAt
+	}
+	return nil
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -917,7 +965,9 @@ type ListRunsRequest struct {
 	// Only runs with this error code.
 	ErrorCode string `protobuf:"bytes,15,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Only failed runs of this class.
-	FailureClass  *string `protobuf:"bytes,16,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
+	FailureClass *string `protobuf:"bytes,16,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
+	// Only runs of this dispatch queue.
+	QueueId       string `protobuf:"bytes,17,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1060,6 +1110,13 @@ func (x *ListRunsRequest) GetErrorCode() string {
 func (x *ListRunsRequest) GetFailureClass() string {
 	if x != nil && x.FailureClass != nil {
 		return *x.FailureClass
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
 	}
 	return ""
 }
@@ -1412,6 +1469,133 @@ func (x *CancelRunResponse) GetEffect() string {
 	return ""
 }
 
+type UpdateRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
+	// that the caller may see match; the message lists them.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Raw JSON instead of the run's input, with the limits of EnqueueRun.
+	Input []byte `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	// Among the runs of the new priority it comes behind those that entered the
+	// queue before it.
+	Priority *int32 `protobuf:"varint,3,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Earliest start; a past time is now.
+	RunAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
+	// Not needed: the call is safe to repeat. Accepted for consistency.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRunRequest) Reset() {
+	*x = UpdateRunRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRunRequest) ProtoMessage() {}
+
+func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
+func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UpdateRunRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *UpdateRunRequest) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *UpdateRunRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *UpdateRunRequest) GetRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RunAt
+	}
+	return nil
+}
+
+func (x *UpdateRunRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type UpdateRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRunResponse) Reset() {
+	*x = UpdateRunResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRunResponse) ProtoMessage() {}
+
+func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRunResponse.ProtoReflect.Descriptor instead.
+func (*UpdateRunResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UpdateRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 type RetryRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
@@ -1430,7 +1614,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1626,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1639,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -1496,7 +1680,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1692,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1705,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -1552,7 +1736,7 @@ type DeadRunFilter struct {
 
 func (x *DeadRunFilter) Reset() {
 	*x = DeadRunFilter{}
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1748,7 @@ func (x *DeadRunFilter) String() string {
 func (*DeadRunFilter) ProtoMessage() {}
 
 func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1761,7 @@ func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadRunFilter.ProtoReflect.Descriptor instead.
 func (*DeadRunFilter) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeadRunFilter) GetScheduleId() string {
@@ -1671,7 +1855,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1867,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1880,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RedriveRunsRequest) GetFilter() *DeadRunFilter {
@@ -1775,7 +1959,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1971,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1984,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -1856,7 +2040,7 @@ type RedrivenSchedule struct {
 
 func (x *RedrivenSchedule) Reset() {
 	*x = RedrivenSchedule{}
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2052,7 @@ func (x *RedrivenSchedule) String() string {
 func (*RedrivenSchedule) ProtoMessage() {}
 
 func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2065,7 @@ func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedrivenSchedule.ProtoReflect.Descriptor instead.
 func (*RedrivenSchedule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RedrivenSchedule) GetScheduleId() string {
@@ -1917,7 +2101,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2113,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2126,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -2010,7 +2194,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2206,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2219,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -2066,7 +2250,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2262,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2275,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -2166,7 +2350,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2362,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2375,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -2205,7 +2389,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x0f\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x12\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2220,8 +2404,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8d\x02\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12K\n" +
-	"\atrigger\x18\v \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\atrigger\x12I\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12P\n" +
+	"\atrigger\x18\v \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12I\n" +
 	"\x0eoverlap_policy\x18\f \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x19\n" +
 	"\bretry_of\x18\x0e \x01(\tR\aretryOf\x12\x1e\n" +
@@ -2258,7 +2442,14 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rfailure_class\x18$ \x01(\tBV\xbaHSrQR\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineR\ffailureClass\x12\x12\n" +
 	"\x04dead\x18% \x01(\bR\x04dead\x12\x1d\n" +
 	"\n" +
-	"retried_by\x18& \x01(\tR\tretriedByB\f\n" +
+	"retried_by\x18& \x01(\tR\tretriedBy\x12\x19\n" +
+	"\bqueue_id\x18' \x01(\tR\aqueueId\x12P\n" +
+	"\vqueue_state\x18( \x01(\tB/\xbaH,r*R\x00R\adelayedR\awaitingR\vdispatchingR\arunningR\n" +
+	"queueState\x12\x1a\n" +
+	"\bposition\x18) \x01(\rR\bposition\x12;\n" +
+	"\venqueued_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"enqueuedAt\x12?\n" +
+	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAtB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -2301,7 +2492,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xdc\t\n" +
+	"\x0e_first_sent_at\"\xa0\n" +
+	"\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2310,8 +2502,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12P\n" +
-	"\atrigger\x18\x06 \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12%\n" +
 	"\tpage_size\x18\t \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
@@ -2325,7 +2517,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x04dead\x18\x0e \x01(\bH\x02R\x04dead\x88\x01\x01\x12'\n" +
 	"\n" +
 	"error_code\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
-	"\rfailure_class\x18\x10 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x03R\ffailureClass\x88\x01\x01B\t\n" +
+	"\rfailure_class\x18\x10 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x03R\ffailureClass\x88\x01\x01\x12=\n" +
+	"\bqueue_id\x18\x11 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueIdB\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_triggerB\a\n" +
@@ -2357,7 +2550,18 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
-	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x99\x02\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\xca\x02\n" +
+	"\x10UpdateRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1f\n" +
+	"\x05input\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x124\n" +
+	"\bpriority\x18\x03 \x01(\x05B\x13\xbaH\x10\x1a\x0e\x18\xe8\a(\x98\xf8\xff\xff\xff\xff\xff\xff\xff\x01H\x00R\bpriority\x88\x01\x01\x12C\n" +
+	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
+	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05runAt\x12A\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
+	"\t_priority\"7\n" +
+	"\x11UpdateRunResponse\x12\"\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x99\x02\n" +
 	"\x0fRetryRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +
@@ -2406,7 +2610,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x10RedrivenSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
-	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xaf\x06\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xb4\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2415,15 +2619,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12P\n" +
-	"\atrigger\x18\x06 \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02toB\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe0\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe5\x06\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2432,8 +2636,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12P\n" +
-	"\atrigger\x18\x06 \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
 	"\x05after\x18\t \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x05afterB\t\n" +
@@ -2441,15 +2645,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\x93\b\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xac\t\n" +
 	"\n" +
 	"RunService\x12e\n" +
-	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12}\n" +
-	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"4\x82\xd3\xe4\x93\x02.Z\"\x12 /v1/schedules/{schedule_id}/runs\x12\b/v1/runs\x12x\n" +
+	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12\x9b\x01\n" +
+	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"R\x82\xd3\xe4\x93\x02LZ\"\x12 /v1/schedules/{schedule_id}/runsZ\x1c\x12\x1a/v1/queues/{queue_id}/runs\x12\b/v1/runs\x12x\n" +
 	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12v\n" +
 	"\n" +
 	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12x\n" +
-	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12t\n" +
+	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12x\n" +
+	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
 	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
@@ -2469,7 +2674,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
 	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
@@ -2485,79 +2690,87 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*ReportRunResponse)(nil),     // 11: carillon.v1.ReportRunResponse
 	(*CancelRunRequest)(nil),      // 12: carillon.v1.CancelRunRequest
 	(*CancelRunResponse)(nil),     // 13: carillon.v1.CancelRunResponse
-	(*RetryRunRequest)(nil),       // 14: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),      // 15: carillon.v1.RetryRunResponse
-	(*DeadRunFilter)(nil),         // 16: carillon.v1.DeadRunFilter
-	(*RedriveRunsRequest)(nil),    // 17: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),   // 18: carillon.v1.RedriveRunsResponse
-	(*RedrivenSchedule)(nil),      // 19: carillon.v1.RedrivenSchedule
-	(*WatchRunsRequest)(nil),      // 20: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 21: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),     // 22: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),    // 23: carillon.v1.ExportRunsResponse
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*UpdateRunRequest)(nil),      // 14: carillon.v1.UpdateRunRequest
+	(*UpdateRunResponse)(nil),     // 15: carillon.v1.UpdateRunResponse
+	(*RetryRunRequest)(nil),       // 16: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),      // 17: carillon.v1.RetryRunResponse
+	(*DeadRunFilter)(nil),         // 18: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),    // 19: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),   // 20: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),      // 21: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),      // 22: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),     // 23: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),     // 24: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),    // 25: carillon.v1.ExportRunsResponse
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	24, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	24, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	24, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	24, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	24, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	24, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	24, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	24, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	24, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	24, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	24, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	26, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	26, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	26, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	26, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	26, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	26, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	26, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	26, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	26, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	26, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	26, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	24, // 12: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	24, // 13: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
-	2,  // 14: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	24, // 15: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	24, // 16: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	3,  // 17: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 18: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	24, // 19: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	24, // 20: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	24, // 21: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 22: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 23: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 24: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 25: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	24, // 26: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	24, // 27: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	16, // 28: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	19, // 29: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 30: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	24, // 31: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	24, // 32: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 33: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	24, // 34: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	24, // 35: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 36: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	6,  // 37: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 38: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 39: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 40: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 41: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	14, // 42: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	17, // 43: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	20, // 44: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	22, // 45: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 46: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 47: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 48: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 49: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 50: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	15, // 51: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	18, // 52: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	21, // 53: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	23, // 54: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	46, // [46:55] is the sub-list for method output_type
-	37, // [37:46] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	26, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	26, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	26, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	26, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	2,  // 16: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	26, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	26, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	3,  // 19: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 20: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	26, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	26, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 24: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 25: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 26: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	26, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 28: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 29: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	26, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	26, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	18, // 32: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	21, // 33: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 34: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	26, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 37: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	26, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	26, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 40: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	6,  // 41: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 42: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 43: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 44: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 45: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	14, // 46: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	16, // 47: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	19, // 48: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	22, // 49: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 50: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 51: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 52: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 53: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 54: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 55: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	15, // 56: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	17, // 57: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 58: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	23, // 59: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 60: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	51, // [51:61] is the sub-list for method output_type
+	41, // [41:51] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -2572,16 +2785,17 @@ func file_carillon_v1_run_proto_init() {
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

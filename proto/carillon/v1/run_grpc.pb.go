@@ -24,6 +24,7 @@ const (
 	RunService_ReportRun_FullMethodName   = "/carillon.v1.RunService/ReportRun"
 	RunService_GetRunLogs_FullMethodName  = "/carillon.v1.RunService/GetRunLogs"
 	RunService_CancelRun_FullMethodName   = "/carillon.v1.RunService/CancelRun"
+	RunService_UpdateRun_FullMethodName   = "/carillon.v1.RunService/UpdateRun"
 	RunService_RetryRun_FullMethodName    = "/carillon.v1.RunService/RetryRun"
 	RunService_RedriveRuns_FullMethodName = "/carillon.v1.RunService/RedriveRuns"
 	RunService_WatchRuns_FullMethodName   = "/carillon.v1.RunService/WatchRuns"
@@ -68,6 +69,10 @@ type RunServiceClient interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
+	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
+	// over, or is outside queues.
+	UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*UpdateRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
@@ -146,6 +151,16 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelRunResponse)
 	err := c.cc.Invoke(ctx, RunService_CancelRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*UpdateRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateRunResponse)
+	err := c.cc.Invoke(ctx, RunService_UpdateRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +263,10 @@ type RunServiceServer interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
+	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
+	// over, or is outside queues.
+	UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
@@ -296,6 +315,9 @@ func (UnimplementedRunServiceServer) GetRunLogs(context.Context, *GetRunLogsRequ
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunServiceServer) UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateRun not implemented")
 }
 func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRun not implemented")
@@ -420,6 +442,24 @@ func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_UpdateRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).UpdateRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_UpdateRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).UpdateRun(ctx, req.(*UpdateRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_RetryRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RetryRunRequest)
 	if err := dec(in); err != nil {
@@ -504,6 +544,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunService_CancelRun_Handler,
+		},
+		{
+			MethodName: "UpdateRun",
+			Handler:    _RunService_UpdateRun_Handler,
 		},
 		{
 			MethodName: "RetryRun",

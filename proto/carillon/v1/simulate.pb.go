@@ -940,7 +940,7 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x19SimulateSchedulesResponse\x120\n" +
 	"\x05slots\x18\x01 \x03(\v2\x1a.carillon.v1.SimulatedSlotR\x05slots\x12/\n" +
 	"\x04sums\x18\x02 \x01(\v2\x1b.carillon.v1.SimulationSumsR\x04sums\x129\n" +
-	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\xb0\x06\n" +
+	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\xb5\x06\n" +
 	"\rSimulatedSlot\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x121\n" +
@@ -949,8 +949,8 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x05local\x18\x04 \x01(\tR\x05local\x12i\n" +
 	"\x06status\x18\x05 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8d\x02\n" +
 	"\x06reason\x18\x06 \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12K\n" +
-	"\atrigger\x18\a \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\atrigger\x12;\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12P\n" +
+	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12;\n" +
 	"\vlaunched_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"launchedAt\x12\x1f\n" +
 	"\vlateness_ms\x18\t \x01(\rR\n" +

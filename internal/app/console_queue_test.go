@@ -1,0 +1,43 @@
+package app_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, g *guarded) {
+		g.browse("operator", "/ui/queues", nil).holds(t, "no queue", "No queues")
+		must := func(method, path, body string) string {
+			t.Helper()
+			code, text := g.send("operator", method, path, body)
+			if code != http.StatusOK {
+				t.Fatalf("%s %s: %d %s", method, path, code, text)
+			}
+			return text
+		}
+		must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_in_flight":3,"labels":{"team":"x"}}`)
+		must("POST", "/v1/queues/gpu:pause", `{"note":"driver"}`)
+		_, key, _ := strings.Cut(must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1}`), `"idempotency_key":"`)
+		key = key[:64]
+		must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1,"priority":4,"delay_ms":3600000}`)
+		g.browse("operator", "/ui/queues", nil).holds(t, "the queues", `href="/ui/queues/gpu"`, "paused", "0 of 3", "1 delayed")
+		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the queue", key[:12], "in turn", "driver", "by subject-operator", "created", "1 run waiting, 0 of 3 in flight, 1 delayed.", `action="/ui/queues/gpu/resume"`)
+		g.browse("operator", "/ui/runs/"+key, nil).holds(t, "its run", `<a href="/ui/queues/gpu">gpu</a>, waiting, position 1 of its priority`)
+		g.browse("operator", "/ui/runs?queue=gpu", nil).holds(t, "its runs", key[:10])
+		if got := g.browse("viewer", "/ui/queues/gpu/close", url.Values{}); got.code != http.StatusForbidden {
+			t.Errorf("who may only look closes: %d", got.code)
+		}
+		g.browse("operator", "/ui/queues/gpu/close", url.Values{"note": {"moving"}}).holds(t, "closed", "Closed gpu")
+		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the closed queue", "It takes no new runs", "moving", "closed")
+		g.browse("operator", "/ui/queues/gpu/open", url.Values{}).holds(t, "opened", "Opened gpu")
+		g.browse("operator", "/ui/queues/gpu/pause", url.Values{"note": {"again"}, "until": {"2h"}}).holds(t, "paused again", "Paused gpu", "It resumes automatically")
+		g.browse("operator", "/ui/queues/gpu/resume", url.Values{}).holds(t, "resumed", "Resumed gpu")
+		if got := g.browse("operator", "/ui/queues/none", nil); got.code != http.StatusNotFound {
+			t.Errorf("a queue that is not there: %d", got.code)
+		}
+	})
+}

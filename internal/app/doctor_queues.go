@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// The bounds of the check of queues.
+const (
+	doctorQueues    = 1000
+	doctorRuns      = 100_000
+	queueStuckAfter = 5 * time.Minute
+)
+
+// queues looks for dispatch queues with runs that do not start.
+func (d *doctor) queues(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	now := store.Now()
+	queues, err := store.MeasureQueues(ctx, doctorQueues, doctorRuns)
+	if err != nil {
+		d.unread("queues", err)
+		return
+	}
+	if len(queues) == 0 {
+		return
+	}
+	before, waiting := len(d.findings), 0
+	for i := range queues {
+		q := &queues[i]
+		waiting += q.Waiting
+		switch waits := now.Sub(q.WaitingSince).Round(time.Second); {
+		case q.Unreadable:
+			d.fail("queues", fmt.Sprintf("the definition of queue %s is damaged: none of its %d waiting runs starts", q.QueueID, q.Waiting), "register it again: `carillon queue upsert`")
+		case q.Stall.Until.After(now):
+			d.warn("queues", fmt.Sprintf("queue %s waits until %s, with %d runs: %s", q.QueueID, q.Stall.Until.Format(time.RFC3339), q.Waiting, q.Stall.Reason), "check the executor; the runs keep their order and their attempts")
+		case q.Waiting == 0:
+		case q.Pause.Active(now):
+			d.warn("queues", fmt.Sprintf("queue %s is paused, and %d runs wait, the first for %s", q.QueueID, q.Waiting, waits), "resume it when what it was paused for is done: `carillon queue resume "+q.QueueID+"`")
+		case q.InFlight == 0 && waits > queueStuckAfter:
+			d.fail("queues", fmt.Sprintf("%d runs wait in queue %s, the first for %s, and none is in flight", q.Waiting, q.QueueID, waits), "check that a process with the role launcher runs on this database, and its log")
+		case q.InFlight >= int(q.MaxInFlight) && waits > queueStuckAfter:
+			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Waiting, waits), "raise max_in_flight if the executor can take more, or check what is in flight: `carillon run list --queue "+q.QueueID+"`")
+		}
+	}
+	if len(d.findings) == before {
+		d.ok("queues", "%d, with %d waiting runs", len(queues), waiting)
+	}
+}

@@ -1,0 +1,2 @@
+// Package queue has the commands of dispatch queues: queue and enqueue.
+package queue

@@ -1,0 +1,174 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/cli/client"
+	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/render"
+	"github.com/carillon/carillon/internal/cli/run"
+	"github.com/carillon/carillon/internal/rawjson"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// NewEnqueueCommand is enqueue.
+func NewEnqueueCommand(c *command.CLI) *cobra.Command {
+	o := client.New(c)
+	var file, input string
+	var wait bool
+	flagged := &carillonv1.EnqueueRunRequest{}
+	cmd := &cobra.Command{
+		Use:   "enqueue QUEUE",
+		Short: "Put runs into a dispatch queue",
+		Long: "Puts a run of a schedule or of a workflow version into a queue. With -f the run is JSON with the API's field\n" +
+			"names; flags then replace single fields. A file with several JSON values, such as JSON Lines, is a batch of up\n" +
+			"to 5000 runs: all of them enter the queue, or none. The queue \"default\" is made at its first use.\n\n" +
+			"With --wait the command returns when the run ends, and fails unless the run succeeds.",
+		Example: "  carillon enqueue gpu --workflow resize --version 3 --user ada --input '{\"image\": 17}'\n" +
+			"  carillon enqueue gpu --schedule nightly --priority 10 --wait\n" +
+			"  carillon enqueue gpu -f job.json --request-id order-17\n" +
+			"  carillon enqueue mail --user ops -f - < jobs.jsonl",
+		Args: command.ExactArgs("QUEUE"),
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			flagged.QueueId = args[0]
+			if input != "" {
+				raw, err := o.Content(input)
+				if err != nil {
+					return err
+				}
+				flagged.Input = raw
+			}
+			values, err := valuesOf(o.CLI, file)
+			if err != nil {
+				return err
+			}
+			if len(values) > 1 {
+				return enqueueBatch(ctx, o, l, flagged, values, wait)
+			}
+			req := &carillonv1.EnqueueRunRequest{}
+			if len(values) == 1 {
+				if err := rawjson.Unmarshal(values[0], req); err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+			}
+			proto.Merge(req, flagged)
+			resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
+			if err != nil {
+				return err
+			}
+			if wait {
+				return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
+			}
+			return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "file", "f", "", "`FILE` with a run as JSON, or several as JSON Lines; - is standard input")
+	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
+	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
+	entryFlags(f, flagged)
+	o.Flags(cmd)
+	o.CompleteArg(cmd, client.QueueIDs)
+	return o.CompleteFlags(cmd)
+}
+
+// entryFlags are the flags of a run's fields.
+func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
+	f.StringVar(&req.ScheduleId, "schedule", "", "`ID` of the schedule that the run belongs to")
+	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow, instead of a schedule")
+	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
+	f.StringVar(&req.ExecutionGrantId, "grant", "", "`ID` of the execution grant, with --workflow")
+	f.StringVar(&req.UserId, "user", "", "`ID` of the owner (default: that of the schedule, or of a queue that is not shared)")
+	f.Func("priority", "`NUMBER`; higher goes first (default: the schedule's)", command.Int32(&req.Priority))
+	f.Func("position", "`PLACE` among the waiting runs of its priority, 1 = next (default: the end)", command.Uint32(&req.Position))
+	f.BoolVar(&req.Next, "next", false, "the same as --position 1")
+	f.Func("at", "earliest start: a `TIME` (RFC 3339)", command.Time(&req.RunAt))
+	f.Func("in", "earliest start, from now: a `DURATION`", command.Millis(&req.DelayMs))
+	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's)", command.Uint32(&req.MaxAttempts))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
+}
+
+func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
+	r := resp.GetRun()
+	p.Line("%s", r.GetIdempotencyKey())
+	switch {
+	case resp.GetRepeated():
+		p.Line("the request was made before; the run is %s", r.GetStatus())
+	case r.GetQueueState() == "delayed":
+		p.Line("in queue %s, starts not before %s", r.GetQueueId(), p.When(r.GetFireAt()))
+	case r.GetPosition() > 0:
+		p.Line("in queue %s, position %d of priority %d", r.GetQueueId(), r.GetPosition(), r.GetPriority())
+	default:
+		p.Line("in queue %s, %s", r.GetQueueId(), r.GetQueueState())
+	}
+}
+
+// valuesOf are the JSON values of a file; none without a file.
+func valuesOf(c *command.CLI, file string) (values [][]byte, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := c.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var value json.RawMessage
+		switch err := decoder.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			if len(values) == 0 {
+				return nil, fmt.Errorf("%s: is empty", file)
+			}
+			return values, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: value %d is not JSON: %w", file, len(values)+1, err)
+		}
+		values = append(values, value)
+	}
+}
+
+// enqueueBatch puts all values into the queue. Flags that describe a run replace those of each.
+func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged *carillonv1.EnqueueRunRequest, values [][]byte, wait bool) error {
+	if wait {
+		return errors.New("--wait waits for one run; follow a batch with `carillon run watch`")
+	}
+	req := &carillonv1.EnqueueRunsRequest{
+		QueueId: flagged.GetQueueId(), UserId: flagged.GetUserId(), RequestId: flagged.GetRequestId(), Position: flagged.Position, Next: flagged.GetNext(),
+	}
+	each := &carillonv1.NewQueuedRun{
+		ScheduleId: flagged.GetScheduleId(), WorkflowId: flagged.GetWorkflowId(), Version: flagged.GetVersion(), ExecutionGrantId: flagged.GetExecutionGrantId(),
+		Input: flagged.GetInput(), Priority: flagged.Priority, RunAt: flagged.GetRunAt(), DelayMs: flagged.DelayMs, MaxAttempts: flagged.MaxAttempts,
+	}
+	for i, value := range values {
+		one := &carillonv1.NewQueuedRun{}
+		if err := rawjson.Unmarshal(value, one); err != nil {
+			return fmt.Errorf("value %d: %w", i+1, err)
+		}
+		proto.Merge(one, each)
+		req.Runs = append(req.Runs, one)
+	}
+	resp, err := client.Call(ctx, l, l.Queues().EnqueueRuns, req)
+	if err != nil {
+		return err
+	}
+	return o.Show(resp, func(p *render.Page) {
+		if resp.GetRepeated() {
+			p.Line("the request was made before: its %s", render.Count(len(resp.GetIdempotencyKeys()), "run"))
+		} else {
+			p.Line("%s in queue %s", render.Count(len(resp.GetIdempotencyKeys()), "run"), req.GetQueueId())
+		}
+		for _, key := range resp.GetIdempotencyKeys() {
+			p.Line("%s", key)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/carillon/carillon/internal/schedule/describe"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	queuesShown      = 100
+	waitingShown     = 100
+	queueEventsShown = 20
+)
+
+// queuesView is the page of dispatch queues.
+type queuesView struct {
+	Queues []queueRow
+	More   bool
+}
+
+// queueView is the page of one queue.
+type queueView struct {
+	queueRow
+	Runs   []runRow
+	Next   string // address of the next page of Runs
+	First  string // address of the first one
+	Events []queueEventRow
+}
+
+// queueRow is one queue.
+type queueRow struct {
+	*carillonv1.Queue
+	Oldest, Until, Created, Updated moment
+}
+
+type queueEventRow struct {
+	*carillonv1.QueueEvent
+	Time moment
+}
+
+func queuePath(id string) string { return Prefix + "queues/" + url.PathEscape(id) }
+
+func (q queueRow) Path() string { return queuePath(q.GetQueueId()) }
+
+// Usage is how many of the places for runs in flight are taken.
+func (q queueRow) Usage() string { return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight()) }
+
+// Sum is the sentence above the page.
+func (q queueRow) Sum() string {
+	text := fmt.Sprintf("%s waiting, %s in flight", describe.Count(int(q.GetWaiting()), "run"), q.Usage())
+	if n := q.GetDelayed(); n > 0 {
+		text += fmt.Sprintf(", %d delayed", n)
+	}
+	return text + "."
+}
+
+// Limit is the number of waiting runs at which new ones are refused.
+func (q queueRow) Limit() string {
+	if q.GetMaxWaiting() == 0 {
+		return "no limit"
+	}
+	return fmt.Sprint(q.GetMaxWaiting())
+}
+
+func (v *visit) queue(q *carillonv1.Queue) queueRow {
+	return queueRow{Queue: q, Oldest: v.at(q.GetOldestEnqueuedAt()), Until: v.at(q.GetPausedUntil()), Created: v.at(q.GetCreatedAt()), Updated: v.at(q.GetUpdatedAt())}
+}
+
+func (c *Console) showQueues(v *visit) (page, error) {
+	resp, err := c.queues.ListQueues(v.Context(), &carillonv1.ListQueuesRequest{PageSize: queuesShown})
+	if err != nil {
+		return page{}, err
+	}
+	view := queuesView{More: resp.GetNextPageToken() != ""}
+	for _, q := range resp.GetQueues() {
+		view.Queues = append(view.Queues, v.queue(q))
+	}
+	return page{name: "queues", title: "Queues", view: view}, nil
+}
+
+func (c *Console) showQueue(v *visit) (page, error) {
+	id := v.PathValue("id")
+	got, err := c.queues.GetQueue(v.Context(), &carillonv1.GetQueueRequest{QueueId: id})
+	if err != nil {
+		return page{}, err
+	}
+	view := queueView{queueRow: v.queue(got.GetQueue())}
+	waiting, err := c.queues.ListWaiting(v.Context(), &carillonv1.ListWaitingRequest{QueueId: id, PageSize: waitingShown, PageToken: v.param("page_token")})
+	if err != nil {
+		return page{}, err
+	}
+	view.Runs = v.rows(waiting.GetRuns())
+	if token := waiting.GetNextPageToken(); token != "" {
+		view.Next = v.with("page_token", token)
+	}
+	if v.param("page_token") != "" {
+		view.First = queuePath(id)
+	}
+	log, err := c.queues.ListQueueEvents(v.Context(), &carillonv1.ListQueueEventsRequest{QueueId: id, PageSize: queueEventsShown})
+	if err != nil {
+		return page{}, err
+	}
+	for _, e := range log.GetEvents() {
+		view.Events = append(view.Events, queueEventRow{e, v.at(e.GetTime())})
+	}
+	return page{name: "queue", title: id, view: view}, nil
+}
+
+func (c *Console) pauseQueue(v *visit) (toast, error) {
+	until, err := v.until()
+	if err != nil {
+		return toast{}, err
+	}
+	id := v.PathValue("id")
+	if _, err := c.queues.PauseQueue(v.Context(), &carillonv1.PauseQueueRequest{QueueId: id, Note: v.field("note"), Until: until}); err != nil {
+		return toast{}, err
+	}
+	t := toast{Title: "Paused " + id, Lines: []string{"No more runs of it are launched; runs in flight continue."}}
+	if until != nil {
+		t.Lines = append(t.Lines, "It resumes automatically "+v.at(until).Full()+".")
+	}
+	return t, nil
+}
+
+func (c *Console) resumeQueue(v *visit) (toast, error) {
+	id := v.PathValue("id")
+	_, err := c.queues.ResumeQueue(v.Context(), &carillonv1.ResumeQueueRequest{QueueId: id, Note: v.field("note")})
+	return toast{Title: "Resumed " + id}, err
+}
+
+func (c *Console) closeQueue(v *visit) (toast, error) {
+	id := v.PathValue("id")
+	_, err := c.queues.CloseQueue(v.Context(), &carillonv1.CloseQueueRequest{QueueId: id, Note: v.field("note")})
+	return toast{Title: "Closed " + id, Lines: []string{"It takes no new runs; those in it go on."}}, err
+}
+
+func (c *Console) openQueue(v *visit) (toast, error) {
+	id := v.PathValue("id")
+	_, err := c.queues.OpenQueue(v.Context(), &carillonv1.OpenQueueRequest{QueueId: id, Note: v.field("note")})
+	return toast{Title: "Opened " + id, Lines: []string{"It takes new runs again."}}, err
+}

@@ -1,0 +1,175 @@
+package schedule
+
+import "time"
+
+// QueueState says where an open run of a dispatch queue is.
+type QueueState string
+
+// The states of a run in a queue.
+const (
+	QueueDelayed     QueueState = "delayed"     // until its fire_at
+	QueueWaiting     QueueState = "waiting"     // the next admission may take it
+	QueueChained     QueueState = "chained"     // it waits for the member of its group that comes before it
+	QueueDispatching QueueState = "dispatching" // admitted: the executor may have been called
+	QueueRunning     QueueState = "running"     // the executor has it
+)
+
+// QueueStates is the closed set. The tables have the places in it, counted from 1.
+var QueueStates = []QueueState{QueueDelayed, QueueWaiting, QueueChained, QueueDispatching, QueueRunning}
+
+// Code is the number of a state in the tables; 0: none.
+func (s QueueState) Code() int16 { return codeOf(QueueStates, s) }
+
+// QueueStateOf is the state with a number; ok = false: there is none.
+func QueueStateOf(code int16) (s QueueState, ok bool) { return wordOf(QueueStates, code) }
+
+// Admitted reports whether the run counts as in flight.
+func (s QueueState) Admitted() bool { return s == QueueDispatching || s == QueueRunning }
+
+// QueuePlace is the place of a run in its dispatch queue. The zero value is that of a run
+// outside of queues.
+type QueuePlace struct {
+	No         int32      // of the queue
+	ID         string     // of the queue; the registrar sets it
+	State      QueueState // of an open run
+	Priority   int32      // effective_priority: lower goes first
+	Position   int64      // position_key: lower goes first
+	EnqueuedAt time.Time
+}
+
+// In reports whether the run is, or was, in a queue.
+func (p QueuePlace) In() bool { return p.No != 0 }
+
+// Stage is how far the launch of a run is, as rules judge it: PLANNED, LAUNCHING, ENQUEUED
+// (accepted), STARTED, or its end. It is the status, unless the run is in a dispatch queue:
+// there it is ENQUEUED until the executor has it, and then STARTED.
+func (r *Run) Stage() Status {
+	switch {
+	case !r.Queue.In() || r.Status.Terminal() || r.Queue.State == QueueRunning:
+		return r.Status
+	case r.Queue.State == QueueDispatching:
+		return StatusLaunching
+	}
+	return StatusPlanned
+}
+
+// Enter moves a run to a stage.
+func (r *Run) Enter(stage Status) {
+	r.Status = stage
+	if !r.Queue.In() || stage.Terminal() {
+		return
+	}
+	switch stage {
+	case StatusPlanned:
+		r.Status = StatusEnqueued // its queue state says why it waits
+	case StatusLaunching:
+		r.Status, r.Queue.State = StatusEnqueued, QueueDispatching
+	default:
+		r.Status, r.Queue.State = StatusStarted, QueueRunning
+	}
+}
+
+// QueuePriority is the effective priority of a run.
+func QueuePriority(priority int32) int32 { return -priority }
+
+// EnqueueRequest asks to put runs into a queue.
+type EnqueueRequest struct {
+	QueueID   string
+	UserID    string
+	RequestID string // "": the request cannot be repeated
+	// Position, from 1, is where the first run goes among the waiting runs of its priority;
+	// those from there on move back. 0: all go to the end.
+	Position int
+}
+
+// EnqueueFacts is what a transaction reads for an EnqueueRequest.
+type EnqueueFacts struct {
+	Queue   *Queue         // nil: no queue ever had the id
+	Earlier *EnqueueRecord // of the same request; nil: there is none
+}
+
+// EnqueueRecord is what is kept of a request with an id.
+type EnqueueRecord struct {
+	BodyHash [32]byte
+	Keys     []Key
+}
+
+// Enqueue is the decision on an EnqueueRequest. The store gives the runs their positions, in
+// their order.
+type Enqueue struct {
+	Runs     []Run // none: nothing is written
+	BodyHash [32]byte
+	Now      time.Time
+}
+
+// QueueCounts counts the open runs of a queue.
+type QueueCounts struct {
+	Delayed, Waiting, InFlight int
+	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
+}
+
+// QueueMeasure is a queue as metrics and doctor see it.
+type QueueMeasure struct {
+	Queue
+	QueueCounts
+	Stall QueueStall
+}
+
+// QueuedChange is what a request makes of a run that waits in a queue.
+type QueuedChange struct {
+	Run   *Run // input, priority, run_at, fire_at and its place; nil: nothing changes
+	Audit *AuditEntry
+	Now   time.Time
+}
+
+// WaitingFilter selects runs of a queue that are not admitted.
+type WaitingFilter struct {
+	QueueNo       int32
+	Offset, Limit int // waiting runs come first, in the order of the queue; then delayed ones
+}
+
+// QueueNow is a queue with runs that may be admitted.
+type QueueNow struct {
+	No      int32
+	QueueID string
+}
+
+// AdmitRequest asks for the next runs of a queue.
+type AdmitRequest struct {
+	QueueNo  int32
+	Now      time.Time
+	Free     int                     // calls of the launcher
+	Holder   int32                   // instance_no of the process that will call; 0: it has no presence lock
+	Lease    func(Key) time.Duration // of the call
+	RetryFor time.Duration           // how long the launch of a run is tried where its schedule does not say
+	// RequireGrant: a run without an execution grant is refused.
+	RequireGrant bool
+}
+
+// QueueStall is a pause of a queue because its executor cannot take work. The zero instant: it can.
+type QueueStall struct {
+	QueueNo int32
+	Until   time.Time
+	Level   int // how often in a row nobody was reached
+	Reason  string
+}
+
+// StallChange is a stall that begins, goes on or ends.
+type StallChange struct {
+	QueueStall
+	Event *QueueEvent // nil: it goes on
+}
+
+// PutBack is an admitted run that the executor certainly does not have: it waits again, at
+// its place.
+type PutBack struct {
+	Key    Key
+	FireAt time.Time // later than now: it is delayed until then
+	Reason string    // of the last attempt
+}
+
+// QueueSweep asks for what an instant has made due in all queues.
+type QueueSweep struct {
+	SweepRequest     // Term is not used
+	Free         int // at most so many runs are sent again
+}

@@ -1,0 +1,278 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+type enqueueID struct {
+	queueNo           int32
+	userID, requestID string
+}
+
+type enqueueRecord struct {
+	schedule.EnqueueRecord
+	createdAt time.Time
+}
+
+// Enqueue puts runs into a queue as decide says, in one transaction: all or none.
+func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
+	err := s.write(ctx, func(t *tx) error {
+		var facts schedule.EnqueueFacts
+		var id enqueueID
+		if q := t.queues[req.QueueID]; q != nil {
+			copied := *q
+			facts.Queue, id = &copied, enqueueID{q.No, req.UserID, req.RequestID}
+			if there, ok := t.enqueued[id]; ok && req.RequestID != "" {
+				facts.Earlier = &there.EnqueueRecord
+			}
+		}
+		decided, err := decide(facts)
+		if err != nil || len(decided.Runs) == 0 {
+			return err
+		}
+		runs := slices.Clone(decided.Runs)
+		t.placeRuns(runs, req.Position)
+		record := enqueueRecord{createdAt: at(decided.Now)}
+		record.BodyHash = decided.BodyHash
+		for i := range runs {
+			if t.schedules[runs[i].ScheduleID] == nil {
+				return fmt.Errorf("insert a run of schedule %s: %w", runs[i].ScheduleID, schedule.ErrNotFound)
+			}
+			t.insert(runs[i], decided.Now)
+			record.Keys = append(record.Keys, runs[i].Key)
+		}
+		if req.RequestID != "" {
+			t.enqueued[id] = record
+			t.undo = append(t.undo, func() { delete(t.enqueued, id) })
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("put runs into queue %s: %w", schedule.Quote(req.QueueID), err)
+	}
+	return nil
+}
+
+// placeRuns gives runs their positions: at the end, or from a place on among those that wait
+// with their priority.
+func (t *tx) placeRuns(runs []schedule.Run, position int) {
+	waiting := slices.DeleteFunc(t.waiting(runs[0].Queue.No), func(r *schedule.Run) bool { return r.Queue.Priority != runs[0].Queue.Priority })
+	if position > 0 && position <= len(waiting) {
+		t.insertAt(runs, waiting, position-1)
+		return
+	}
+	for i, position := range t.lastPositions(len(runs)) {
+		runs[i].Queue.Position = position
+	}
+}
+
+// lastPositions draws positions behind all others.
+func (t *tx) lastPositions(n int) (positions []int64) {
+	before := t.position
+	t.undo = append(t.undo, func() { t.position = before })
+	for range n {
+		t.position++
+		positions = append(positions, ledger.PositionKey(t.position))
+	}
+	return positions
+}
+
+func (t *tx) insertAt(runs []schedule.Run, waiting []*schedule.Run, place int) {
+	before := ledger.NoPlace
+	if place > 0 {
+		before = waiting[place-1].Queue.Position
+	}
+	rest := []*schedule.Run(nil)
+	positions, fits := ledger.Between(before, waiting[place].Queue.Position, len(runs))
+	if !fits {
+		rest = waiting[place:]
+		positions, fits = ledger.Between(before, rest[len(rest)-1].Queue.Position+1, len(runs)+len(rest))
+	}
+	if !fits {
+		positions = t.lastPositions(len(runs) + len(rest))
+	}
+	for i := range runs {
+		runs[i].Queue.Position = positions[i]
+	}
+	for i, r := range rest {
+		t.change(r, func(r *schedule.Run) { r.Queue.Position = positions[len(runs)+i] })
+	}
+}
+
+// ofQueue returns the open runs of a queue, in its order.
+func (s *Store) ofQueue(queueNo int32, states ...schedule.QueueState) (runs []*schedule.Run) {
+	for _, r := range s.live.queued.rows {
+		if r.Queue.No == queueNo && slices.Contains(states, r.Queue.State) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func (s *Store) waiting(queueNo int32) []*schedule.Run {
+	return s.ofQueue(queueNo, schedule.QueueWaiting)
+}
+
+// CountQueue counts the open runs of a queue, each kind up to limit.
+func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
+	err = s.read(ctx, func() error {
+		waiting := s.waiting(queueNo)
+		c.Delayed, c.Waiting = min(limit, len(s.ofQueue(queueNo, schedule.QueueDelayed))), min(limit, len(waiting))
+		c.InFlight = min(limit, len(s.ofQueue(queueNo, schedule.QueueDispatching, schedule.QueueRunning)))
+		for _, r := range waiting {
+			if c.WaitingSince.IsZero() || r.Queue.EnqueuedAt.Before(c.WaitingSince) {
+				c.WaitingSince = r.Queue.EnqueuedAt
+			}
+		}
+		return nil
+	})
+	return c, err
+}
+
+// PositionOf returns the place of a waiting run in its queue and priority, at most limit.
+func (s *Store) PositionOf(ctx context.Context, run *schedule.Run, limit int) (position int, err error) {
+	if run.Queue.State != schedule.QueueWaiting {
+		return 0, nil
+	}
+	err = s.read(ctx, func() error {
+		for _, r := range s.waiting(run.Queue.No) {
+			if r.Queue.Priority == run.Queue.Priority && byQueueOrder(r, run) <= 0 {
+				position++
+			}
+		}
+		return nil
+	})
+	return min(position, limit), err
+}
+
+// QueueID returns the id of a queue by its number; "": there is none.
+func (s *Store) QueueID(ctx context.Context, queueNo int32) (id string, err error) {
+	err = s.read(ctx, func() error {
+		if q := s.queueOf(queueNo); q != nil {
+			id = q.QueueID
+		}
+		return nil
+	})
+	return id, err
+}
+
+func (s *Store) queueOf(queueNo int32) *schedule.Queue {
+	for _, q := range s.queues {
+		if q.No == queueNo {
+			return q
+		}
+	}
+	return nil
+}
+
+// QueuesWaiting returns the queues in which runs wait for their admission.
+func (s *Store) QueuesWaiting(ctx context.Context) (queues []schedule.QueueNow, err error) {
+	err = s.read(ctx, func() error {
+		for _, r := range s.live.queued.rows {
+			if r.Queue.State != schedule.QueueWaiting || len(queues) > 0 && queues[len(queues)-1].No == r.Queue.No {
+				continue
+			}
+			if q := s.queueOf(r.Queue.No); q.DeletedAt.IsZero() {
+				queues = append(queues, schedule.QueueNow{No: q.No, QueueID: q.QueueID})
+			}
+		}
+		return nil
+	})
+	return queues, err
+}
+
+// ListWaiting lists the runs of a queue that are not admitted, in its order.
+func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) (runs []schedule.Run, err error) {
+	err = s.read(ctx, func() error {
+		delayed := s.ofQueue(f.QueueNo, schedule.QueueDelayed)
+		slices.SortFunc(delayed, schedule.ByFireAt)
+		all := append(s.waiting(f.QueueNo), delayed...)
+		for _, r := range all[min(f.Offset, len(all)):] {
+			if len(runs) < schedule.PageSize(f.Limit) {
+				runs = append(runs, *r)
+			}
+		}
+		return nil
+	})
+	return runs, err
+}
+
+// ChangeQueued changes a run that waits in a queue, as decide says, and returns the run after
+// it. The input of one that was admitted before stays.
+func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		run := t.runs[key]
+		if run == nil || run.Status.Terminal() {
+			return schedule.ErrNotFound
+		}
+		row := *run
+		change, err := decide(&row)
+		if after = &row; err != nil || change.Run == nil {
+			return err
+		}
+		after = change.Run
+		after.UpdatedAt = at(change.Now)
+		if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && string(run.Input) != string(after.Input) {
+			return ledger.ErrAdmitted
+		}
+		t.change(run, func(r *schedule.Run) {
+			r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), after.UpdatedAt
+			r.Queue.Priority, r.Queue.State = after.Queue.Priority, after.Queue.State
+		})
+		t.queued = true
+		t.audit(change.Audit, change.Now)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change run %s: %w", key, err)
+	}
+	return after, nil
+}
+
+// MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.
+func (s *Store) MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error) {
+	queues, err := s.ListQueues(ctx, schedule.QueueFilter{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	measures := make([]schedule.QueueMeasure, len(queues))
+	for i := range queues {
+		m := &measures[i]
+		m.Queue = queues[i]
+		if m.QueueCounts, err = s.CountQueue(ctx, m.No, counted); err != nil {
+			return nil, err
+		}
+		err = s.read(ctx, func() error {
+			m.Stall = s.stalls[m.No]
+			return nil
+		})
+	}
+	return measures, err
+}
+
+// pruneQueues deletes requests and events of queues from before an instant.
+func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
+	maps.DeleteFunc(t.enqueued, func(_ enqueueID, r enqueueRecord) bool {
+		old := r.createdAt.Before(before) && pruned < limit
+		if old {
+			pruned++
+		}
+		return old
+	})
+	events := 0
+	t.queueLog = slices.DeleteFunc(t.queueLog, func(e schedule.QueueEvent) bool {
+		old := e.Time.Before(before) && events < limit
+		if old {
+			events++
+		}
+		return old
+	})
+	return pruned + events
+}

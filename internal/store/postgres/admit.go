@@ -1,0 +1,370 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
+)
+
+// aloneInQueue begins a transaction that keeps other processes out of a queue: a stopped
+// process loses the lock after two seconds.
+var aloneInQueue = pgx.TxOptions{BeginQuery: genericPlans.BeginQuery + shortIdle}
+
+const (
+	// sqlTryQueue: the queue is taken; another process admits.
+	sqlTryQueue = `SELECT pg_try_advisory_xact_lock(1667330673, $1)`
+	// sqlTrySweep keeps sweeps of queues apart. The class is that of queues; none has the
+	// number 0.
+	sqlTrySweep = `SELECT pg_try_advisory_xact_lock(1667330673, 0)`
+
+	sqlDispatch = `
+UPDATE open_runs o SET queue_state = 4, deliveries = u.deliveries, claimed_at = u.claimed_at, holder = u.holder, lease_until = u.lease_until,
+	due_at = u.lease_until, timeout_at = u.timeout_at, send_after = NULL, first_sent_at = coalesce(o.first_sent_at, $1), updated_at = $1
+FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::timestamptz[], $7::timestamptz[]) AS u(key, deliveries, claimed_at, holder, lease_until, timeout_at)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.queue_state = 2`
+
+	// sqlMoveQueued writes runs of queues that no call holds, as a rule has made them.
+	sqlMoveQueued = `
+UPDATE open_runs o SET queue_state = u.queue_state, fire_at = u.fire_at, due_at = u.due_at, timeout_at = u.timeout_at, send_after = u.send_after,
+	updated_at = u.updated_at
+FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[])
+	AS u(key, queue_state, fire_at, due_at, timeout_at, send_after, updated_at)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 5`
+
+	sqlNextQueuedDue = `
+SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
+)
+
+var (
+	sqlLockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2
+ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
+
+	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
+	sqlLockQueuedDue = lockOpenRuns + `o.state = 5 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+)
+
+// Admit admits runs of a queue; see dispatch.Store.
+func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
+	err = s.transactWith(ctx, aloneInQueue, func(tx pgx.Tx) error {
+		out = ledger.Dispatched{}
+		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+			return err
+		}
+		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
+		if err != nil || facts.Queue == nil {
+			return err
+		}
+		rows, err := s.readWaiting(ctx, tx, &req, &facts)
+		if err != nil {
+			return err
+		}
+		out = ledger.AdmitRuns(&req, &facts)
+		out.Alone = true
+		return writeDispatched(ctx, tx, &req, rows, &out)
+	})
+	if err != nil {
+		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
+	}
+	return out, nil
+}
+
+// readWaiting locks the first waiting runs and adds them to the facts.
+func (s *Store) readWaiting(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) (map[schedule.Key]*openRow, error) {
+	room := f.Room(req)
+	if room == 0 {
+		return nil, nil
+	}
+	rows, err := lockOpen(ctx, tx, sqlLockWaiting, req.QueueNo, room)
+	if err != nil {
+		return nil, err
+	}
+	if err := nameSchedules(ctx, tx, rows); err != nil {
+		return nil, err
+	}
+	runs := make([]schedule.Run, 0, len(rows))
+	for _, r := range rows {
+		s.logUnreadable(ctx, r)
+		runs = append(runs, r.Run)
+	}
+	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]schedule.GrantRef, 0, len(rows))
+	for i := range runs {
+		d := definitions[revision.Of(&runs[i])]
+		identify(&runs[i], d)
+		f.Waiting = append(f.Waiting, ledger.WaitingFacts{Run: runs[i], Definition: d})
+		if d != nil {
+			refs = append(refs, d.GrantUse(req.RequireGrant).Ref())
+		}
+	}
+	grants, err := dialect.ReadGrants(ctx, queries{tx}, refs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.Waiting {
+		if d := f.Waiting[i].Definition; d != nil {
+			f.Waiting[i].Grant = grants[d.GrantUse(req.RequireGrant).Ref()]
+		}
+	}
+	f.More = len(rows) == room
+	return rowsByKey(rows), nil
+}
+
+func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {
+	var over []*openRow
+	for i := range out.Ended {
+		r := rows[out.Ended[i].Key]
+		if r.settle(&out.Ended[i], req.Now) {
+			over = append(over, r)
+		}
+	}
+	if err := endRuns(ctx, tx, over, req.Now); err != nil || len(out.Dispatches) == 0 {
+		return err
+	}
+	if out.Stall != nil {
+		if err := tables.WriteStalls(ctx, queries{tx}, []schedule.StallChange{*out.Stall}); err != nil {
+			return err
+		}
+	}
+	type dispatch = ledger.Dispatch
+	n, err := affect(ctx, tx, sqlDispatch, req.Now,
+		column(out.Dispatches, func(d *dispatch) []byte { return d.Run.Key[:] }),
+		column(out.Dispatches, func(d *dispatch) int32 { return d.Run.Deliveries }),
+		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.ClaimedAt }),
+		column(out.Dispatches, func(d *dispatch) pgtype.Int8 { return noneOrInt(int64(d.Begun.Request.Lease.Holder)) }),
+		column(out.Dispatches, func(d *dispatch) time.Time { return d.Begun.Request.Lease.Until }),
+		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.TimeoutAt }))
+	if err == nil && n != len(out.Dispatches) {
+		err = fmt.Errorf("%d of %d locked runs were there", n, len(out.Dispatches))
+	}
+	if err != nil {
+		return fmt.Errorf("write admitted runs: %w", err)
+	}
+	return nil
+}
+
+// PutBack lets admitted runs wait again that the executor certainly does not have, and writes
+// stalls; see dispatch.Store.
+func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []schedule.StallChange, now time.Time) (put []bool, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		put = make([]bool, len(backs))
+		keys := make([]schedule.Key, len(backs))
+		for i := range backs {
+			keys[i] = backs[i].Key
+		}
+		rows, err := lockKeys(ctx, tx, keys)
+		if err != nil {
+			return err
+		}
+		byKey, moved := rowsByKey(rows), []movedQueued(nil)
+		for i := range backs {
+			r := byKey[backs[i].Key]
+			if r == nil {
+				continue
+			}
+			if r.Run, put[i] = ledger.PutBack(r.Run, r.Lease, &backs[i], now); put[i] {
+				moved = append(moved, movedQueued{r.Run, ledger.DueAt(&r.Run)})
+			}
+		}
+		if err := moveQueued(ctx, tx, moved); err != nil {
+			return err
+		}
+		return tables.WriteStalls(ctx, queries{tx}, stalls)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("let %d runs wait again: %w", len(backs), err)
+	}
+	return put, nil
+}
+
+// movedQueued is a run of a queue as a rule has made it, and when it is due next.
+type movedQueued struct {
+	schedule.Run
+	due time.Time
+}
+
+func moveQueued(ctx context.Context, tx pgx.Tx, moved []movedQueued) error {
+	if len(moved) == 0 {
+		return nil
+	}
+	type m = movedQueued
+	n, err := affect(ctx, tx, sqlMoveQueued,
+		column(moved, func(m *m) []byte { return m.Key[:] }),
+		column(moved, func(m *m) int16 { return m.Queue.State.Code() }),
+		column(moved, func(m *m) time.Time { return m.FireAt }),
+		column(moved, func(m *m) pgtype.Timestamptz { return timeOr(m.due, pgtype.Infinity) }),
+		column(moved, func(m *m) pgtype.Timestamptz { return noneOrTime(m.TimeoutAt) }),
+		column(moved, func(m *m) pgtype.Timestamptz { return noneOrTime(m.ClaimedUntil) }),
+		column(moved, func(m *m) time.Time { return m.UpdatedAt }))
+	if err == nil && n != len(moved) {
+		err = fmt.Errorf("%d of %d locked runs were there", n, len(moved))
+	}
+	if err != nil {
+		return fmt.Errorf("move runs of queues: %w", err)
+	}
+	return nil
+}
+
+// SweepQueues looks at the runs of queues that are due; see dispatch.Store.
+func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
+	err = s.transactWith(ctx, aloneInQueue, func(tx pgx.Tx) error {
+		out = ledger.SweptQueues{}
+		var alone bool
+		if err := tx.QueryRow(ctx, sqlTrySweep).Scan(&alone); err != nil || !alone {
+			return err
+		}
+		rows, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit)
+		if err != nil {
+			return err
+		}
+		if err := nameSchedules(ctx, tx, rows); err != nil {
+			return err
+		}
+		if err := s.sweepQueued(ctx, tx, &req, rows, &out); err != nil {
+			return err
+		}
+		var next pgtype.Timestamptz
+		if err := each(ctx, tx, []any{&next}, func() error { out.NextDue = next.Time.UTC(); return nil }, sqlNextQueuedDue); err != nil {
+			return fmt.Errorf("look for the next run that is due: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return ledger.SweptQueues{}, fmt.Errorf("sweep queues: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueSweep, rows []*openRow, out *ledger.SweptQueues) error {
+	runs := make([]schedule.Run, len(rows))
+	for i, r := range rows {
+		s.logUnreadable(ctx, r)
+		runs[i] = r.Run
+	}
+	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
+	if err != nil {
+		return err
+	}
+	var (
+		moved    []movedQueued
+		over     []*openRow
+		pointers = make([]*schedule.Run, len(rows))
+	)
+	for i, r := range rows {
+		pointers[i] = &r.Run
+	}
+	queues, err := tables.QueuesOf(ctx, queries{tx}, pointers)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		d := definitions[revision.Of(&r.Run)]
+		identify(&r.Run, d)
+		after, due, ends := out.Add(req, r.Run, r.Lease, d, queues[r.Queue.No])
+		if r.Run = after; ends {
+			over = append(over, r)
+			continue
+		}
+		moved = append(moved, movedQueued{after, due})
+	}
+	out.More = len(rows) == req.Limit
+	if err := moveQueued(ctx, tx, moved); err != nil {
+		return err
+	}
+	if err := endRuns(ctx, tx, over, req.Now); err != nil {
+		return err
+	}
+	var events []schedule.Event
+	for i, r := range over {
+		out.Ended[i].Run = r.Run
+		if r.Status == schedule.StatusCancelled {
+			events = append(events, ledger.CancelTimedOut(&r.Run))
+		}
+	}
+	return insertEvents(ctx, tx, events)
+}
+
+// ListWaiting lists the runs of a queue that are not admitted, in its order.
+func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {
+	limit := schedule.PageSize(f.Limit)
+	runs, err := collectRuns(ctx, s.pool, sqlListWaiting, f.QueueNo, limit, f.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	if len(runs) == limit {
+		return runs, nil
+	}
+	var waiting int
+	if err := s.pool.QueryRow(ctx, sqlCountWaiting, f.QueueNo).Scan(&waiting); err != nil {
+		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	delayed, err := collectRuns(ctx, s.pool, sqlListDelayed, f.QueueNo, limit-len(runs), max(0, f.Offset-waiting))
+	if err != nil {
+		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
+	}
+	return append(runs, delayed...), nil
+}
+
+const sqlCountWaiting = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2`
+
+var (
+	sqlListWaiting = `
+SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
+WHERE o.queue_no = $1 AND o.queue_state = 2
+ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 OFFSET $3`
+
+	sqlListDelayed = `
+SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
+WHERE o.queue_no = $1 AND o.queue_state = 1
+ORDER BY o.fire_at, o.idempotency_key LIMIT $2 OFFSET $3`
+)
+
+// ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and
+// returns the run after it. The input of one that was admitted before stays.
+func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		run, err := oneRun(ctx, tx, sqlLockOpenRun, key[:])
+		if err != nil {
+			return err
+		}
+		change, err := decide(&run)
+		if after = &run; err != nil || change.Run == nil {
+			return err
+		}
+		after = change.Run
+		after.UpdatedAt = change.Now
+		n, err := affect(ctx, tx, sqlChangeQueued, key[:], noneOrText(after.Input), after.Priority, after.Queue.Priority, after.RunAt, after.FireAt,
+			after.Queue.State.Code(), timeOr(ledger.DueAt(after), pgtype.Infinity), change.Now)
+		if err == nil && n == 0 {
+			err = ledger.ErrAdmitted
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if change.Audit != nil {
+			if err := insertAudit(ctx, tx, []schedule.AuditEntry{*change.Audit}); err != nil {
+				return err
+			}
+		}
+		wakeQueues(tx)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change run %s: %w", key, err)
+	}
+	return after, nil
+}
+
+const sqlChangeQueued = `
+UPDATE open_runs SET input = $2, priority = $3, effective_priority = $4, run_at = $5, fire_at = $6, queue_state = $7, due_at = $8, updated_at = $9
+WHERE idempotency_key = $1 AND queue_state <= 3 AND (claimed_at IS NULL OR input IS NOT DISTINCT FROM $2)`

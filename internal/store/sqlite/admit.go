@@ -1,0 +1,272 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
+)
+
+// errNotWaiting: a transaction has read the row as one of its queue.
+var errNotWaiting = errors.New("the run is not as it was read")
+
+// Admit admits runs of a queue; see dispatch.Store. The write lock keeps others out.
+func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		out = ledger.Dispatched{Alone: true}
+		facts, err := tables.ReadAdmission(ctx, queries{t}, req.QueueNo)
+		if err != nil || facts.Queue == nil {
+			return err
+		}
+		rows, err := s.readWaiting(ctx, t, &req, &facts)
+		if err != nil {
+			return err
+		}
+		out = ledger.AdmitRuns(&req, &facts)
+		out.Alone = true
+		return writeDispatched(ctx, t, &req, rows, &out)
+	})
+	if err != nil {
+		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
+	}
+	return out, nil
+}
+
+// readWaiting adds the first waiting runs to the facts.
+func (s *Store) readWaiting(ctx context.Context, t tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) (map[schedule.Key]*openRow, error) {
+	room := f.Room(req)
+	if room == 0 {
+		return nil, nil
+	}
+	rows, err := readOpenRows(ctx, t, sqlWaiting, int64(req.QueueNo), room)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := s.definitionsOf(ctx, t, revisionsOf(rows))
+	if err != nil {
+		return nil, err
+	}
+	byKey := make(map[schedule.Key]*openRow, len(rows))
+	refs := make([]schedule.GrantRef, 0, len(rows))
+	for _, r := range rows {
+		byKey[r.Key] = r
+		d := definitions[revision.Of(&r.Run)]
+		f.Waiting = append(f.Waiting, ledger.WaitingFacts{Run: r.Run, Definition: d})
+		if d != nil {
+			refs = append(refs, d.GrantUse(req.RequireGrant).Ref())
+		}
+	}
+	grants, err := dialect.ReadGrants(ctx, queries{t}, refs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.Waiting {
+		if d := f.Waiting[i].Definition; d != nil {
+			f.Waiting[i].Grant = grants[d.GrantUse(req.RequireGrant).Ref()]
+		}
+	}
+	f.More = len(rows) == room
+	return byKey, nil
+}
+
+func revisionsOf(rows []*openRow) []revision.ID {
+	ids := make([]revision.ID, len(rows))
+	for i, r := range rows {
+		ids[i] = revision.Of(&r.Run)
+	}
+	return ids
+}
+
+func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {
+	var over []*openRow
+	for i := range out.Ended {
+		if r := rows[out.Ended[i].Key]; r.settle(&out.Ended[i], req.Now) {
+			over = append(over, r)
+		}
+	}
+	if err := endRuns(ctx, t, over, req.Now); err != nil {
+		return err
+	}
+	if out.Stall != nil {
+		if err := tables.WriteStalls(ctx, queries{t}, []schedule.StallChange{*out.Stall}); err != nil {
+			return err
+		}
+	}
+	for i := range out.Dispatches {
+		d := &out.Dispatches[i]
+		lease := d.Begun.Request.Lease
+		n, err := t.exec(ctx, sqlDispatch, keyArg(d.Run.Key), int64(d.Run.Deliveries), micros(d.Run.ClaimedAt), int64(lease.Holder), micros(lease.Until),
+			micros(d.Run.TimeoutAt), micros(req.Now))
+		if err == nil && n != 1 {
+			err = errNotWaiting
+		}
+		if err != nil {
+			return fmt.Errorf("write admitted run %s: %w", d.Run.Key, err)
+		}
+	}
+	return nil
+}
+
+// PutBack lets admitted runs wait again that the executor certainly does not have, and writes
+// stalls; see dispatch.Store.
+func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []schedule.StallChange, now time.Time) (put []bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		put = make([]bool, len(backs))
+		keys := make([]schedule.Key, len(backs))
+		for i := range backs {
+			keys[i] = backs[i].Key
+		}
+		rows, err := openRowsOf(ctx, t, keys)
+		if err != nil {
+			return err
+		}
+		for i := range backs {
+			r := rows[backs[i].Key]
+			if r == nil {
+				continue
+			}
+			if r.Run, put[i] = ledger.PutBack(r.Run, r.Lease, &backs[i], now); !put[i] {
+				continue
+			}
+			if err := moveQueued(ctx, t, &r.Run, ledger.DueAt(&r.Run)); err != nil {
+				return err
+			}
+		}
+		return tables.WriteStalls(ctx, queries{t}, stalls)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("let %d runs wait again: %w", len(backs), err)
+	}
+	return put, nil
+}
+
+// moveQueued writes a run of a queue as a rule has made it; due is when it is due next.
+func moveQueued(ctx context.Context, t tx, r *schedule.Run, due time.Time) error {
+	n, err := t.exec(ctx, sqlMoveQueued, keyArg(r.Key), int64(r.Queue.State.Code()), micros(r.FireAt), microsOrNever(due), micros(r.TimeoutAt),
+		micros(r.ClaimedUntil), micros(r.UpdatedAt))
+	if err == nil && n != 1 {
+		err = errNotWaiting
+	}
+	if err != nil {
+		return fmt.Errorf("move run %s of a queue: %w", r.Key, err)
+	}
+	return nil
+}
+
+// SweepQueues looks at the runs of queues that are due; see dispatch.Store.
+func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		out = ledger.SweptQueues{}
+		if err := s.sweepQueued(ctx, t, &req, &out); err != nil {
+			return err
+		}
+		var next instant
+		if err := t.query(ctx, sqlNextQueuedDue, func(scan scan) error { return scan(&next) }); err != nil {
+			return fmt.Errorf("look for the next run that is due: %w", err)
+		}
+		out.NextDue = next.Time
+		return nil
+	})
+	if err != nil {
+		return ledger.SweptQueues{}, fmt.Errorf("sweep queues: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep, out *ledger.SweptQueues) error {
+	rows, err := readOpenRows(ctx, t, sqlQueuedDue, micros(req.Now), req.Limit)
+	if err != nil {
+		return err
+	}
+	definitions, err := s.definitionsOf(ctx, t, revisionsOf(rows))
+	if err != nil {
+		return err
+	}
+	runs := make([]*schedule.Run, len(rows))
+	for i, r := range rows {
+		runs[i] = &r.Run
+	}
+	queues, err := tables.QueuesOf(ctx, queries{t}, runs)
+	if err != nil {
+		return err
+	}
+	var over []*openRow
+	for _, r := range rows {
+		after, due, ends := out.Add(req, r.Run, r.Lease, definitions[revision.Of(&r.Run)], queues[r.Queue.No])
+		if r.Run = after; ends {
+			over = append(over, r)
+			continue
+		}
+		if err := moveQueued(ctx, t, &after, due); err != nil {
+			return err
+		}
+	}
+	out.More = len(rows) == req.Limit
+	if err := endSwept(ctx, t, over); err != nil {
+		return err
+	}
+	for i, r := range over {
+		out.Ended[i].Run = r.Run
+	}
+	return nil
+}
+
+// ListWaiting lists the runs of a queue that are not admitted, in its order.
+func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {
+	limit := schedule.PageSize(f.Limit)
+	runs, err := readRuns(ctx, s.readers, sqlListWaiting, int64(f.QueueNo), limit, f.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	if len(runs) == limit {
+		return runs, nil
+	}
+	var waiting int
+	if err := s.readers.query(ctx, sqlCountQueued, func(scan scan) error { return scan(&waiting) }, int64(f.QueueNo)); err != nil {
+		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	delayed, err := readRuns(ctx, s.readers, sqlListDelayed, int64(f.QueueNo), limit-len(runs), max(0, f.Offset-waiting))
+	if err != nil {
+		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
+	}
+	return append(runs, delayed...), nil
+}
+
+// ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and
+// returns the run after it. The input of one that was admitted before stays.
+func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		runs, err := readRuns(ctx, t, sqlGetOpenRun, keyArg(key))
+		if err == nil && len(runs) == 0 {
+			err = schedule.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		change, err := decide(&runs[0])
+		if after = &runs[0]; err != nil || change.Run == nil {
+			return err
+		}
+		after = change.Run
+		after.UpdatedAt = change.Now
+		n, err := t.exec(ctx, sqlChangeQueued, keyArg(key), rawArg(after.Input), int64(after.Priority), int64(after.Queue.Priority), micros(after.RunAt),
+			micros(after.FireAt), int64(after.Queue.State.Code()), dueAt(after), micros(change.Now))
+		if err == nil && n == 0 {
+			err = ledger.ErrAdmitted
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		*t.queues = true
+		return t.insertAudit(ctx, change.Audit, change.Now)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change run %s: %w", key, err)
+	}
+	return after, nil
+}

@@ -1,0 +1,319 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// errEnqueued says that the same request came between.
+var errEnqueued = errors.New("the same request was made meanwhile")
+
+// Enqueue puts runs into a queue as decide says, in one transaction: all or none. decide may
+// be called again.
+func (t *Tables) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
+	var err error
+	for {
+		err = t.write(ctx, func(ctx context.Context, q Queries) error { return t.dialect.enqueue(ctx, q, &req, decide) })
+		if !errors.Is(err, errEnqueued) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put runs into queue %s: %w", schedule.Quote(req.QueueID), err)
+	}
+	return nil
+}
+
+func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
+	var facts schedule.EnqueueFacts
+	var err error
+	if req.Position > 0 {
+		facts.Queue, err = d.lockQueue(ctx, q, req.QueueID)
+	} else {
+		facts.Queue, err = readQueue(ctx, q, d.ShareQueue, req.QueueID)
+	}
+	if err != nil {
+		return err
+	}
+	if facts.Queue != nil && req.RequestID != "" {
+		if facts.Earlier, err = enqueuedBefore(ctx, q, facts.Queue.No, req); err != nil {
+			return fmt.Errorf("read an earlier request: %w", err)
+		}
+	}
+	decided, err := decide(facts)
+	if err != nil || len(decided.Runs) == 0 {
+		return err
+	}
+	runs := append([]schedule.Run(nil), decided.Runs...)
+	if err := d.placeRuns(ctx, q, runs, req.Position); err != nil {
+		return err
+	}
+	if req.RequestID != "" {
+		var keys strings.Builder
+		for i := range runs {
+			keys.WriteString(runs[i].Key.String())
+		}
+		n, err := q.Exec(ctx, sqlNoteEnqueued, facts.Queue.No, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now)
+		if err == nil && n == 0 {
+			err = errEnqueued
+		}
+		if err != nil {
+			return fmt.Errorf("note the request: %w", err)
+		}
+	}
+	return d.InsertQueued(ctx, q, runs, decided.Now)
+}
+
+func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {
+	var hash schedule.Key
+	var keys string
+	there, err := one(ctx, q, []any{&hash, &keys}, sqlEnqueuedBefore, queueNo, req.UserID, req.RequestID)
+	if err != nil || !there {
+		return nil, err
+	}
+	record := &schedule.EnqueueRecord{BodyHash: hash}
+	for ; len(keys) >= 2*len(hash); keys = keys[2*len(hash):] {
+		key, err := schedule.ParseKey(keys[:2*len(hash)])
+		if err != nil {
+			return nil, err
+		}
+		record.Keys = append(record.Keys, key)
+	}
+	return record, nil
+}
+
+// placeRuns gives runs their positions: at the end, or from a place on among those that wait
+// with their priority.
+func (d *Dialect) placeRuns(ctx context.Context, q Queries, runs []schedule.Run, position int) error {
+	if position > 0 {
+		placed, err := d.insertAt(ctx, q, runs, position)
+		if placed || err != nil {
+			return err
+		}
+	}
+	positions, err := d.lastPositions(ctx, q, len(runs))
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		runs[i].Queue.Position = positions[i]
+	}
+	return nil
+}
+
+// lastPositions draws positions behind all others.
+func (d *Dialect) lastPositions(ctx context.Context, q Queries, n int) (positions []int64, err error) {
+	var first, value int64
+	err = q.Each(ctx, d.DrawPositions, []any{&value}, func(bad error) error {
+		if first == 0 {
+			first = value
+		}
+		return bad
+	}, n)
+	if err != nil {
+		return nil, fmt.Errorf("draw positions: %w", err)
+	}
+	for i := range n {
+		positions = append(positions, ledger.PositionKey(first+int64(i)))
+	}
+	return positions, nil
+}
+
+// place is a waiting run with its position.
+type place struct {
+	key      schedule.Key
+	position int64
+}
+
+func places(ctx context.Context, q Queries, queueNo, priority int32, limit, offset int) ([]place, error) {
+	found, err := collect(ctx, q, func(p *place) []any { return []any{&p.key, &p.position} }, sqlPlaces, queueNo, priority, limit, offset)
+	if err != nil {
+		return nil, fmt.Errorf("read positions: %w", err)
+	}
+	return found, nil
+}
+
+// insertAt gives runs of one priority positions from a place on. placed = false: so many do
+// not wait. Where the gap before the run at the place is too small, runs from there on move:
+// as few as will do, and none past the last one, behind which others enter.
+func (d *Dialect) insertAt(ctx context.Context, q Queries, runs []schedule.Run, position int) (placed bool, err error) {
+	queueNo, priority := runs[0].Queue.No, runs[0].Queue.Priority
+	before := ledger.NoPlace
+	if position > 1 {
+		last, err := places(ctx, q, queueNo, priority, 1, position-2)
+		if err != nil || len(last) == 0 {
+			return false, err
+		}
+		before = last[0].position
+	}
+	for moved := 0; ; moved = max(64, moved*8) {
+		rest, err := places(ctx, q, queueNo, priority, moved+1, position-1)
+		if err != nil || len(rest) == 0 {
+			return false, err
+		}
+		last := rest[len(rest)-1].position
+		after, all := last+1, len(rest) <= moved
+		if !all {
+			after, rest = last, rest[:moved]
+		}
+		positions, fits := ledger.Between(before, after, len(runs)+len(rest))
+		if !fits && !all {
+			continue
+		}
+		if !fits {
+			if positions, err = d.lastPositions(ctx, q, len(runs)+len(rest)); err != nil {
+				return false, err
+			}
+		}
+		for i := range runs {
+			runs[i].Queue.Position = positions[i]
+		}
+		for i, p := range rest {
+			if _, err := q.Exec(ctx, sqlMovePlace, p.key, positions[len(runs)+i]); err != nil {
+				return false, fmt.Errorf("move runs back: %w", err)
+			}
+		}
+		return true, nil
+	}
+}
+
+// CountQueue counts the open runs of a queue, each kind up to limit.
+func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
+	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight}, sqlCountQueue, queueNo, limit); err != nil {
+		return c, fmt.Errorf("count the runs of queue %d: %w", queueNo, err)
+	}
+	if c.Waiting > 0 {
+		if _, err = one(ctx, t.read, []any{&c.WaitingSince}, sqlOldestWaiting, queueNo, limit); err != nil {
+			return c, fmt.Errorf("look for the oldest run of queue %d: %w", queueNo, err)
+		}
+	}
+	return c, nil
+}
+
+// PositionOf returns the place of a waiting run in its queue and priority, 1 for the next, and
+// limit if it is not before that. 0: it does not wait.
+func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (position int, err error) {
+	if r.Queue.State != schedule.QueueWaiting {
+		return 0, nil
+	}
+	if _, err = one(ctx, t.read, []any{&position}, sqlPositionOf, r.Queue.No, r.Queue.Priority, r.Queue.Position, r.Key, limit); err != nil {
+		return 0, fmt.Errorf("position of run %s: %w", r.Key, err)
+	}
+	return position, nil
+}
+
+// QueueID returns the id of a queue by its number, also of a deleted one; "": there is none.
+func (t *Tables) QueueID(ctx context.Context, queueNo int32) (id string, err error) {
+	if _, err = one(ctx, t.read, []any{&id}, sqlQueueID, queueNo); err != nil {
+		return "", fmt.Errorf("queue %d: %w", queueNo, err)
+	}
+	return id, nil
+}
+
+// QueueByNo returns a queue by its number, also a deleted one; nil: there is none.
+func QueueByNo(ctx context.Context, q Queries, queueNo int32) (*schedule.Queue, error) {
+	found, err := collect(ctx, q, queueFields, sqlQueueByNo, queueNo)
+	if err != nil {
+		return nil, fmt.Errorf("read queue %d: %w", queueNo, err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return found[0].queue(), nil
+}
+
+// GetQueueByNo is QueueByNo outside of a transaction.
+func (t *Tables) GetQueueByNo(ctx context.Context, queueNo int32) (*schedule.Queue, error) {
+	return QueueByNo(ctx, t.read, queueNo)
+}
+
+// QueuesOf returns the queues of runs, by their numbers.
+func QueuesOf(ctx context.Context, q Queries, runs []*schedule.Run) (map[int32]*schedule.Queue, error) {
+	of := make(map[int32]*schedule.Queue)
+	for _, r := range runs {
+		if _, known := of[r.Queue.No]; known || !r.Queue.In() {
+			continue
+		}
+		queue, err := QueueByNo(ctx, q, r.Queue.No)
+		if err != nil {
+			return nil, err
+		}
+		of[r.Queue.No] = queue
+	}
+	return of, nil
+}
+
+// QueuesWaiting returns the queues in which runs wait for their admission.
+func (t *Tables) QueuesWaiting(ctx context.Context) ([]schedule.QueueNow, error) {
+	found, err := collect(ctx, t.read, func(n *schedule.QueueNow) []any { return []any{&n.No, &n.QueueID} }, sqlQueuesWaiting)
+	if err != nil {
+		return nil, fmt.Errorf("look for queues with waiting runs: %w", err)
+	}
+	return found, nil
+}
+
+// MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.
+func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error) {
+	rows, err := collect(ctx, t.read, admissionFields, sqlMeasured, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read queues: %w", err)
+	}
+	measures := make([]schedule.QueueMeasure, len(rows))
+	for i := range rows {
+		measures[i] = schedule.QueueMeasure{Queue: *rows[i].queue(), Stall: rows[i].stall}
+		if measures[i].QueueCounts, err = t.CountQueue(ctx, rows[i].No, counted); err != nil {
+			return nil, err
+		}
+	}
+	return measures, nil
+}
+
+// admissionRow is a queue with its stall.
+type admissionRow struct {
+	queueRow
+	stall schedule.QueueStall
+}
+
+func admissionFields(r *admissionRow) []any {
+	return append(queueFields(&r.queueRow), &r.stall.Until, &r.stall.Level, &r.stall.Reason)
+}
+
+// ReadAdmission reads what an admission needs of a queue besides its runs, in its transaction
+// and under its lock. Queue is nil if there is none.
+func ReadAdmission(ctx context.Context, q Queries, queueNo int32) (f ledger.QueueFacts, err error) {
+	found, err := collect(ctx, q, admissionFields, sqlAdmits, queueNo)
+	if err != nil || len(found) == 0 {
+		return f, err
+	}
+	f.Queue, f.Stall = found[0].queue(), found[0].stall
+	f.Stall.QueueNo = queueNo
+	if _, err = one(ctx, q, []any{&f.InFlight}, sqlQueueInFlight, queueNo); err != nil {
+		return f, fmt.Errorf("count runs in flight: %w", err)
+	}
+	return f, nil
+}
+
+// WriteStalls writes stalls and their events.
+func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) error {
+	for i := range stalls {
+		s := &stalls[i]
+		if _, err := q.Exec(ctx, sqlSetStall, s.QueueNo, s.Until, s.Level, orNull(s.Reason)); err != nil {
+			return fmt.Errorf("write the stall of queue %d: %w", s.QueueNo, err)
+		}
+		if s.Event != nil {
+			if err := insertQueueEvents(ctx, q, []schedule.QueueEvent{*s.Event}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// PruneQueues are the statements that delete up to $2 requests and events of queues from before
+// $1.
+var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents}

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// admitAll visits each queue with waiting runs, in rotation, and returns when it should look
+// again at the latest.
+func (d *Dispatcher) admitAll(ctx context.Context) (again time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if d.free() == 0 {
+		return tick // an answer wakes
+	}
+	queues, err := d.Store.QueuesWaiting(ctx)
+	if err != nil {
+		d.failed(ctx, "look for waiting runs", err)
+		return tick
+	}
+	again = tick
+	for i := range queues {
+		pause := d.admit(ctx, queues[(d.first+i)%len(queues)])
+		again = min(again, pause)
+	}
+	d.first++
+	return again
+}
+
+// admit visits one queue, with at most half of the free calls.
+func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time.Duration) {
+	free := (d.free() + 1) / 2
+	if free == 0 {
+		return tick
+	}
+	holder, err := d.holder(ctx)
+	if err != nil {
+		d.failed(ctx, "await the presence lock", err)
+		return tick
+	}
+	began := time.Now()
+	out, err := d.Store.Admit(ctx, schedule.AdmitRequest{
+		QueueNo: q.No, Now: d.now(), Free: free, Holder: holder, Lease: d.Launcher.Lease, RetryFor: d.RetryFor, RequireGrant: d.RequireGrant,
+	})
+	switch {
+	case err != nil:
+		d.failed(ctx, "admit runs of queue "+schedule.Quote(q.QueueID), err)
+		return tick
+	case !out.Alone:
+		return busyPause
+	}
+	d.Metrics.admission.Observe(time.Since(began).Seconds())
+	if out.Block != nil {
+		d.Metrics.blocked.WithLabelValues(string(out.Block.What)).Inc()
+	}
+	d.dispatch(&out)
+	for i := range out.Ended {
+		d.ended(out.Ended[i].To, out.Ended[i].Reason, true)
+	}
+	switch {
+	case out.Again:
+		return 0
+	case out.Block != nil && !out.Block.Until.IsZero():
+		return max(0, out.Block.Until.Sub(d.now()))
+	}
+	return tick
+}
+
+// dispatch sends admitted runs.
+func (d *Dispatcher) dispatch(out *ledger.Dispatched) {
+	if len(out.Dispatches) == 0 {
+		return
+	}
+	d.Begun.note(out.Dispatches)
+	sent := make([]sending, len(out.Dispatches))
+	for i := range out.Dispatches {
+		d.Metrics.admittedRun(&out.Dispatches[i].Run, d.now())
+		sent[i] = sending{Launch: out.Dispatches[i].Launch, queue: out.Queue, stalled: out.StallLevel}
+	}
+	d.send(sent)
+}
+
+func (d *Dispatcher) free() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(0, d.MaxCalls-d.open)
+}
+
+func (d *Dispatcher) failed(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		d.log.Error("cannot "+what, "err", err)
+	}
+}

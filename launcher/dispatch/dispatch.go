@@ -1,0 +1,163 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/retry"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Launcher sends runs to the executor: the launcher of this process, on a Begun.
+type Launcher interface {
+	StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(i int, reply schedule.StartReply, err error))
+	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
+	Lease(key schedule.Key) time.Duration
+}
+
+// Presence proves to other processes that this one lives.
+type Presence interface {
+	Await(ctx context.Context) (no int32, err error)
+}
+
+// Observer counts runs in metrics that are the same wherever runs are settled.
+type Observer interface {
+	RunLaunched(run *schedule.Run, at time.Time)
+	RunEnded(to schedule.Status, reason schedule.Reason, neverTaken bool)
+}
+
+// Options has the parts of a Dispatcher.
+type Options struct {
+	Store    Store
+	Begun    *Begun
+	Launcher Launcher
+	Presence Presence         // nil: only leases protect keys
+	Observer Observer         // optional
+	Now      func() time.Time // default time.Now
+	Logger   *slog.Logger     // default slog.Default
+	Metrics  *Metrics         // default: not registered
+
+	MaxCalls     int           // admitted runs without an answer; default 2,000
+	RetryFor     time.Duration // how long the launch of a run is tried where its schedule does not say
+	CancelWait   time.Duration // a cancel that is not confirmed within it ends the run
+	RequireGrant bool
+	Drain        time.Duration // how long a stop waits for open calls; default 10 s
+}
+
+// Dispatcher admits runs of queues and sends them.
+type Dispatcher struct {
+	Options
+	log     *slog.Logger
+	wake    chan struct{}
+	settles *batch.Batcher[schedule.Settlement, schedule.Moved]
+	backs   *batch.Batcher[putBack, bool]
+	retries retry.Launches
+	calls   sync.WaitGroup
+
+	mu     sync.Mutex
+	open   int // admitted or sent again, and not answered
+	first  int // of the queues of the next round
+	stalls map[int32]stall
+}
+
+const (
+	tick         = time.Second
+	busyPause    = 10 * time.Millisecond // another process admits from a queue
+	storeTimeout = 5 * time.Second
+	maxBatch     = 1000
+	openCancels  = 1000
+)
+
+// New returns a Dispatcher with these parts.
+func New(o Options) *Dispatcher {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.MaxCalls <= 0 {
+		o.MaxCalls = 2000
+	}
+	if o.Drain <= 0 {
+		o.Drain = 10 * time.Second
+	}
+	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall)}
+	d.settles = batch.New(maxBatch, d.settleAll)
+	d.backs = batch.New(maxBatch, d.putBackAll)
+	return d
+}
+
+// Run admits and sends runs until ctx ends. Then it waits up to Drain for open calls; other
+// processes send what is left again.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		if err := d.Store.ListenQueues(ctx, d.Wake); err != nil && ctx.Err() == nil {
+			d.log.Warn("not woken by other processes any more: queues are looked at once a second", "err", err)
+		}
+	}()
+	defer func() { <-listening }()
+	measured := make(chan struct{})
+	go func() { defer close(measured); d.measure(ctx) }()
+	defer func() { <-measured }()
+	var swept time.Time
+	next := d.now()
+	for ctx.Err() == nil {
+		now := d.now()
+		if !now.Before(next) || now.Sub(swept) >= tick {
+			next, swept = d.sweep(ctx, now), now
+		}
+		again := d.admitAll(ctx)
+		d.wait(ctx, min(tick, again, max(0, next.Sub(d.now()))))
+	}
+	d.drain()
+	return nil
+}
+
+// wait returns when it was woken or the pause is over.
+func (d *Dispatcher) wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-d.wake:
+	case <-timer.C:
+	}
+}
+
+// Wake has the queues looked at soon. It does not wait.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Dispatcher) drain() {
+	drained := make(chan struct{})
+	go func() { d.calls.Wait(); close(drained) }()
+	timeout := time.NewTimer(d.Drain)
+	defer timeout.Stop()
+	select {
+	case <-drained:
+	case <-timeout.C:
+		d.log.Warn("calls of queued runs are still open at shutdown; other processes ask for them by key, or send the same keys")
+	}
+}
+
+func (d *Dispatcher) now() time.Time { return d.Now().UTC().Truncate(time.Microsecond) }
+
+func (d *Dispatcher) holder(ctx context.Context) (int32, error) {
+	if d.Presence == nil {
+		return 0, nil
+	}
+	return d.Presence.Await(ctx)
+}

@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Metrics has the metrics of dispatch queues.
+type Metrics struct {
+	waiting, delayed, inFlight, limit, oldest, paused, stalled *prometheus.GaugeVec
+
+	admitted  prometheus.Counter
+	putBack   prometheus.Counter
+	wait      prometheus.Histogram
+	admission prometheus.Histogram
+	blocked   *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics with r; nil registers them nowhere.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	p := promauto.With(r)
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		return p.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"queue"})
+	}
+	m := &Metrics{
+		waiting:  gauges("carillon_queue_waiting", "Runs that wait in the queue for their admission."),
+		delayed:  gauges("carillon_queue_delayed", "Runs of the queue that may not start yet."),
+		inFlight: gauges("carillon_queue_in_flight", "Admitted runs of the queue that are not over."),
+		limit:    gauges("carillon_queue_limit", "max_in_flight of the queue."),
+		oldest:   gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that entered the queue first has waited."),
+		paused:   gauges("carillon_queue_paused", "1 while the queue is paused."),
+		stalled:  gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
+		admitted: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted."}),
+		putBack:  p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
+		wait: p.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_queue_wait_seconds", Help: "From the entry of a run, or its fire_at, to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
+		}),
+		admission: p.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_queue_admit_seconds", Help: "The transaction of an admission.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
+		}),
+		blocked: p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_blocked_total", Help: "Admissions that left runs waiting, by what blocks them."}, []string{"why"}),
+	}
+	return m
+}
+
+// all are the gauges of one queue.
+func (m *Metrics) all() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled}
+}
+
+// The counts of queues are read every five seconds, and each only up to a bound. A reading that
+// takes long rests fifty times as long.
+const (
+	measureEvery = 5 * time.Second
+	measureRest  = 50
+	countedRuns  = 100_000
+	namedQueues  = 200 // the others have no gauges of their own
+)
+
+// measure sets the gauges until ctx ends.
+func (d *Dispatcher) measure(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		d.measureOnce(ctx)
+		timer := time.NewTimer(max(measureEvery, measureRest*time.Since(began)))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (d *Dispatcher) measureOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	queues, err := d.Store.MeasureQueues(ctx, namedQueues, countedRuns)
+	if err != nil {
+		d.failed(ctx, "count the runs of queues", err)
+		return
+	}
+	now := d.now()
+	for _, g := range d.Metrics.all() {
+		g.Reset() // of deleted queues
+	}
+	for i := range queues {
+		q := &queues[i]
+		d.Metrics.waiting.WithLabelValues(q.QueueID).Set(float64(q.Waiting))
+		d.Metrics.delayed.WithLabelValues(q.QueueID).Set(float64(q.Delayed))
+		d.Metrics.inFlight.WithLabelValues(q.QueueID).Set(float64(q.InFlight))
+		d.Metrics.limit.WithLabelValues(q.QueueID).Set(float64(q.MaxInFlight))
+		oldest := 0.0
+		if !q.WaitingSince.IsZero() {
+			oldest = max(0, now.Sub(q.WaitingSince).Seconds())
+		}
+		d.Metrics.oldest.WithLabelValues(q.QueueID).Set(oldest)
+		d.Metrics.paused.WithLabelValues(q.QueueID).Set(one(q.Pause.Active(now)))
+		d.Metrics.stalled.WithLabelValues(q.QueueID).Set(one(q.Stall.Until.After(now)))
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// admittedRun counts a run that this process has admitted.
+func (m *Metrics) admittedRun(r *schedule.Run, now time.Time) {
+	m.admitted.Inc()
+	m.wait.Observe(max(0, now.Sub(schedule.Later(r.Queue.EnqueuedAt, r.FireAt)).Seconds()))
+}

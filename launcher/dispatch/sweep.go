@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// sweep looks at runs that are due, and returns when the next one is.
+func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	swept, err := d.Store.SweepQueues(ctx, schedule.QueueSweep{
+		SweepRequest: schedule.SweepRequest{Now: now, CancelWait: d.CancelWait, RetryFor: d.RetryFor, Limit: maxBatch}, Free: d.free(),
+	})
+	if err != nil {
+		d.failed(ctx, "sweep queues", err)
+		return now.Add(tick)
+	}
+	for i := range swept.Ended {
+		run := &swept.Ended[i].Run
+		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)
+		d.log.Warn("run ended past a bound", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status), "reason", string(run.Reason))
+	}
+	if len(swept.Resend) > 0 {
+		runs := make([]sending, len(swept.Resend))
+		for i := range swept.Resend {
+			runs[i] = sending{Launch: swept.Resend[i], queue: swept.Queues[swept.Resend[i].Run.Queue.No]}
+		}
+		d.send(runs)
+	}
+	for i := range swept.Cancels {
+		d.calls.Go(func() { d.cancel(&swept.Cancels[i]) })
+	}
+	switch {
+	case swept.More:
+		return now
+	case swept.NextDue.IsZero():
+		return now.Add(tick)
+	}
+	return swept.NextDue
+}
+
+// cancel sends the cancel of a run to the executor. An unconfirmed one is sent again until
+// CancelWait is over.
+func (d *Dispatcher) cancel(run *schedule.Run) {
+	confirmed, err := d.Launcher.Cancel(context.Background(), schedule.CancelRequest{
+		Key: run.Key, ScheduleID: run.ScheduleID, ScheduledFor: run.RunAt, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
+	})
+	switch {
+	case errors.Is(err, schedule.ErrUnsupported):
+		d.log.Debug("the executor cannot cancel: the run continues", "schedule_id", run.ScheduleID, "key", run.Key.String())
+	case err != nil:
+		d.log.Warn("cannot send the cancel", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
+	case confirmed:
+		d.settle(&sending{Launch: schedule.Launch{Run: *run}}, schedule.Settlement{
+			Key: run.Key, To: schedule.StatusCancelled, Reason: run.CancelReason, CompletedAt: d.now(),
+		})
+		d.Wake()
+	}
+}

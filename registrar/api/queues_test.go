@@ -1,0 +1,258 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	upsertQueueCall = "QueueService/UpsertQueue"
+	pauseQueueCall  = "QueueService/PauseQueue"
+	enqueueCall     = "QueueService/EnqueueRun"
+	batchCall       = "QueueService/EnqueueRuns"
+	updateCall      = "RunService/UpdateRun"
+)
+
+// queueBody and jobBody are good requests with further members.
+func queueBody(members string) string {
+	return `{"queue_id":"q","user_id":"u"` + members + `}`
+}
+
+func jobBody(members string) string {
+	return `{"queue_id":"q","workflow_id":"w","version":1` + members + `}`
+}
+
+// badQueue, badJob and badUpdate are requests that are refused for the members.
+func badQueue(name, members, field, says string) refused {
+	return refused{name: "a queue with " + name, call: upsertQueueCall, rest: "PUT /v1/queues/q", body: queueBody(members), field: field, says: says}
+}
+
+func badJob(name, members, field, says string) refused {
+	return refused{name: "a job with " + name, call: enqueueCall, rest: "POST /v1/queues/q/runs", body: jobBody(members), field: field, says: says}
+}
+
+func badBatch(name, runs, field, says string) refused {
+	return refused{name: "a batch of " + name, call: batchCall, rest: "POST /v1/queues/q/runs:batch", body: `{"queue_id":"q","runs":[` + runs + `]}`, field: field, says: says}
+}
+
+func badUpdate(name, members, field, says string) refused {
+	key := strings.Repeat("a", 64)
+	return refused{name: "an update with " + name, call: updateCall, rest: "POST /v1/runs/" + key + ":update", body: `{"idempotency_key":"` + key + `"` + members + `}`, field: field, says: says}
+}
+
+var refusedQueues = []refused{
+	badQueue("max_in_flight 0", `,"max_in_flight":0`, "max_in_flight", "10000"),
+	badQueue("max_in_flight 10001", `,"max_in_flight":10001`, "max_in_flight", "10001"),
+	badQueue("a run timeout below a second", `,"run_timeout_ms":999`, "run_timeout_ms", "1000"),
+	badQueue("a run timeout over 30 days", `,"run_timeout_ms":2592000001`, "run_timeout_ms", "2592000000"),
+	badQueue("too large a max_waiting", `,"max_waiting":100000001`, "max_waiting", "100000000"),
+	badQueue("an unknown backpressure", `,"backpressure":"drop"`, "backpressure", "run"),
+	badQueue("a label that is no id", `,"labels":{"a b":"x"}`, `labels["a b"]`, "a b"),
+	badQueue("an unknown member", `,"rate":{}`, "rate", "is not a field"),
+	badQueue("a managed_by that is no id", `,"managed_by":"a/b"`, "managed_by", "a/b"),
+	{name: "a queue of nobody", call: upsertQueueCall, rest: "PUT /v1/queues/q", body: `{"queue_id":"q"}`, field: "user_id", says: "required"},
+	{name: "a queue id with a blank", call: upsertQueueCall, rest: "PUT /v1/queues/a%20b", body: `{"queue_id":"a b","user_id":"u"}`, field: "queue_id", says: "a b"},
+	{
+		name: "a queue id of 129 characters", call: upsertQueueCall, rest: "PUT /v1/queues/" + strings.Repeat("q", 129),
+		body: `{"queue_id":"` + strings.Repeat("q", 129) + `","user_id":"u"}`, field: "queue_id", says: "128",
+	},
+	{
+		name: "a queue id with a control character", call: upsertQueueCall, rest: "PUT /v1/queues/a%07b",
+		body: `{"queue_id":"a\u0007b","user_id":"u"}`, field: "queue_id", says: "128",
+	},
+	{name: "a pause until 2100", call: pauseQueueCall, rest: "POST /v1/queues/q:pause", body: `{"queue_id":"q","until":"2100-01-01T00:00:00Z"}`, field: "until", says: "2100"},
+	{
+		name: "a pause with too long a note", call: pauseQueueCall, rest: "POST /v1/queues/q:pause",
+		body: `{"queue_id":"q","note":"` + strings.Repeat("x", 1025) + `"}`, field: "note", says: "1024",
+	},
+	{name: "a page of the log of another list", call: "QueueService/ListQueueEvents", rest: "GET /v1/queues/q/events?page_token=c3Mx", body: `{"queue_id":"q","page_token":"c3Mx"}`, field: "page_token", says: "next_page_token"},
+	{name: "a forged page of waiting runs", call: "QueueService/ListWaiting", rest: "GET /v1/queues/q/waiting?page_token=x", body: `{"queue_id":"q","page_token":"x"}`, field: "page_token", says: "next_page_token"},
+	{name: "a runs list of a queue id that is none", call: "RunService/ListRuns", rest: "GET /v1/runs?queue_id=a%20b", body: `{"queue_id":"a b"}`, field: "queue_id", says: "a b"},
+
+	badJob("priority 1001", `,"priority":1001`, "priority", "1001"),
+	badJob("priority -1001", `,"priority":-1001`, "priority", "-1001"),
+	badJob("position 0", `,"position":0`, "position", "1"),
+	badJob("position -1", `,"position":-1`, "position", "-1"),
+	badJob("position and next", `,"position":2,"next":true`, "next", "position"),
+	badJob("run_at in 1969", `,"run_at":"1969-12-31T00:00:00Z"`, "run_at", "1969"),
+	badJob("run_at in 2100", `,"run_at":"2100-01-01T00:00:00Z"`, "run_at", "2100"),
+	badJob("run_at and delay_ms", `,"run_at":"2099-01-01T00:00:00Z","delay_ms":1`, "delay_ms", "run_at"),
+	badJob("delay_ms over 30 days", `,"delay_ms":2592000001`, "delay_ms", "2592000000"),
+	badJob("wait_ms 60001", `,"wait_ms":60001`, "wait_ms", "60000"),
+	badJob("max_attempts 0", `,"max_attempts":0`, "max_attempts", "1"),
+	badJob("max_attempts 26", `,"max_attempts":26`, "max_attempts", "25"),
+	badJob("an unknown member", `,"unique":{}`, "unique", "is not a field"),
+	badJob("an input over 64 KiB", `,"input":"`+strings.Repeat("x", 64<<10)+`"`, "input", "65536"),
+	badJob("an input 33 deep", `,"input":`+nested(33), "input", "32"),
+	badJob("an input with a member twice", `,"input":{"a":1,"a":2}`, "input", "a"),
+	badJob("an input with NUL", `,"input":"\u0000"`, "input", "NUL"),
+	badJob("a request id with a slash", `,"request_id":"a/b"`, "request_id", "a/b"),
+	badJob("schedule and workflow", `,"schedule_id":"s"`, "workflow_id", "schedule_id"),
+	badJob("a grant that is no id", `,"execution_grant_id":"a b"`, "execution_grant_id", "a b"),
+	{name: "a job of nothing", call: enqueueCall, rest: "POST /v1/queues/q/runs", body: `{"queue_id":"q"}`, field: "schedule_id", says: "workflow_id"},
+	{name: "a job of a workflow without a version", call: enqueueCall, rest: "POST /v1/queues/q/runs", body: `{"queue_id":"q","workflow_id":"w"}`, field: "version", says: "below 1"},
+
+	badBatch("0", ``, "runs", "1"),
+	badBatch("5001", strings.Repeat(`{"workflow_id":"w","version":1},`, 5000)+`{"workflow_id":"w","version":1}`, "runs", "5000"),
+	badBatch("one bad among good", `{"workflow_id":"w","version":1},{"workflow_id":"w","version":1,"priority":1001},{"workflow_id":"w","version":1}`, "runs[1].priority", "1001"),
+	badBatch("one without a workflow among good", `{"workflow_id":"w","version":1},{}`, "runs[1].schedule_id", "required"),
+	badBatch("one with an input that is too deep", `{"workflow_id":"w","version":1,"input":`+nested(33)+`}`, "runs[0].input", "32"),
+
+	badUpdate("nothing", ``, "input", "priority"),
+	badUpdate("priority 1001", `,"priority":1001`, "priority", "1001"),
+	badUpdate("run_at in 1969", `,"run_at":"1969-12-31T00:00:00Z"`, "run_at", "1969"),
+	badUpdate("an input with a member twice", `,"input":{"a":1,"a":2}`, "input", "a"),
+	badUpdate("an unknown member", `,"limits":[]`, "limits", "is not a field"),
+}
+
+func TestAQueueIsManagedOverREST(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_in_flight":2,"labels":{"team":"x"}}`)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_in_flight":2,"labels":{"team":"x"}}`)
+	for _, step := range []struct {
+		method, path, body string
+		want               map[string]string // members of the queue
+	}{
+		{"GET", "/v1/queues/gpu", "", map[string]string{
+			"queue_id": "gpu", "user_id": "ada", "shared": "false", "max_in_flight": "2", "max_waiting": "100000", "backpressure": "queue", "revision": "1", "paused": "false",
+			"closed": "false", "waiting": "0", "in_flight": "0", "oldest_enqueued_at": "null",
+		}},
+		{"POST", "/v1/queues/gpu:pause", `{"note":"driver","until":"2099-01-01T00:00:00Z"}`, map[string]string{"paused": "true", "pause_note": "driver", "paused_until": "2099-01-01T00:00:00Z"}},
+		{"PUT", "/v1/queues/gpu", `{"user_id":"ada","max_waiting":0}`, map[string]string{"paused": "true", "max_in_flight": "1", "max_waiting": "0", "revision": "2"}},
+		{"POST", "/v1/queues/gpu:resume", `{}`, map[string]string{"paused": "false", "pause_note": "", "paused_until": "null"}},
+		{"POST", "/v1/queues/gpu:close", `{"note":"moving"}`, map[string]string{"closed": "true"}},
+		{"POST", "/v1/queues/gpu:open", `{}`, map[string]string{"closed": "false"}},
+	} {
+		text := r.must(step.method, step.path, step.body)
+		for name, want := range step.want {
+			if got := member(t, text, "queue", name); got != want {
+				t.Errorf("%s %s: %s is %s, want %s", step.method, step.path, name, got, want)
+			}
+		}
+	}
+	r.must("PUT", "/v1/queues/mail", `{"user_id":"ada"}`)
+	first := r.must("GET", "/v1/queues?page_size=1", "")
+	second := r.must("GET", "/v1/queues?page_size=1&page_token="+member(t, first, "next_page_token"), "")
+	if !strings.Contains(first, `"gpu"`) || !strings.Contains(second, `"mail"`) || member(t, second, "next_page_token") != "" {
+		t.Errorf("two pages: %s %s", first, second)
+	}
+	log := r.must("GET", "/v1/queues/gpu/events?page_size=4", "")
+	log += r.must("GET", "/v1/queues/gpu/events?page_size=4&page_token="+member(t, log, "next_page_token"), "")
+	at := -1
+	for _, kind := range []string{"opened", "closed", "resumed", "changed", "paused", "created"} {
+		next := strings.Index(log, fmt.Sprintf(`"kind":%q`, kind))
+		if next <= at {
+			t.Errorf("%s is not in its place of the log %s", kind, log)
+		}
+		at = next
+	}
+	r.must("DELETE", "/v1/queues/gpu", "")
+	for _, gone := range []string{"GET /v1/queues/gpu", "DELETE /v1/queues/gpu?force=true", "POST /v1/queues/gpu:pause", "GET /v1/queues/gpu/waiting", "GET /v1/queues/gpu/runs", "GET /v1/queues/gpu/events"} {
+		method, path, _ := strings.Cut(gone, " ")
+		body := ""
+		if method == http.MethodPost {
+			body = "{}"
+		}
+		if code, text := r.rest(method, path, body); code != http.StatusNotFound || !strings.Contains(text, "gpu") {
+			t.Errorf("%s after the deletion: %d %s", gone, code, text)
+		}
+	}
+}
+
+func TestAQueueOfAnotherOwnerIsNotReplaced(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)
+	if code, text := r.rest("PUT", "/v1/queues/gpu", `{"user_id":"bob"}`); code != http.StatusConflict || readRefusal(t, text).Code != int(codes.AlreadyExists) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+func TestJobsGoThroughREST(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_waiting":20}`)
+	job := func(members string) string { return `{"workflow_id":"resize","version":3` + members + `}` }
+	first := r.must("POST", "/v1/queues/gpu/runs", job(`,"input":{"b":1, "a":2},"request_id":"r1"`))
+	key := member(t, first, "run", "idempotency_key")
+	for name, want := range map[string]string{
+		"queue_id": "gpu", "queue_state": "waiting", "position": "1", "status": "ENQUEUED", "trigger": "job", "user_id": "ada", "schedule_id": "gpu:ada:resize:3", "dispatched_at": "null", "attempt": "1",
+	} {
+		if got := member(t, first, "run", name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	again := r.must("POST", "/v1/queues/gpu/runs", job(`,"input":{"b":1, "a":2},"request_id":"r1"`))
+	if member(t, again, "repeated") != "true" || member(t, again, "run", "idempotency_key") != key {
+		t.Errorf("the same request again: %s", again)
+	}
+	if code, text := r.rest("POST", "/v1/queues/gpu/runs", job(`,"input":3,"request_id":"r1"`)); code != http.StatusUnprocessableEntity {
+		t.Errorf("another body: %d %s", code, text)
+	}
+	next := r.must("POST", "/v1/queues/gpu/runs", job(`,"next":true,"wait_ms":30`))
+	if member(t, next, "run", "position") != "1" || member(t, next, "run", "status") != "ENQUEUED" {
+		t.Errorf("the next one: %s", next)
+	}
+	if text := r.must("GET", "/v1/runs/"+key, ""); member(t, text, "run", "position") != "2" {
+		t.Errorf("the first one moved back: %s", text)
+	}
+	batch := r.must("POST", "/v1/queues/gpu/runs:batch", `{"runs":[`+job(`,"delay_ms":60000`)+`,`+job(`,"priority":7`)+`]}`)
+	if strings.Count(batch, `"`) != 2*(2+2) { // two members, two keys
+		t.Errorf("a batch: %s", batch)
+	}
+	waiting := r.must("GET", "/v1/queues/gpu/waiting?page_size=3", "")
+	if strings.Count(waiting, `"idempotency_key"`) != 3 || member(t, waiting, "next_page_token") == "" || !strings.HasPrefix(waiting, `{"runs":[{"idempotency_key":"`) {
+		t.Errorf("waiting: %s", waiting)
+	}
+	if rest := r.must("GET", "/v1/queues/gpu/waiting?page_size=3&page_token="+member(t, waiting, "next_page_token"), ""); !strings.Contains(rest, `"queue_state":"delayed"`) {
+		t.Errorf("the rest: %s", rest)
+	}
+	for path, want := range map[string]int{"/v1/queues/gpu/runs": 4, "/v1/runs?queue_id=gpu&status=ENQUEUED": 4, "/v1/runs?status=ENQUEUED": 4, "/v1/runs?status=ENQUEUED&status=STARTED&user_id=ada": 4, "/v1/runs?queue_id=gpu&trigger=manual": 0} {
+		if text := r.must("GET", path, ""); strings.Count(text, `"idempotency_key"`) != want {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if text := r.must("POST", "/v1/runs/"+key+":update", `{"priority":8,"input":{"new":true}}`); member(t, text, "run", "position") != "1" || member(t, text, "run", "priority") != "8" {
+		t.Errorf("updated: %s", text)
+	}
+	if text := r.must("GET", "/v1/queues/gpu", ""); member(t, text, "queue", "waiting") == "0" || member(t, text, "queue", "oldest_enqueued_at") == "null" {
+		t.Errorf("counted: %s", text)
+	}
+	if code, text := r.rest("DELETE", "/v1/queues/gpu", ""); code != http.StatusConflict || !strings.Contains(text, "3 runs wait") && !strings.Contains(text, "4 runs wait") {
+		t.Errorf("a queue in use: %d %s", code, text)
+	}
+	r.must("POST", "/v1/queues/gpu:close", `{}`)
+	if code, text := r.rest("POST", "/v1/queues/gpu/runs", job("")); code != http.StatusConflict || !strings.Contains(text, "closed") {
+		t.Errorf("a closed queue: %d %s", code, text)
+	}
+	r.must("POST", "/v1/queues/gpu:open", `{}`)
+	many := strings.TrimSuffix(strings.Repeat(job("")+",", 17), ",")
+	code, text := r.rest("POST", "/v1/queues/gpu/runs:batch", `{"runs":[`+many+`]}`)
+	if code != http.StatusTooManyRequests || !strings.Contains(text, "max_waiting is 20") || !strings.Contains(text, "RetryInfo") {
+		t.Errorf("a full queue: %d %s", code, text)
+	}
+	if text := r.must("DELETE", "/v1/queues/gpu?force=true", ""); member(t, text, "cancelled") != "4" {
+		t.Errorf("by force: %s", text)
+	}
+	if text := r.must("GET", "/v1/runs/"+key, ""); member(t, text, "run", "status") != string(schedule.StatusCancelled) || member(t, text, "run", "queue_id") != "gpu" {
+		t.Errorf("its runs: %s", text)
+	}
+}
+
+func TestABatchOverEightMiBIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)
+	one := `{"workflow_id":"w","version":1,"input":"` + strings.Repeat("x", 60<<10) + `"},`
+	code, text := r.rest("POST", "/v1/queues/gpu/runs:batch", `{"runs":[`+strings.TrimSuffix(strings.Repeat(one, 140), ",")+`]}`)
+	if code != http.StatusBadRequest || !strings.Contains(text, "8388608") {
+		t.Errorf("%d %.300s", code, text)
+	}
+	code, text = r.rest("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1,"input":"`+strings.Repeat("x", 300<<10)+`"}`)
+	if code != http.StatusBadRequest || !strings.Contains(text, "262144") {
+		t.Errorf("a single run of 300 KiB: %d %.300s", code, text)
+	}
+}

@@ -1,0 +1,315 @@
+package registrar
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// MaxEnqueued bounds the runs of one request.
+const MaxEnqueued = 5000
+
+// maxPosition bounds the place that a request may name.
+const maxPosition = 1_000_000
+
+// QueuedInput is one run that is put into a queue: of a schedule, or of a workflow version.
+type QueuedInput struct {
+	ScheduleID       string
+	WorkflowID       string
+	Version          int32
+	ExecutionGrantID string
+	Input            json.RawMessage // nil: the schedule's
+	Priority         *int32          // nil: the schedule's
+	RunAt            time.Time       // zero: at once
+	DelayMS          *uint32
+	MaxAttempts      *uint32 // nil: the schedule's
+}
+
+// EnqueueInput is a request to put runs into a queue, all or none.
+type EnqueueInput struct {
+	QueueID   string
+	UserID    string // of the runs; "": see EnqueueRunRequest
+	RequestID string // "": a repeat makes further runs
+	Position  *uint32
+	Next      bool
+	Runs      []QueuedInput
+	Batch     bool // name refused runs by their index
+}
+
+// Enqueued is what a request has put into a queue, or had put before.
+type Enqueued struct {
+	Keys     []schedule.Key
+	Repeated bool
+}
+
+// Enqueue puts runs into a queue. The same request again, also after the end of the runs,
+// returns the same keys; another one under its id is schedule.ErrKeyConflict.
+func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, error) {
+	if err := checkEnqueue(ctx, &in); err != nil {
+		return Enqueued{}, err
+	}
+	if r.entries == nil {
+		return Enqueued{}, schedule.ErrUnsupported
+	}
+	queue, err := r.enterableQueue(ctx, in.QueueID)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	e := &enqueue{EnqueueInput: in, hash: in.hash(), reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }}
+	if err := r.prepareEnqueue(ctx, queue, e); err != nil {
+		if done, found := r.enqueuedBefore(ctx, e); found { // its schedule or grant may be gone now
+			return done, nil
+		}
+		return Enqueued{}, err
+	}
+	req := schedule.EnqueueRequest{QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place()}
+	var rows []schedule.Run
+	if err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
+		out, err := e.decide(f, r.now())
+		rows = out.Runs
+		return out, err
+	}); err != nil {
+		return Enqueued{}, err
+	}
+	if !e.out.Repeated {
+		r.counts.entered(rows)
+		r.log.DebugContext(ctx, "runs enqueued", "queue_id", queue.QueueID, "runs", len(e.out.Keys), "user_id", e.UserID)
+	}
+	return e.out, nil
+}
+
+// enqueue is a request with what was read for it.
+type enqueue struct {
+	EnqueueInput
+	hash      [32]byte
+	reader    func(*schedule.Queue) bool // whether the caller may see the queue
+	schedules []*schedule.Schedule       // of each run
+	full      error                      // the queue has too many waiting runs; nil: it has not
+	out       Enqueued
+}
+
+func (in *EnqueueInput) place() int {
+	if in.Next {
+		return 1
+	}
+	return int(value(in.Position, 0))
+}
+
+// hash is over the request as it was sent.
+func (in *EnqueueInput) hash() [32]byte {
+	asked := *in
+	asked.Batch = false
+	text, err := json.Marshal(asked)
+	if err != nil { // an input that is no JSON was refused before
+		panic("hash the request: " + err.Error())
+	}
+	return sha256.Sum256(text)
+}
+
+// prefix is put before the fields of the i-th run.
+func (in *EnqueueInput) prefix(i int) string {
+	if !in.Batch {
+		return ""
+	}
+	return fmt.Sprintf("runs[%d].", i)
+}
+
+func checkEnqueue(ctx context.Context, in *EnqueueInput) error {
+	if owner := auth.FromContext(ctx).Owner; owner != "" {
+		if in.UserID == "" {
+			in.UserID = owner
+		}
+		if in.UserID != owner {
+			return notOwn(in.UserID)
+		}
+	}
+	var c schedule.Collect
+	checkID(&c, "queue_id", in.QueueID)
+	if in.UserID != "" {
+		checkOwner(&c, in.UserID)
+	}
+	if in.RequestID != "" {
+		checkID(&c, "request_id", in.RequestID)
+	}
+	if p := in.Position; p != nil && (*p < 1 || *p > maxPosition) {
+		c.Add("position", *p, fmt.Sprintf("is not within 1 to %d", maxPosition), "1 is next")
+	} else if p != nil && in.Next {
+		c.Note("next", "is set together with position", "keep one")
+	}
+	if n := len(in.Runs); n < 1 || n > MaxEnqueued {
+		c.Note("runs", fmt.Sprintf("has %d runs, not 1 to %d", n, MaxEnqueued), "use several requests")
+		return c.Err()
+	}
+	for i := range in.Runs {
+		in.Runs[i].check(&c, in.prefix(i))
+	}
+	return c.Err()
+}
+
+// check adds what is wrong with a run by itself.
+func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
+	var c schedule.Collect
+	switch {
+	case in.ScheduleID != "" && in.WorkflowID != "":
+		c.Note("workflow_id", "is set together with schedule_id", "keep one")
+	case in.ScheduleID != "":
+		checkID(&c, "schedule_id", in.ScheduleID)
+		if in.Version != 0 {
+			c.Add("version", in.Version, "is set together with schedule_id", "a schedule names its version")
+		}
+		if in.ExecutionGrantID != "" {
+			c.Add("execution_grant_id", in.ExecutionGrantID, "is set together with schedule_id", "a schedule names its grant")
+		}
+	case in.WorkflowID == "":
+		c.Note("schedule_id", "is required, or workflow_id with version", idHint)
+	default:
+		checkID(&c, "workflow_id", in.WorkflowID)
+		if in.Version < 1 {
+			c.Add("version", in.Version, "is below 1", "workflow versions start at 1")
+		}
+		if in.ExecutionGrantID != "" {
+			checkID(&c, "execution_grant_id", in.ExecutionGrantID)
+		}
+	}
+	checkInput(&c, in.Input)
+	checkPriority(&c, in.Priority)
+	if at := in.RunAt; !at.IsZero() && (at.Before(schedule.MinTime) || !at.Before(schedule.MaxTime)) {
+		c.Add("run_at", at.Format(time.RFC3339), "is outside 1970 to 2099", "")
+	}
+	if d := in.DelayMS; d != nil && !in.RunAt.IsZero() {
+		c.Note("delay_ms", "is set together with run_at", "keep one")
+	} else if d != nil && time.Duration(*d)*time.Millisecond > schedule.MaxDelay {
+		c.Add("delay_ms", *d, "is over "+schedule.Milliseconds(schedule.MaxDelay), "use run_at")
+	}
+	if n := in.MaxAttempts; n != nil && (*n < 1 || *n > schedule.MaxRetryAttempts) {
+		c.Add("max_attempts", *n, fmt.Sprintf("is not within 1 to %d", schedule.MaxRetryAttempts), "1 is without retries")
+	}
+	addPrefixed(all, prefix, c.Err())
+}
+
+func checkPriority(c *schedule.Collect, p *int32) {
+	if p != nil && (*p < -schedule.MaxPriority || *p > schedule.MaxPriority) {
+		c.Add("priority", *p, fmt.Sprintf("is not within -%d to %d", schedule.MaxPriority, schedule.MaxPriority), "")
+	}
+}
+
+// addPrefixed adds the violations of an error with a prefix.
+func addPrefixed(c *schedule.Collect, prefix string, err error) {
+	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
+		for _, v := range invalid.Violations {
+			c.Note(prefix+v.Field, v.Problem, v.Hint)
+		}
+	}
+}
+
+// enterableQueue is the queue of a request. The queue "default" is made at its first use.
+func (r *Registrar) enterableQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
+	q, err := r.GetQueue(ctx, queueID)
+	if queueID != schedule.DefaultQueueID || !errors.Is(err, schedule.ErrNotFound) {
+		return q, err
+	}
+	_, err = r.queues.ChangeQueue(ctx, queueID, func(q *schedule.Queue) (schedule.QueueChange, error) {
+		if q.Alive() {
+			return schedule.QueueChange{}, nil
+		}
+		now := r.now()
+		after := schedule.Queue{CreatedAt: now}
+		if q != nil {
+			after.No, after.Revision = q.No, q.Revision
+		}
+		after.QueueDefinition = schedule.QueueDefinition{
+			QueueID: queueID, UserID: schedule.OperatorOwner, Shared: true, MaxWaiting: schedule.DefaultMaxWaiting,
+		}.Resolved(r.cfg.DefaultMaxInFlight)
+		after.Revision++
+		return queueChange(&after, schedule.QueueCreated, "", "made at its first use", now), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetQueue(ctx, queueID)
+}
+
+// enqueuedBefore answers a repeated request whose schedule, grant or owner is gone now.
+func (r *Registrar) enqueuedBefore(ctx context.Context, e *enqueue) (Enqueued, bool) {
+	if e.RequestID == "" || e.UserID == "" {
+		return Enqueued{}, false
+	}
+	req := schedule.EnqueueRequest{QueueID: e.QueueID, UserID: e.UserID, RequestID: e.RequestID}
+	err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
+		_, err := e.earlier(f)
+		return schedule.Enqueue{}, err
+	})
+	return e.out, err == nil && e.out.Repeated
+}
+
+// earlier reports whether the request was made before, and notes what it has made.
+func (e *enqueue) earlier(f schedule.EnqueueFacts) (bool, error) {
+	e.out = Enqueued{}
+	if f.Earlier == nil {
+		return false, nil
+	}
+	if f.Earlier.BodyHash != e.hash {
+		return false, schedule.Explain(schedule.ErrKeyConflict, "request_id %q was used before in queue %s for another request; use a new one", e.RequestID, schedule.Quote(e.QueueID))
+	}
+	e.out = Enqueued{Keys: f.Earlier.Keys, Repeated: true}
+	return true, nil
+}
+
+// decide is the pure part: the rows of the request.
+func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enqueue, error) {
+	if repeated, err := e.earlier(f); repeated || err != nil {
+		return schedule.Enqueue{}, err
+	}
+	q := f.Queue
+	switch {
+	case !q.Alive() || !e.reader(q):
+		return schedule.Enqueue{}, noQueue(e.QueueID)
+	case q.Closed:
+		return schedule.Enqueue{}, schedule.Explain(schedule.ErrPrecondition, "queue %s is closed: it takes no new runs until it is opened", schedule.Quote(e.QueueID))
+	case e.full != nil:
+		return schedule.Enqueue{}, e.full
+	}
+	out := schedule.Enqueue{Runs: make([]schedule.Run, len(e.Runs)), BodyHash: e.hash, Now: now}
+	e.out.Keys = make([]schedule.Key, len(e.Runs))
+	for i := range e.Runs {
+		requestID := orDefault(e.RequestID, "/"+rand.Text()) // no request id has a slash
+		out.Runs[i] = e.row(q, i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
+		e.out.Keys[i] = out.Runs[i].Key
+	}
+	return out, nil
+}
+
+// row is the i-th run.
+func (e *enqueue) row(q *schedule.Queue, i int, key schedule.Key, now time.Time) schedule.Run {
+	in, s := &e.Runs[i], e.schedules[i]
+	at := now.Truncate(time.Millisecond)
+	if asked := utc(in.RunAt).Truncate(time.Millisecond); asked.After(at) {
+		at = asked
+	}
+	if in.DelayMS != nil {
+		at = at.Add(time.Duration(*in.DelayMS) * time.Millisecond)
+	}
+	row := plan.NewRow(s, plan.Slot{Key: key, RunAt: at, FireAt: at}, schedule.TriggerJob, schedule.OverlapAllow)
+	row.Input, row.Priority, row.CreatedAt = in.Input, value(in.Priority, s.Priority), now
+	if in.MaxAttempts != nil {
+		row.MaxAttempts = int32(*in.MaxAttempts)
+	}
+	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now}
+	row.Enter(schedule.StatusPlanned)
+	return row
+}
+
+func queueState(fireAt, now time.Time) schedule.QueueState {
+	if fireAt.After(now) {
+		return schedule.QueueDelayed
+	}
+	return schedule.QueueWaiting
+}
