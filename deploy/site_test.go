@@ -42,6 +42,9 @@ func newSite(t *testing.T) *site {
 			post(t, a, "/v1/schedules", `{"schedule_id":"`+workflow+`","workflow_id":"`+workflow+`","version":1,"user_id":"u","interval_ms":1000}`)
 		}
 		post(t, a, "/v1/schedules/succeeds:trigger", `{"overlap_policy":"allow"}`)
+		for range 2 { // the first stays with the executor, the other waits
+			post(t, a, "/v1/queues/default/runs", `{"workflow_id":"goes-on","version":1,"user_id":"u"}`)
+		}
 	}
 	return s
 }
@@ -149,6 +152,7 @@ func (s *site) work(t *testing.T) {
 		`carillon_runs_failed_total{reason="launch_refused"} [1-9]`, `carillon_runs_skipped_total{reason="overlap"} [1-9]`,
 		`carillon_runs_emitted_total{trigger="manual"} [1-9]`, `carillon_clock_skew_seconds`,
 		`carillon_executor_call_seconds_count{executor="http",outcome="unknown"} [1-9]`,
+		`carillon_queue_waiting{queue="default"} 1`, `carillon_queue_blocked_total{why="full"} [1-9]`,
 	}
 	for i := range s.apps {
 		for _, line := range done {
