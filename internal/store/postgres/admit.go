@@ -25,11 +25,13 @@ const (
 	// number 0.
 	sqlTrySweep = `SELECT pg_try_advisory_xact_lock(1667330673, 0)`
 
+	// sqlDispatch writes locked runs. It does not ask for queue_state: the planner would read
+	// all waiting runs for each key.
 	sqlDispatch = `
 UPDATE open_runs o SET queue_state = 4, deliveries = u.deliveries, claimed_at = u.claimed_at, holder = u.holder, lease_until = u.lease_until,
 	due_at = u.lease_until, timeout_at = u.timeout_at, send_after = NULL, first_sent_at = coalesce(o.first_sent_at, $1), updated_at = $1
 FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::timestamptz[], $7::timestamptz[]) AS u(key, deliveries, claimed_at, holder, lease_until, timeout_at)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.queue_state = 2`
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 3`
 
 	// sqlMoveQueued writes runs of queues that no call holds, as a rule has made them.
 	sqlMoveQueued = `
@@ -37,7 +39,7 @@ UPDATE open_runs o SET queue_state = u.queue_state, fire_at = u.fire_at, due_at 
 	updated_at = u.updated_at
 FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[])
 	AS u(key, queue_state, fire_at, due_at, timeout_at, send_after, updated_at)
-WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.state = 5`
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 	sqlNextQueuedDue = `
 SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
