@@ -52,11 +52,11 @@ func DueAt(r *schedule.Run) time.Time {
 }
 
 // Nth is the column nth of a run: 0 for the slot's own key, else a positive number
-// drawn from the key. Two runs of a slot can draw the same number; the end of the
+// drawn from the end of the key: jobs of one time begin alike. Two runs of a slot can draw the same number; the end of the
 // later one then takes the next free number.
 func Nth(r *schedule.Run) int32 {
 	if r.Key == schedule.SlotKey(r.ScheduleID, r.RunAt) {
 		return 0
 	}
-	return int32(binary.BigEndian.Uint32(r.Key[:])>>2) + 1
+	return int32(binary.BigEndian.Uint32(r.Key[len(r.Key)-4:])>>2) + 1
 }
