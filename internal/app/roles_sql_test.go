@@ -57,7 +57,7 @@ func part(t *testing.T, dsn, role string, settings map[string]any) *app.App {
 		if err := a.Close(); err != nil {
 			t.Errorf("%s: %v", role, err)
 		}
-		if strings.Contains(log.String(), "42501") || strings.Contains(log.String(), "permission denied") {
+		if strings.Contains(log.String(), "SQLSTATE 42501") || strings.Contains(log.String(), "permission denied") {
 			t.Errorf("%s was refused something:\n%s", role, log)
 		}
 	})
