@@ -30,7 +30,7 @@ type QueuedInput struct {
 	Priority         *int32          // nil: the schedule's
 	RunAt            time.Time       // zero: at once
 	DelayMS          *uint32
-	MaxAttempts      *uint32 // nil: the schedule's
+	MaxAttempts      *uint32 // nil: the schedule's; without a policy DefaultMaxAttempts
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -63,7 +63,7 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 	if err != nil {
 		return Enqueued{}, err
 	}
-	e := &enqueue{EnqueueInput: in, hash: in.hash(), reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }}
+	e := &enqueue{EnqueueInput: in, hash: in.hash(), attempts: r.cfg.DefaultMaxAttempts, reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }}
 	if err := r.prepareEnqueue(ctx, queue, e); err != nil {
 		if done, found := r.enqueuedBefore(ctx, e); found { // its schedule or grant may be gone now
 			return done, nil
@@ -92,6 +92,7 @@ type enqueue struct {
 	hash      [32]byte
 	reader    func(*schedule.Queue) bool // whether the caller may see the queue
 	schedules []*schedule.Schedule       // of each run
+	attempts  uint32                     // of a run whose schedule has no retry policy
 	full      error                      // the queue has too many waiting runs; nil: it has not
 	out       Enqueued
 }
@@ -299,7 +300,7 @@ func (e *enqueue) row(q *schedule.Queue, i int, key schedule.Key, now time.Time)
 	}
 	row := plan.NewRow(s, plan.Slot{Key: key, RunAt: at, FireAt: at}, schedule.TriggerJob, schedule.OverlapAllow)
 	row.Input, row.Priority, row.CreatedAt = in.Input, value(in.Priority, s.Priority), now
-	if in.MaxAttempts != nil {
+	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now}

@@ -144,6 +144,30 @@ func TestARunEntersAQueueAsAJobOfItsSchedule(t *testing.T) {
 	})
 }
 
+func TestHowManyAttemptsAJobHas(t *testing.T) {
+	onQueues(t, func(l *line) {
+		if _, err := l.Upsert(l.Context(), registrar.UpsertInput{Definition: schedule.Definition{
+			ScheduleID: "careful", UserID: "ada", WorkflowID: "resize", Version: 3, Retry: schedule.RetryPolicy{MaxAttempts: 2},
+		}}); err != nil {
+			l.Fatal(err)
+		}
+		own, careful := uint32(7), registrar.QueuedInput{ScheduleID: "careful"}
+		for name, c := range map[string]struct {
+			run  registrar.QueuedInput
+			want int32
+		}{
+			"a bare workflow version has as many as the setting says": {job(), 3},
+			"a schedule with a retry policy says it":                  {careful, 2},
+			"the run itself says it":                                  {registrar.QueuedInput{ScheduleID: "careful", MaxAttempts: &own}, 7},
+		} {
+			key := l.enqueue(registrar.EnqueueInput{Runs: []registrar.QueuedInput{c.run}}).Keys[0]
+			if got := l.run(key).MaxAttempts; got != c.want {
+				l.Errorf("%s: it has %d attempts, want %d", name, got, c.want)
+			}
+		}
+	})
+}
+
 func TestWaitingRunsAreInOrderOfPriorityAndPosition(t *testing.T) {
 	onQueues(t, func(l *line) {
 		for i, priority := range []int32{0, 5, 0} {

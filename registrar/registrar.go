@@ -17,6 +17,9 @@ type Config struct {
 	RunTimeoutMS    uint32 // for schedules that name none; 0: an hour
 	// DefaultMaxInFlight is max_in_flight of queues that name none; 0: 1.
 	DefaultMaxInFlight uint32
+	// DefaultMaxAttempts is max_attempts of jobs where neither they nor their schedule say it;
+	// 0: 3.
+	DefaultMaxAttempts uint32
 	// OwnerMaxSchedules is how many living schedules one owner may have; 0: any
 	// number.
 	OwnerMaxSchedules int
@@ -139,6 +142,9 @@ func New(o Options) *Registrar {
 	}
 	if o.Config.DefaultMaxInFlight == 0 {
 		o.Config.DefaultMaxInFlight = 1
+	}
+	if o.Config.DefaultMaxAttempts == 0 {
+		o.Config.DefaultMaxAttempts = 3
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{

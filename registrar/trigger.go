@@ -123,7 +123,7 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 		if found.Existing != nil {
 			return schedule.RunChange{}, nil // asked before; read below
 		}
-		return retry(found, in, r.now())
+		return r.retry(found, in, r.now())
 	})
 	if err != nil {
 		return schedule.Run{}, err
@@ -139,7 +139,7 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 	return run, nil
 }
 
-func retry(found schedule.RunInput, in RetryInput, now time.Time) (schedule.RunChange, error) {
+func (r *Registrar) retry(found schedule.RunInput, in RetryInput, now time.Time) (schedule.RunChange, error) {
 	old := found.Run
 	if !slices.Contains(retryable, old.Status) {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition,
@@ -148,7 +148,7 @@ func retry(found schedule.RunInput, in RetryInput, now time.Time) (schedule.RunC
 	if found.Schedule == nil || !found.Schedule.Alive() {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
 	}
-	row := ledger.RetryByHand(&old, found.Definition, in.RequestID, in.Renew, now)
+	row := ledger.RetryByHand(&old, found.Definition, &schedule.RedriveOrder{RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
 	row.Exclusive = row.OverlapPolicy.Exclusive()

@@ -47,6 +47,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			DefaultJitterMS:    uint32(a.cfg.DefaultJitterMS),
 			RunTimeoutMS:       uint32(a.cfg.RunTimeoutMS),
 			DefaultMaxInFlight: uint32(a.cfg.DefaultMaxInFlight),
+			DefaultMaxAttempts: uint32(a.cfg.DefaultMaxAttempts),
 			OwnerMaxSchedules:  a.cfg.OwnerMaxSchedules,
 			CanCancel:          a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			CancelWait:         ms(a.cfg.CancelWaitMS),

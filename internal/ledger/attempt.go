@@ -14,22 +14,24 @@ type AttemptFacts struct {
 }
 
 // policy is what decides on retries. A schedule that has lost its policy keeps the one of the
-// run's revision for the runs that were planned with it.
+// run's revision for the runs that were planned with it. A job of a schedule without one has the
+// defaults.
 func (f *AttemptFacts) policy() schedule.RetryPolicy {
-	if f.InForce == nil {
-		return f.Planned.Retry.Resolved()
+	none := schedule.RetryPolicy{}
+	for _, d := range []*schedule.Definition{f.InForce, f.Planned} {
+		if d != nil && d.Retry != none {
+			return d.Retry.Resolved()
+		}
 	}
-	if f.InForce.Retry != (schedule.RetryPolicy{}) || f.Planned == nil {
-		return f.InForce.Retry.Resolved()
-	}
-	return f.Planned.Retry.Resolved()
+	return schedule.DefaultRetry
 }
 
 // place is the number of the retry after a failed run within its budget of attempts, counted
-// from 1. A retry by hand that renews the budget begins a new one.
+// from 1. A retry by hand that renews the budget begins a new one. The budget of a job is not that
+// of its schedule: all its attempts count.
 func (f *AttemptFacts) place(r *schedule.Run) int {
 	before := int32(0)
-	if f.Planned != nil {
+	if f.Planned != nil && !r.Queue.In() {
 		before = max(r.MaxAttempts-f.Planned.Retry.Attempts(), 0)
 	}
 	return int(max(r.Attempt-before, 1))

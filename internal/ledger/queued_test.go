@@ -283,6 +283,23 @@ func TestAFailedJobGoesBackToItsPlaceInTheQueue(t *testing.T) {
 	}
 }
 
+func TestAJobOfAScheduleWithoutARetryPolicyHasTheDefaults(t *testing.T) {
+	without := &schedule.Definition{}
+	for attempt, wait := range map[int32]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 4: 80 * time.Second} {
+		r := queuedRun(5, func(r *schedule.Run) {
+			running(r)
+			r.Status, r.Reason, r.CompletedAt, r.Attempt, r.MaxAttempts = schedule.StatusFailed, schedule.ReasonWorkflowFailed, queueNow, attempt, 5
+		})
+		next := ledger.Conclude(&r, &ledger.AttemptFacts{Planned: without, InForce: without})
+		if next == nil {
+			t.Fatalf("attempt %d of 5 has no next attempt", attempt)
+		}
+		if got := next.FireAt.Sub(queueNow); got < wait*9/10 || got > wait*11/10 {
+			t.Errorf("attempt %d waits %v after the failure, want %v within 10 %%", attempt+1, got, wait)
+		}
+	}
+}
+
 // TestPositionsLieBetweenTheirNeighbours: Between says whether there is room, and then gives
 // what a list with these neighbours needs.
 func TestPositionsLieBetweenTheirNeighbours(t *testing.T) {

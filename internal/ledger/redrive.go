@@ -8,9 +8,9 @@ import (
 
 // RetryByHand is a new attempt of a run that has ended, as RetryRun and RedriveRuns make it. d is
 // the definition of the run's revision; nil: it cannot be read. The caller sets the overlap policy.
-func RetryByHand(old *schedule.Run, d *schedule.Definition, requestID string, renew bool, fireAt time.Time) schedule.Run {
+func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveOrder, fireAt time.Time) schedule.Run {
 	row := schedule.Run{
-		Key: schedule.RetryKey(old.Key, requestID), ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
+		Key: schedule.RetryKey(old.Key, o.RequestID), ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: fireAt,
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
@@ -21,7 +21,10 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, requestID string, re
 		return row
 	}
 	row.MaxQueued = d.MaxQueued
-	if renew {
+	switch {
+	case o.Renew && old.Queue.In():
+		row.MaxAttempts = old.Attempt + d.Retry.JobAttempts(o.JobAttempts)
+	case o.Renew:
 		row.MaxAttempts = old.Attempt + d.Retry.Attempts()
 	}
 	return row
@@ -44,7 +47,7 @@ func Redrive(found []schedule.RunInput, o *schedule.RedriveOrder) (runs []schedu
 			left++
 			continue
 		}
-		row := RetryByHand(old, found[i].Definition, o.RequestID, o.Renew, redriveAt(o, o.Before+len(runs)))
+		row := RetryByHand(old, found[i].Definition, o, redriveAt(o, o.Before+len(runs)))
 		if row.OverlapPolicy = schedule.OverlapQueue; s.OverlapPolicy == schedule.OverlapAllow {
 			row.OverlapPolicy = schedule.OverlapAllow
 		}

@@ -18,6 +18,8 @@ type DeadCount struct {
 type RedriveOrder struct {
 	RequestID string // the keys of the new runs follow from it
 	Renew     bool   // give them automatic retries
+	// JobAttempts is how many attempts a job has whose schedule has no policy.
+	JobAttempts uint32
 	// RatePerMinute spaces fire_at from Began on; 0: all are due at Now. Before is how many
 	// runs earlier transactions of this redrive have retried.
 	RatePerMinute uint32

@@ -155,6 +155,15 @@ func (p RetryPolicy) Check(c *Collect) {
 // Attempts is how many attempts a run has; at least 1.
 func (p RetryPolicy) Attempts() int32 { return int32(max(p.MaxAttempts, 1)) }
 
+// JobAttempts is how many attempts a job has: without a policy as many as the setting for jobs
+// says.
+func (p RetryPolicy) JobAttempts(setting uint32) int32 {
+	if p == (RetryPolicy{}) {
+		return int32(max(setting, 1))
+	}
+	return p.Attempts()
+}
+
 // Wait is how long after a failure the n-th retry of a budget starts, n counted from 1: within
 // 10 % of min(max_backoff, backoff · factor^(n−1)), drawn from the key of the new attempt.
 func (p RetryPolicy) Wait(n int, key Key) time.Duration {

@@ -93,7 +93,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
 	f.BoolVar(&req.Next, "next", false, "the same as --position 1")
 	f.Func("at", "earliest start: a `TIME` (RFC 3339)", command.Time(&req.RunAt))
 	f.Func("in", "earliest start, from now: a `DURATION`", command.Millis(&req.DelayMs))
-	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's)", command.Uint32(&req.MaxAttempts))
+	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's, without a retry policy DEFAULT_MAX_ATTEMPTS)", command.Uint32(&req.MaxAttempts))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 }
 

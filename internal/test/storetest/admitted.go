@@ -101,7 +101,7 @@ func lifeRetriedByHand(r *rig) {
 	j.admits(1, "a")
 	old := j.end(run, schedule.StatusSuccess)
 	_, moved := r.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
-		retry := ledger.RetryByHand(&in.Run, in.Definition, "hand", false, r.now)
+		retry := ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
 		retry.OverlapPolicy = in.Run.OverlapPolicy
 		return schedule.RunChange{Insert: &retry}
 	})

@@ -1399,7 +1399,8 @@ type EnqueueRunRequest struct {
 	// run_at.
 	DelayMs *uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
 	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
-	// about waits applies. Default: the schedule's.
+	// about waits applies. Default: the schedule's, without a policy
+	// DEFAULT_MAX_ATTEMPTS.
 	MaxAttempts *uint32 `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Its place among the waiting runs of its priority, 1 = next; the run at that
 	// place and later ones move back by one. Default: the end.
@@ -1719,7 +1720,8 @@ type NewQueuedRun struct {
 	// run_at.
 	DelayMs *uint32 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
 	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
-	// about waits applies. Default: the schedule's.
+	// about waits applies. Default: the schedule's, without a policy
+	// DEFAULT_MAX_ATTEMPTS.
 	MaxAttempts   *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
