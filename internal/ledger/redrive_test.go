@@ -103,8 +103,10 @@ func TestWhatARedriveAsksFor(t *testing.T) {
 		is    func(schedule.Run) bool
 	}{
 		{"new automatic retries", func(*schedule.RunInput) {}, func(o *schedule.RedriveOrder) { o.Renew = true }, func(r schedule.Run) bool { return r.Attempt == 3 && r.MaxAttempts == 5 }},
-		{"a new budget of a job without a policy", func(in *schedule.RunInput) { in.Definition.Retry, in.Run.Queue.No = schedule.RetryPolicy{}, 7 },
-			func(o *schedule.RedriveOrder) { o.Renew, o.JobAttempts = true, 4 }, func(r schedule.Run) bool { return r.Attempt == 3 && r.MaxAttempts == 6 }},
+		{
+			"a new budget of a job without a policy", func(in *schedule.RunInput) { in.Definition.Retry, in.Run.Queue.No = schedule.RetryPolicy{}, 7 },
+			func(o *schedule.RedriveOrder) { o.Renew, o.JobAttempts = true, 4 }, func(r schedule.Run) bool { return r.Attempt == 3 && r.MaxAttempts == 6 },
+		},
 		{"none of a revision without a policy", func(in *schedule.RunInput) { in.Definition.Retry = schedule.RetryPolicy{} }, func(o *schedule.RedriveOrder) { o.Renew = true }, func(r schedule.Run) bool { return r.MaxAttempts == 3 }},
 		{"allow of a schedule that allows overlaps by now", func(in *schedule.RunInput) { in.Schedule.OverlapPolicy = schedule.OverlapAllow }, nil, func(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapAllow && !r.Exclusive }},
 		{"queue instead of replace", func(in *schedule.RunInput) { in.Schedule.OverlapPolicy = schedule.OverlapReplace }, nil, func(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapQueue && r.Exclusive }},
