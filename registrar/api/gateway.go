@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -77,8 +78,31 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query(), anyBytes: report}
 		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))
 		r.Body = sent
+		markDeprecated(w.Header(), r)
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// jobsDeprecated is 2026-11-27, the day on which /jobs was deprecated.
+const jobsDeprecated = "@1795737600"
+
+// markDeprecated names the successor of the paths that older clients use for jobs: RFC 9745 and
+// RFC 8288.
+func markDeprecated(h http.Header, r *http.Request) {
+	key, one := strings.CutPrefix(r.URL.Path, "/jobs/")
+	successor := "/v1/runs"
+	switch {
+	case one && r.Method == http.MethodDelete:
+		successor += "/" + url.PathEscape(key) + ":cancel"
+	case one:
+		successor += "/" + url.PathEscape(key)
+	case r.URL.Path != "/jobs":
+		return
+	case r.Method == http.MethodPost:
+		successor = "/v1/queues/" + schedule.DefaultQueueID + "/runs"
+	}
+	h.Set("Deprecation", jobsDeprecated)
+	h.Set("Link", "<"+successor+`>; rel="successor-version"`)
 }
 
 // reportLimit bounds the body of a report. The token is checked before the body is read, so that

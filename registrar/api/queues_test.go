@@ -243,6 +243,57 @@ func TestJobsGoThroughREST(t *testing.T) {
 	}
 }
 
+func TestThePathsOfOlderClientsWorkForJobsAndNameTheirSuccessor(t *testing.T) {
+	r := newRig(t)
+	job := `{"user_id":"ada","workflow_id":"resize","version":3`
+	first := r.must("POST", "/jobs", job+`,"request_id":"r1"}`)
+	key := member(t, first, "run", "idempotency_key")
+	if member(t, first, "run", "queue_id") != "default" {
+		t.Errorf("without a queue: %s", first)
+	}
+	if again := r.must("POST", "/v1/queues/default/runs", job+`,"request_id":"r1"}`); member(t, again, "run", "idempotency_key") != key || member(t, again, "repeated") != "true" {
+		t.Errorf("the same request at the successor: %s", again)
+	}
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)
+	if second := r.must("POST", "/jobs", job+`,"queue_id":"gpu"}`); member(t, second, "run", "queue_id") != "gpu" {
+		t.Errorf("with a queue: %s", second)
+	}
+	if list := r.must("GET", "/jobs?status=ENQUEUED", ""); strings.Count(list, `"idempotency_key"`) != 2 {
+		t.Errorf("listed: %s", list)
+	}
+	if text := r.must("GET", "/jobs/"+key, ""); member(t, text, "run", "status") != "ENQUEUED" {
+		t.Errorf("read: %s", text)
+	}
+	if text := r.must("DELETE", "/jobs/"+key, ""); member(t, text, "run", "status") != "CANCELLED" {
+		t.Errorf("deleted: %s", text)
+	}
+	for _, c := range []struct{ method, path, successor string }{
+		{"GET", "/jobs", "/v1/runs"},
+		{"POST", "/jobs", "/v1/queues/default/runs"},
+		{"GET", "/jobs/" + key, "/v1/runs/" + key},
+		{"DELETE", "/jobs/" + key, "/v1/runs/" + key + ":cancel"},
+		{"GET", "/v1/runs", ""},
+		{"GET", "/jobsx", ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, r.base+c.path, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		since, link := resp.Header.Get("Deprecation"), resp.Header.Get("Link")
+		if c.successor == "" && since+link != "" {
+			t.Errorf("%s %s is deprecated %s, see %s", c.method, c.path, since, link)
+		}
+		if c.successor != "" && (since != "@1795737600" || link != "<"+c.successor+`>; rel="successor-version"`) {
+			t.Errorf("%s %s: deprecated %q, see %q, want %s", c.method, c.path, since, link, c.successor)
+		}
+	}
+}
+
 func TestABatchOverEightMiBIsRefused(t *testing.T) {
 	r := newRig(t)
 	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)

@@ -1371,8 +1371,9 @@ func (x *ListQueueEventsResponse) GetNextPageToken() string {
 }
 
 type EnqueueRunRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	QueueId string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: "default".
+	QueueId string `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	// The owner of the run. Default: for the role user the caller, else the owner
 	// of schedule_id, else that of a queue that is not shared.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -2116,9 +2117,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfc\x06\n" +
-	"\x11EnqueueRunRequest\x12A\n" +
-	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf8\x06\n" +
+	"\x11EnqueueRunRequest\x12=\n" +
+	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vschedule_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -2180,7 +2181,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"c\n" +
 	"\x13ListWaitingResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8d\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9a\v\n" +
 	"\fQueueService\x12r\n" +
 	"\vUpsertQueue\x12\x1f.carillon.v1.UpsertQueueRequest\x1a .carillon.v1.UpsertQueueResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/queues/{queue_id}\x12f\n" +
 	"\bGetQueue\x12\x1c.carillon.v1.GetQueueRequest\x1a\x1d.carillon.v1.GetQueueResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/queues/{queue_id}\x12a\n" +
@@ -2194,9 +2195,10 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"CloseQueue\x12\x1e.carillon.v1.CloseQueueRequest\x1a\x1f.carillon.v1.CloseQueueResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queues/{queue_id}:close\x12q\n" +
 	"\tOpenQueue\x12\x1d.carillon.v1.OpenQueueRequest\x1a\x1e.carillon.v1.OpenQueueResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/queues/{queue_id}:open\x12\x82\x01\n" +
-	"\x0fListQueueEvents\x12#.carillon.v1.ListQueueEventsRequest\x1a$.carillon.v1.ListQueueEventsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/queues/{queue_id}/events\x12t\n" +
+	"\x0fListQueueEvents\x12#.carillon.v1.ListQueueEventsRequest\x1a$.carillon.v1.ListQueueEventsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/queues/{queue_id}/events\x12\x80\x01\n" +
 	"\n" +
-	"EnqueueRun\x12\x1e.carillon.v1.EnqueueRunRequest\x1a\x1f.carillon.v1.EnqueueRunResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/queues/{queue_id}/runs\x12}\n" +
+	"EnqueueRun\x12\x1e.carillon.v1.EnqueueRunRequest\x1a\x1f.carillon.v1.EnqueueRunResponse\"1\x82\xd3\xe4\x93\x02+:\x01*Z\n" +
+	":\x01*\"\x05/jobs\"\x1a/v1/queues/{queue_id}/runs\x12}\n" +
 	"\vEnqueueRuns\x12\x1f.carillon.v1.EnqueueRunsRequest\x1a .carillon.v1.EnqueueRunsResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/queues/{queue_id}/runs:batch\x12w\n" +
 	"\vListWaiting\x12\x1f.carillon.v1.ListWaitingRequest\x1a .carillon.v1.ListWaitingResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/queues/{queue_id}/waitingB\xa5\x01\n" +
 	"\x0fcom.carillon.v1B\n" +

@@ -2645,15 +2645,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xac\t\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xed\t\n" +
 	"\n" +
-	"RunService\x12e\n" +
-	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12\x9b\x01\n" +
-	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"R\x82\xd3\xe4\x93\x02LZ\"\x12 /v1/schedules/{schedule_id}/runsZ\x1c\x12\x1a/v1/queues/{queue_id}/runs\x12\b/v1/runs\x12x\n" +
+	"RunService\x12\x80\x01\n" +
+	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
+	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"[\x82\xd3\xe4\x93\x02UZ\"\x12 /v1/schedules/{schedule_id}/runsZ\x1c\x12\x1a/v1/queues/{queue_id}/runsZ\a\x12\x05/jobs\x12\b/v1/runs\x12x\n" +
 	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12v\n" +
 	"\n" +
-	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12x\n" +
-	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12x\n" +
+	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12\x93\x01\n" +
+	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12x\n" +
 	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
 	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
