@@ -31,6 +31,7 @@ import (
 // children is what this program is when the harness starts it again.
 var children = map[string]func(context.Context) error{
 	site.Kind:        site.Serve,
+	site.KindSink:    site.ServeSink,
 	peers.KindRiver:  peers.ServeRiver,
 	peers.KindNull:   peers.ServeNull,
 	peers.KindRobfig: peers.ServeRobfig,

@@ -65,6 +65,8 @@ func TestSmoke(t *testing.T) {
 		{name: "a stream beside sleepers", args: []string{"growth", "-n", "1100", "-burst", "5", "-seconds", "2"}},
 		{name: "neighbours that look ahead", args: []string{"neighbours", "-n", "2", "-seconds", "2", "-open", "4", "-systems", "carillon,carillon-sqlite"}},
 		{name: "the console over a small fleet", args: []string{"console", "-n", "200", "-ledger", "1000", "-systems", "carillon,carillon-sqlite"}},
+		{name: "a queue that is drained, by Carillon and by River", args: []string{"drain", "-n", "300", "-systems", "carillon,carillon-sqlite,river-tuned-grpc"}},
+		{name: "slots of a queue", args: []string{"slots", "-n", "4", "-busy", "20ms", "-seconds", "1", "-systems", "carillon,carillon-sqlite"}},
 		{name: "shards and several processes", args: []string{"shards", "-n", "5", "-shapes", "2/2/2"}},
 		{name: "a launch queue between two workers and two launchers", args: []string{"burst", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {

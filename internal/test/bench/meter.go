@@ -20,6 +20,11 @@ type meter struct {
 	o     options
 	label string
 
+	queue       queuer // nil: the work begins by itself
+	maxInFlight int    // of the queue
+	released    time.Time
+	disorder    int
+
 	planned        int
 	verdict        record.Verdict
 	settled        int
@@ -60,6 +65,9 @@ func (m *meter) run(ctx context.Context) error {
 	if err := m.watch(ctx); err != nil {
 		return err
 	}
+	if err := m.release(ctx); err != nil {
+		return err
+	}
 	if err := m.stall(ctx); err != nil {
 		return err
 	}
@@ -85,12 +93,34 @@ func (m *meter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.verdict = record.Evaluate(calls, m.work)
+	if m.queue != nil {
+		m.disorder = record.OutOfOrder(calls, m.queue.Place, m.maxInFlight)
+		m.verdict = record.Evaluate(record.Since(calls, m.released), record.Work{N: m.work.N, Rounds: 1, First: m.released})
+	} else {
+		m.verdict = record.Evaluate(calls, m.work)
+	}
 	m.recovered = record.Recovered(calls, m.work, m.stalled, heldWellWith*time.Millisecond)
 	if m.settled < m.work.Slots() {
 		m.ends, err = m.s.Ends(ctx, m.work)
 	}
 	return err
+}
+
+// release lets the jobs of a queue run.
+func (m *meter) release(ctx context.Context) error {
+	if m.queue == nil {
+		return nil
+	}
+	m.released = time.Now()
+	return m.queue.Resume(ctx)
+}
+
+// due is the instant that ends are measured from.
+func (m *meter) due() time.Time {
+	if m.queue != nil {
+		return m.released
+	}
+	return m.work.Last()
 }
 
 // stall keeps every transaction from runs that are not over, for -stall, in the middle of
@@ -219,10 +249,13 @@ func (m *meter) line() report.Line {
 		Settings: given(), Ledger: m.ends,
 	}
 	if m.settled > 0 && m.s.Database() != nil || !m.last.IsZero() {
-		l.Figures["settled_seen_ms"] = millis(m.seen.Sub(m.work.Last()))
+		l.Figures["settled_seen_ms"] = millis(m.seen.Sub(m.due()))
 	}
 	if m.settled > 0 && !m.last.IsZero() { // graphile-worker keeps no stamp
-		l.Figures["settled_ms"] = millis(m.last.Sub(m.work.Last()))
+		l.Figures["settled_ms"] = millis(m.last.Sub(m.due()))
+	}
+	if m.queue != nil {
+		l.Bad["out of order"] = m.disorder
 	}
 	cpu, per := "cpu_s", 1.0
 	if m.work.Rounds > 1 {

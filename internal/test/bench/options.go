@@ -29,6 +29,8 @@ var workloads = map[string]workload{
 	"idle":       {run: idle, n: "1000,1000000", seconds: 60},
 	"register":   {run: register, n: "5000"},
 	"neighbours": {run: neighbours, n: "10", seconds: 30, timeout: 30 * time.Second},
+	"drain":      {run: drain, n: "100000", timeout: 5 * time.Minute},
+	"slots":      {run: slots, n: "40", seconds: 20, timeout: 30 * time.Second},
 	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, timeout: time.Minute},
 	"console":    {run: console, n: "50000"},
 	"shards":     {run: shards, n: "10000", timeout: time.Minute},
@@ -58,6 +60,8 @@ type options struct {
 
 	peers string
 
+	busy time.Duration
+
 	burst, ledger, expired int
 	shapes                 []shape
 
@@ -75,6 +79,7 @@ func (o options) site() site.Options {
 	return site.Options{
 		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
 		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements, Together: o.together,
+		Sink: o.workload == "drain" || o.workload == "slots",
 	}
 }
 
@@ -105,7 +110,7 @@ func parse(args []string) (options, error) {
 	var ns, chosen, shapes string
 	var queue bool
 	f := flag.NewFlagSet("bench "+o.workload, flag.ContinueOnError)
-	f.StringVar(&ns, "n", workloads[o.workload].n, "how many slots or schedules, or slots a second; several between commas")
+	f.StringVar(&ns, "n", workloads[o.workload].n, "how many slots, schedules or jobs, or slots a second; several between commas")
 	f.StringVar(&chosen, "systems", "carillon", "which, between commas: "+strings.Join(systemNames(), ", "))
 	f.BoolVar(&queue, "queue", false, "LAUNCH_QUEUE=redis between Carillon's processes, at TEST_REDIS_URL")
 	f.StringVar(&shapes, "shapes", "1/1/1,2/1/1,2/2/1,2/2/2,4/4/1,4/4/4,8/2/2,8/4/1,8/4/4", "shards: which deployments, as shards/workers/launchers")
@@ -148,13 +153,14 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
 	f.IntVar(&o.open, "open", 30, "neighbours: how many expensive calls one caller keeps open")
 	f.StringVar(&o.spec, "spec", "cron", "what a burst's schedules are: cron (daily at the instant) or once (once_at)")
-	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours: how long; growth: how many instants, a second apart")
+	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours, slots: how long; growth: how many instants, a second apart")
 	f.DurationVar(&o.stall, "stall", 0, "sustained: how long the table of open runs is locked in the middle of the stream; recovered_ms is how long after it the p99 of each second stays below 250 ms")
 	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
 	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
 	f.IntVar(&o.most, "most", 1_000_000, "sustained: where the search ends")
 	f.DurationVar(&o.budget, "budget", 15*time.Minute, "sustained: how long the search of one system may go on")
 	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
+	f.DurationVar(&o.busy, "busy", 5*time.Second, "slots: how long the executor takes for each job; less than EXECUTOR_TIMEOUT_MS")
 	f.IntVar(&o.burst, "burst", 1000, "growth: slots that fall due at one instant")
 	f.IntVar(&o.ledger, "ledger", 0, "growth, console: rows of history in the ledger, e.g. 10000000; console: 1000000 by default")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")
@@ -178,6 +184,8 @@ func (o options) check(queue bool) error {
 		return fmt.Errorf("-factor: %g is not more than 1, and the search would never end", o.factor)
 	case o.runs < 1 || o.seconds < 1 || o.warm < 1:
 		return fmt.Errorf("-runs %d, -seconds %d, -warm %d: each is at least 1", o.runs, o.seconds, o.warm)
+	case o.busy < time.Millisecond:
+		return fmt.Errorf("-busy %s: at least 1ms", o.busy)
 	case queue && o.redisURL == "":
 		return fmt.Errorf("-queue needs TEST_REDIS_URL; see `make bench`")
 	}

@@ -94,6 +94,24 @@ func (p *Peer) Load(ctx context.Context, work record.Work) error {
 	return p.db.Rest(ctx)
 }
 
+// Pause stops the workers. How many there are is of the peer's own tuning.
+func (p *Peer) Pause(context.Context, int) error {
+	return p.scheduler.Call("Part.Pause", proc.None{}, &proc.None{})
+}
+
+// Enqueue inserts n jobs that are due at once.
+func (p *Peer) Enqueue(_ context.Context, n int) error {
+	return p.scheduler.Call("Part.Enqueue", n, &proc.None{})
+}
+
+// Resume starts the workers.
+func (p *Peer) Resume(context.Context) error {
+	return p.scheduler.Call("Part.Resume", proc.None{}, &proc.None{})
+}
+
+// Place of the job of a call in the order of entry.
+func (p *Peer) Place(c record.Call) int { return int(c.Slot >> 32) }
+
 // executor is the child that has the record.
 func (p *Peer) executor() *proc.Child {
 	if p.null != nil {

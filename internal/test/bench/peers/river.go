@@ -227,6 +227,26 @@ func (r *River) loadPeriodic(work record.Work) error {
 	return err
 }
 
+// Pause stops the workers.
+func (r *River) Pause(proc.None, *proc.None) error { return r.client.Stop(r.ctx) }
+
+// Resume starts them again.
+func (r *River) Resume(proc.None, *proc.None) error { return r.client.Start(r.ctx) }
+
+// Enqueue inserts n jobs that are available at once.
+func (r *River) Enqueue(n int, _ *proc.None) error {
+	for from := 0; from < n; from += insertBatch {
+		var batch []river.InsertManyParams
+		for i := from; i < min(n, from+insertBatch); i++ {
+			batch = append(batch, river.InsertManyParams{Args: slotArgs{i}})
+		}
+		if _, err := r.client.InsertManyFast(r.ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Called says how often the handler was called.
 func (r *River) Called(_ proc.None, out *int) error {
 	*out = r.log.Len()

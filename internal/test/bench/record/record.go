@@ -98,12 +98,15 @@ func Decode(packed []byte) ([]Call, error) {
 // second apart.
 type Work struct {
 	N, Rounds int
-	First     time.Time // a whole second
-	Tail      int       // so many seconds more the slots go on, which are not evaluated: planning must not end before the last round
+	First     time.Time     // a whole second
+	Spread    time.Duration // the instants lie in so long a time after First
+	Tail      int           // so many seconds more the slots go on, which are not evaluated: planning must not end before the last round
 }
 
 // Last is the last instant.
-func (w Work) Last() time.Time { return w.First.Add(time.Duration(w.Rounds-1) * time.Second) }
+func (w Work) Last() time.Time {
+	return w.First.Add(time.Duration(w.Rounds-1)*time.Second + w.Spread)
+}
 
 // End is the last instant of the tail.
 func (w Work) End() time.Time { return w.Last().Add(time.Duration(w.Tail) * time.Second) }

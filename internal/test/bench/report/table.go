@@ -91,7 +91,7 @@ func baselineOf(systems []string) string {
 }
 
 // rank is the order of columns; others follow by name.
-var rank = []string{"p50_ms", "p99_ms", "max_ms", "settled_ms", "settled_seen_ms"}
+var rank = []string{"jobs_a_second", "enqueued_a_second", "p50_ms", "p99_ms", "max_ms", "settled_ms", "settled_seen_ms"}
 
 func byRank(a, b string) int {
 	at := func(name string) int {

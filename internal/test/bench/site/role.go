@@ -1,7 +1,8 @@
 // Package site deploys Carillon as a user meets it: registrar, worker and
 // launcher as processes of their own, each built by internal/app from its real
 // configuration, over gRPC on loopback. Only the executor is the harness' own: it
-// answers SUCCESS at once and notes when it was called.
+// answers SUCCESS at once and notes when it was called. It is in the launcher's process,
+// and for work in queues a process of its own.
 package site
 
 import (
@@ -39,7 +40,11 @@ func Serve(ctx context.Context) error {
 		return err
 	}
 	r := &Role{}
-	r.app, err = app.New(ctx, cfg, app.Options{Logger: app.NewLogger(os.Stderr, cfg), Migrate: true, Executor: &nullExecutor{log: &r.log}})
+	o := app.Options{Logger: app.NewLogger(os.Stderr, cfg), Migrate: true}
+	if cfg.Executor != "grpc" { // a sink
+		o.Executor = &nullExecutor{log: &r.log}
+	}
+	r.app, err = app.New(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func (e *nullExecutor) Run(_ context.Context, call launcher.Call) (schedule.Outc
 	now := time.Now().UnixNano()
 	// Without jitter and catch-up the slot's instant is the one that it may not
 	// be fired before.
-	e.log.Note(record.Call{Slot: binary.BigEndian.Uint64(call.Key[:8]), Due: call.ScheduledFor.UnixNano(), At: now})
+	e.log.Note(record.Call{Slot: binary.BigEndian.Uint64(call.Key[len(call.Key)-8:]), Due: call.ScheduledFor.UnixNano(), At: now})
 	return schedule.Outcome{Status: schedule.StatusSuccess}, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 
+	"google.golang.org/grpc"
+
 	"github.com/carillon/carillon/internal/test/bench/database"
 	"github.com/carillon/carillon/internal/test/bench/proc"
 	"github.com/carillon/carillon/internal/test/bench/record"
@@ -25,6 +27,7 @@ type Options struct {
 	Overlap   string // overlap_policy
 	Owners    int    // the schedules belong to so many users, in turn
 	Together  bool   // all roles in one process, on Postgres too
+	Sink      bool   // the executor is a process of its own, over gRPC
 }
 
 func (o Options) withDefaults() Options {
@@ -52,6 +55,10 @@ type Site struct {
 	launch    []string      // of the launchers' gRPC
 	rate      int           // schedules registered in a second
 	metrics   []string      // host:port of the workers' metrics
+	sink      *proc.Child   // the executor; nil: the launchers' own
+	sinkAddr  string
+	conn      *grpc.ClientConn // to the queue; nil: there is none
+	places    map[uint64]int   // of jobs in their order of entry, by slot
 }
 
 // New starts the processes; name is the database's.
@@ -64,6 +71,14 @@ func New(ctx context.Context, name string, o Options) (s *Site, err error) {
 	}()
 	if s.folder, err = os.MkdirTemp("", "carillon-bench-"); err != nil {
 		return s, err
+	}
+	if o.Sink {
+		if s.sink, err = proc.Start(KindSink, KindSink, nil); err != nil {
+			return s, err
+		}
+		if err := s.sink.Call("Part.Where", proc.None{}, &s.sinkAddr); err != nil {
+			return s, err
+		}
 	}
 	if o.ServerURL == "" {
 		return s, s.startAll(ctx)
@@ -153,6 +168,9 @@ func (s *Site) start(name string, settings map[string]string) (*proc.Child, Addr
 	if s.o.RedisURL != "" {
 		all["LAUNCH_QUEUE"], all["REDIS_URL"] = "redis", s.o.RedisURL
 	}
+	if s.sink != nil {
+		all["EXECUTOR"], all["EXECUTOR_URL"] = "grpc", s.sinkAddr
+	}
 	maps.Copy(all, settings)
 	child, err := proc.Start(Kind, name, all)
 	if err != nil {
@@ -165,10 +183,18 @@ func (s *Site) start(name string, settings map[string]string) (*proc.Child, Addr
 	return child, where, nil
 }
 
+// executors are the processes that note calls.
+func (s *Site) executors() []*proc.Child {
+	if s.sink != nil {
+		return []*proc.Child{s.sink}
+	}
+	return s.launchers
+}
+
 // Called says how often the executors were called so far.
 func (s *Site) Called() (int, error) {
 	total := 0
-	for _, l := range s.launchers {
+	for _, l := range s.executors() {
 		var n int
 		if err := l.Call("Part.Called", proc.None{}, &n); err != nil {
 			return 0, err
@@ -181,7 +207,7 @@ func (s *Site) Called() (int, error) {
 // Forget clears the executors' records.
 func (s *Site) Forget() error {
 	var errs []error
-	for _, l := range s.launchers {
+	for _, l := range s.executors() {
 		errs = append(errs, l.Call("Part.Forget", proc.None{}, &proc.None{}))
 	}
 	return errors.Join(errs...)
@@ -190,7 +216,7 @@ func (s *Site) Forget() error {
 // Calls is what the executors have seen.
 func (s *Site) Calls() ([]record.Call, error) {
 	var all []record.Call
-	for _, l := range s.launchers {
+	for _, l := range s.executors() {
 		var packed []byte
 		if err := l.Call("Part.Calls", proc.None{}, &packed); err != nil {
 			return nil, err
@@ -211,9 +237,13 @@ func (s *Site) Registrar() *proc.Child { return s.registrar }
 // Workers are the processes that schedule.
 func (s *Site) Workers() []*proc.Child { return s.workers }
 
-// Scheduler are the processes that schedule and launch.
+// Scheduler are the processes that schedule, launch and execute.
 func (s *Site) Scheduler() []*proc.Child {
-	return append(append([]*proc.Child{}, s.workers...), s.launchers...)
+	all := append(append([]*proc.Child{}, s.workers...), s.launchers...)
+	if s.sink != nil {
+		all = append(all, s.sink)
+	}
+	return all
 }
 
 // Database is the database; nil on SQLite.
@@ -222,7 +252,10 @@ func (s *Site) Database() *database.Database { return s.db }
 // Close ends the processes and removes what they kept.
 func (s *Site) Close() error {
 	var errs []error
-	for _, child := range append(append([]*proc.Child{s.registrar}, s.workers...), s.launchers...) {
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	for _, child := range append(append(append([]*proc.Child{s.registrar}, s.workers...), s.launchers...), s.sink) {
 		errs = append(errs, child.Stop())
 	}
 	if s.db != nil {

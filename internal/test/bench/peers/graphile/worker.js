@@ -41,6 +41,7 @@ const taskList = {
 
 let pool;
 let runner;
+let preset;
 const quiet = new Logger(() => (level, message) => {
   if (level === 'error') console.error('graphile-worker:', message);
 });
@@ -56,17 +57,30 @@ async function add(task, due, n) {
   }
 }
 
+async function start() {
+  runner = await run({ preset, taskList, noHandleSignals: true });
+  runner.promise.catch((error) => {
+    console.error('graphile-worker ended:', error);
+    process.exit(1);
+  });
+}
+
 const methods = {
   async 'Part.Start'({ DatabaseURL, Preset }) {
     // Two connections for loading, apart from those that it works with.
     pool = new Pool({ connectionString: DatabaseURL, max: 2 });
-    const preset = { worker: { ...Preset, connectionString: DatabaseURL, logger: quiet } };
+    preset = { worker: { ...Preset, connectionString: DatabaseURL, logger: quiet } };
     await runMigrations({ preset });
-    runner = await run({ preset, taskList, noHandleSignals: true });
-    runner.promise.catch((error) => {
-      console.error('graphile-worker ended:', error);
-      process.exit(1);
-    });
+    await start();
+  },
+  async 'Part.Pause'() {
+    await runner.stop();
+  },
+  async 'Part.Resume'() {
+    await start();
+  },
+  async 'Part.Enqueue'(n) {
+    await add('slot', new Date(), n);
   },
   async 'Part.Warm'(n) {
     const all = new Promise((resolve) => {

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/test/bench/record"
+	"github.com/carillon/carillon/internal/test/bench/report"
+)
+
+// queuer is a system with one queue of jobs.
+type queuer interface {
+	system
+	Pause(ctx context.Context, maxInFlight int) error // no job is called until Resume
+	Enqueue(ctx context.Context, n int) error
+	Resume(ctx context.Context) error
+	Place(c record.Call) int // in the order of entry
+}
+
+// drainInFlight is how many jobs of the queue may be with the executor.
+const drainInFlight = 10_000
+
+// drain has N jobs wait in a queue that is paused, and measures how fast they run once it is
+// resumed.
+func drain(ctx context.Context, o options, w *report.Writer) error {
+	return eachRun(o, "drain", w, func(name string, n, run int) (line report.Line, err error) {
+		q, err := startQueue(ctx, o, name, drainInFlight)
+		if err != nil {
+			return line, err
+		}
+		defer func() { err = errors.Join(err, q.Close()) }()
+		began := time.Now()
+		if err := q.Enqueue(ctx, n); err != nil {
+			return line, err
+		}
+		entered := time.Since(began)
+		if db := q.Database(); db != nil {
+			if err := db.Rest(ctx); err != nil {
+				return line, err
+			}
+		}
+		m := &meter{
+			s: q, o: o, label: fmt.Sprintf("drain-%s-%d-%d", name, n, run), queue: q, maxInFlight: drainInFlight,
+			work: record.Work{N: n, Rounds: 1, First: began.Truncate(time.Second), Spread: entered + time.Second},
+		}
+		if err := m.run(ctx); err != nil {
+			return line, err
+		}
+		line = m.line()
+		line.Figures["enqueued_a_second"] = float64(n) / entered.Seconds()
+		line.Figures["jobs_a_second"] = 1000 * float64(n) / max(line.Figures["max_ms"], line.Figures["settled_ms"])
+		return line, o.accept(line)
+	})
+}
+
+// startQueue starts a system with an empty queue that is paused.
+func startQueue(ctx context.Context, o options, name string, maxInFlight int) (q queuer, err error) {
+	s, err := start(ctx, o, name)
+	if err != nil {
+		return nil, err
+	}
+	q, ok := s.(queuer)
+	if !ok {
+		err = fmt.Errorf("%s has no queue", name)
+	} else if err = q.Warm(ctx, o.warm); err == nil {
+		err = q.Pause(ctx, maxInFlight)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return q, nil
+}
