@@ -24,10 +24,11 @@ for workload in ${WORKLOADS:-burst steps}; do
 	burst) peers=carillon-sqlite,river-tuned,river-tuned-grpc,graphile-tuned,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
 	sustained) peers=carillon-sqlite,river-tuned,river-tuned-periodic,graphile-tuned ;;
 	idle) peers=river-tuned ;;
+	drain) peers=river-tuned-grpc,graphile-tuned,carillon-sqlite ;;
 	*) peers= ;; # of Carillon alone
 	esac
 	[ -z "$peers" ] || peers=${PEERS:-$peers}
-	case $workload in register | neighbours | console) peers=carillon-sqlite ;; esac
+	case $workload in register | neighbours | console | slots) peers=carillon-sqlite ;; esac
 	[ -n "$peers" ] || peers=none
 	[ "$peers" = none ] || set -- "$@" -systems "carillon,$peers"
 	[ -z "${OUT:-}" ] || set -- "$@" -out "$OUT"

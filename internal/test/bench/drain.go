@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/test/bench/record"
 	"github.com/carillon/carillon/internal/test/bench/report"
+	"github.com/carillon/carillon/internal/test/bench/site"
 )
 
 // queuer is a system with one queue of jobs.
@@ -32,10 +33,10 @@ func drain(ctx context.Context, o options, w *report.Writer) error {
 		}
 		defer func() { err = errors.Join(err, q.Close()) }()
 		began := time.Now()
-		if err := q.Enqueue(ctx, n); err != nil {
+		entered, err := enter(ctx, o, q, n, fmt.Sprintf("enqueue-%s-%d-%d", name, n, run))
+		if err != nil {
 			return line, err
 		}
-		entered := time.Since(began)
 		if db := q.Database(); db != nil {
 			if err := db.Rest(ctx); err != nil {
 				return line, err
@@ -53,6 +54,22 @@ func drain(ctx context.Context, o options, w *report.Writer) error {
 		line.Figures["jobs_a_second"] = 1000 * float64(n) / max(line.Figures["max_ms"], line.Figures["settled_ms"])
 		return line, o.accept(line)
 	})
+}
+
+// enter has n jobs enter the queue, and returns how long it took.
+func enter(ctx context.Context, o options, q queuer, n int, label string) (took time.Duration, err error) {
+	m := &meter{s: q, o: o, label: label}
+	if s, ok := q.(*site.Site); ok {
+		m.s = registering{s}
+	}
+	if err := m.watch(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := q.Enqueue(ctx, n); err != nil {
+		return 0, err
+	}
+	return time.Since(began), m.endWatch(ctx)
 }
 
 // startQueue starts a system with an empty queue that is paused.
