@@ -79,6 +79,18 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	return inserted - gone, err
 }
 
+// insertQueued inserts new runs of a queue. Their keys are drawn for this entry, so neither
+// open runs nor history have them.
+func insertQueued(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Time) error {
+	sids, err := sidsOf(ctx, tx, runs)
+	if err != nil {
+		return err
+	}
+	wakeQueues(tx)
+	_, err = insertNewRows(ctx, tx, openRowsOf(runs, func(r *schedule.Run) int32 { return sids[r.ScheduleID] }, now), now)
+	return err
+}
+
 // insertRows inserts planned runs whose keys are not open, and notes them for the leader.
 func insertRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) (inserted int, err error) {
 	keys, err := keysOf(ctx, tx, sqlInsertRuns, columnsAdded.arrays(nil, rows)...)

@@ -49,8 +49,7 @@ var dialect = &tables.Dialect{
 		return insertAudit(ctx, q.(queries).conn.(pgx.Tx), entries)
 	},
 	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
-		_, err := insertRuns(ctx, q.(queries).conn.(pgx.Tx), runs, now)
-		return err
+		return insertQueued(ctx, q.(queries).conn.(pgx.Tx), runs, now)
 	},
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},
 	GroupsLock:  []tables.Call{{Statement: sqlGroupsLock}},
