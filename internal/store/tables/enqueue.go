@@ -182,13 +182,16 @@ func (d *Dialect) insertAt(ctx context.Context, q Queries, runs []schedule.Run, 
 	}
 }
 
+// oldestAmong is how many runs of each priority are looked at for the one that entered first.
+const oldestAmong = 100
+
 // CountQueue counts the open runs of a queue, each kind up to limit.
 func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
 	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight}, sqlCountQueue, queueNo, limit); err != nil {
 		return c, fmt.Errorf("count the runs of queue %d: %w", queueNo, err)
 	}
 	if c.Waiting > 0 {
-		if _, err = one(ctx, t.read, []any{&c.WaitingSince}, sqlOldestWaiting, queueNo, limit); err != nil {
+		if _, err = one(ctx, t.read, []any{&c.WaitingSince}, sqlOldestWaiting, queueNo, oldestAmong); err != nil {
 			return c, fmt.Errorf("look for the oldest run of queue %d: %w", queueNo, err)
 		}
 	}

@@ -151,8 +151,16 @@ ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	sqlCountQueue = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c)`
-	sqlOldestWaiting = `SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
-ORDER BY o.position_key LIMIT $2) c`
+	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
+	// the oldest run is one of them unless as many were put before it.
+	sqlOldestWaiting = `WITH RECURSIVE p (priority) AS (
+	SELECT (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 ORDER BY o.effective_priority LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority > p.priority
+		ORDER BY o.effective_priority LIMIT 1) FROM p WHERE p.priority IS NOT NULL)
+SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs o
+	WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = p.priority
+	ORDER BY o.position_key, o.idempotency_key LIMIT $2) c)) FROM p WHERE p.priority IS NOT NULL`
 	sqlPositionOf = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
 	AND (o.position_key, o.idempotency_key) <= ($3, $4) LIMIT $5) c`
 	// sqlPlaces are waiting runs of a priority, in order.

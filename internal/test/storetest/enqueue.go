@@ -25,6 +25,7 @@ var enqueues = []check{
 	{"a delayed run comes after those that wait, has no position and is not admitted", enqueueDelayed},
 	{"decide sees that a queue is closed or deleted, or that there is none", enqueueFacts},
 	{"the open runs of a queue are counted by kind, up to a limit", enqueueCounts},
+	{"the run that entered first is found behind others, whatever its priority", enqueueOldest},
 	{"what waits is listed page by page, with delayed runs last", enqueuePages},
 	{"the leader of its shard learns nothing of a job", enqueueUnled},
 	{"a change or deletion of its schedule leaves a job alone", enqueueKeptBySchedule},
@@ -264,6 +265,28 @@ func enqueueCounts(r *rig) {
 	equal(r, "up to a limit", count(1), schedule.QueueCounts{Delayed: 1, Waiting: 1, InFlight: 1, WaitingSince: r.now})
 	j.end(runs[0], schedule.StatusSuccess)
 	equal(r, "after an end", count(10), schedule.QueueCounts{Delayed: 1, Waiting: 2, InFlight: 3, WaitingSince: r.now})
+}
+
+func enqueueOldest(r *rig) {
+	j := r.jobs("q", func(q *schedule.Queue) { q.MaxInFlight = 10 })
+	oldest := func(what string, want time.Time) {
+		c, err := j.CountQueue(r.ctx, j.queue.No, 1)
+		r.ok(err, "count")
+		j.hold(c.WaitingSince.Equal(want), "%s: waits since %s, got %s", what, want, c.WaitingSince)
+	}
+	first := r.now
+	low := j.job("low", -5)
+	j.enqueue(0, low)
+	r.now = r.at(time.Second)
+	second := r.now
+	j.enqueue(0, j.job("high", 7))
+	oldest("the lowest priority entered first", first)
+	r.now = r.at(time.Second)
+	j.enqueue(1, j.job("next", 7))
+	oldest("another is put before it", first)
+	j.waits("next high low")
+	j.cancel(j.ledger(low.Key))
+	oldest("the second stands behind a later one", second)
 }
 
 func enqueuePages(r *rig) {
