@@ -122,8 +122,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when it was woken or the pause is over.
+// wait returns when it was woken or the pause is over. A wake that is there already is used up,
+// also without a pause: the next look is for it.
 func (d *Dispatcher) wait(ctx context.Context, pause time.Duration) {
+	select {
+	case <-d.wake:
+		return
+	default:
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
