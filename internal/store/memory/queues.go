@@ -35,6 +35,10 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 				delete(t.queues, queueID)
 			}
 		})
+		if t.opts.Watch.Queue != nil {
+			told := row
+			t.told = append(t.told, func() { t.opts.Watch.Queue(before, &told) })
+		}
 		for _, e := range change.Events {
 			t.noteQueue(e)
 		}

@@ -12,7 +12,7 @@ import (
 
 // checkCall checks one call of the executor: it is recorded, not early, wanted, and the
 // same request as before.
-func (w *world) checkCall(at time.Duration, call launcher.Call) {
+func (w *world) checkCall(at time.Duration, by string, call launcher.Call) {
 	now := w.began.Add(at)
 	run, err := w.ledger.GetRun(context.Background(), call.Key)
 	switch {
@@ -35,6 +35,10 @@ func (w *world) checkCall(at time.Duration, call launcher.Call) {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	w.watch.permitted(at, &call, run)
+	if w.watch.jobs[call.Key] != nil {
+		w.watch.jobCalled(at, by, &call, run)
+		return
+	}
 	w.watch.startedInTime(now, run)
 	f := w.watch.lives[call.ScheduleID]
 	f.wake(&f.row, now)
@@ -58,6 +62,9 @@ func (w *world) settled() bool {
 		if w.watch.waitsFor(h, now) {
 			return false
 		}
+	}
+	if slices.ContainsFunc(w.watch.jobOrder, w.watch.jobWaitsFor) {
+		return false
 	}
 	for _, f := range w.watch.backfills {
 		if f.row.Open && !w.watch.heldUp(f, now) {
@@ -86,6 +93,11 @@ func (w *world) stuck() {
 	for _, h := range w.watch.order {
 		if w.watch.waitsFor(h, time.Now()) {
 			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
+		}
+	}
+	for _, j := range w.watch.jobOrder {
+		if w.watch.jobWaitsFor(j) {
+			w.violation("the job %.12s of %s is still %s %s, %s after the last fault", j.row.Key, j.row.ScheduleID, j.row.Status, j.row.Queue.State, calmAfter)
 		}
 	}
 	for id, f := range w.watch.backfills {
@@ -126,6 +138,7 @@ func (w *world) check() {
 			w.fed(f)
 		}
 	}
+	w.jobsOver()
 	w.onceInEffect()
 	w.disjoint()
 	w.revivedByHand()

@@ -72,6 +72,14 @@ const (
 	siteFeed
 	siteChangeBackfill
 	sitePresence
+	siteQueuesWaiting
+	siteAdmit
+	sitePutBack
+	siteSweepQueues
+	siteSettleLaunched
+	siteEnqueue
+	siteChangeQueue
+	siteChangeQueued
 	sites
 )
 
@@ -80,6 +88,7 @@ var siteNames = [sites]string{
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
+	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -87,10 +96,11 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteSettleLaunched} {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
+	times[siteEnqueue], times[siteChangeQueue] = 4, 4
 	return times
 }()
 
@@ -130,12 +140,32 @@ const (
 	retryMissed                     // an automatic retry could not start within its catch-up window
 	retryCancelled                  // a user cancels a failed run, and with it its retry
 	retryHeld                       // an automatic retry is planned while its schedule is paused
+	jobAdmitted
+	jobAdmittedAgain // after it waited again
+	jobPutBack       // the executor did not take it
+	jobDeclined      // the executor says that it takes no runs now
+	jobDelayed
+	jobPlaced // its request names a place
+	jobUpdated
+	jobCancelled // while it waits
+	jobCancelledInFlight
+	jobRetried
+	jobRepeated  // a request is made again after its answer
+	jobRefused   // its queue is closed
+	jobSentAgain // the executor is called again for its key
+	jobOfAnother // another process calls than the one that admitted it
+	jobLeft      // its queue is paused for good
+	queueFull    // an admission leaves runs waiting
+	queuePaused  // while runs wait
 	situations
 )
 
 var situationNames = [situations]string{
 	"change late", "change late by more than a second", "key taken over by proof", "window full",
 	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "retry held by a pause",
+	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
+	"job retried", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
+	"queue full", "queue paused with waiting runs",
 }
 
 // Coverage counts faults by call, over all worlds.
@@ -174,7 +204,8 @@ func (c *Coverage) Missing() (missing []string) {
 
 // cannot reports that a fault has no meaning for a call.
 func cannot(s site, k kind) bool {
-	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill
+	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill ||
+		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued
 	switch {
 	case s == sitePresence:
 		return true

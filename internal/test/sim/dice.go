@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/binary"
 	"time"
 
@@ -51,7 +52,17 @@ const (
 	forBackfills
 	forIncidents
 	forPresence
+	forQueues
 )
 
-// idOf is a key as a number.
-func idOf(key schedule.Key) uint64 { return binary.LittleEndian.Uint64(key[:]) }
+// idOf is a key as a number. The first bytes of the key of a job are its time: of those
+// that entered a queue together they are the same.
+func idOf(key schedule.Key) uint64 {
+	if bytes.HasPrefix(key[:], timeOfJobs) {
+		return binary.LittleEndian.Uint64(key[8:])
+	}
+	return binary.LittleEndian.Uint64(key[:])
+}
+
+// timeOfJobs begins the keys of jobs in the first quarter of an hour of a bubble.
+var timeOfJobs = []byte{0x00, 0xdc, 0x6a}

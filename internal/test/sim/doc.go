@@ -1,8 +1,8 @@
 // Package sim checks the guarantees of docs/reliability.md for all six steps of a
-// slot's life in small generated worlds: the real worker, elector, launcher and
-// registrar, on a virtual clock, with a ledger in memory (package memory, which passes
-// the suite of the real stores), an executor that honours keys, and faults everywhere
-// else.
+// slot's life, and of dispatch queues, in small generated worlds: the real worker,
+// elector, launcher, dispatcher and registrar, on a virtual clock, with a ledger in memory
+// (package memory, which passes the suite of the real stores), an executor that honours
+// keys, and faults everywhere else.
 //
 // # A seed
 //
@@ -30,5 +30,7 @@
 // The checker knows what users asked for and has seen every write of the ledger and every
 // call of the executor. It enumerates slots, jitter and retries by code of its own. The
 // checked rules are in ledger.go (each write), retries.go (what follows a failure),
-// executor.go (each call) and checker.go (the world as a whole).
+// executor.go (each call) and checker.go (the world as a whole). Those of dispatch queues,
+// which a part of the worlds has, are in jobs.go (each write of a run), admissions.go (order,
+// pauses and max_in_flight, at each admission and call) and entries.go (requests of users).
 package sim

@@ -26,12 +26,14 @@ type executor struct {
 	grants    map[schedule.Key]int       // calls that launchers were allowed
 	firstSent map[schedule.Key]time.Time // as recorded when the first call came
 	attempts  map[schedule.Key]*attempts
+	declined  map[schedule.Key]int // calls for runs of queues that it did not take
 }
 
 func newExecutor() *executor {
 	return &executor{
 		works: make(map[schedule.Key]*work), reached: make(map[schedule.Key]int), asked: make(map[schedule.Key]int), grants: make(map[schedule.Key]int),
 		firstSent: make(map[schedule.Key]time.Time), attempts: make(map[schedule.Key]*attempts),
+		declined: make(map[schedule.Key]int),
 	}
 }
 
@@ -44,6 +46,7 @@ type work struct {
 	ends    time.Duration // when it ends, or has ended
 	ended   bool
 	cancel  bool // ended by a cancel
+	unknown bool // a call of it had no answer
 	outcome schedule.Outcome
 }
 
@@ -58,6 +61,8 @@ type manner struct {
 	fails    bool // ends FAILED
 	class    schedule.FailureClass
 	duration time.Duration // of the run
+	declines int           // calls for a run of a queue that it does not take
+	away     time.Duration // how long it then wants no calls
 }
 
 func (w *world) manner(key schedule.Key) manner {
@@ -66,6 +71,9 @@ func (w *world) manner(key schedule.Key) manner {
 		duration: d.of(1).span(20*time.Millisecond, 2500*time.Millisecond), fails: d.of(2).perMille(200),
 		class:   pick(d.of(9), "", "", "", schedule.ClassTransient, schedule.ClassLogic, schedule.ClassApproval, schedule.ClassInternal),
 		started: d.of(3).perMille(400), twice: d.of(4).perMille(200),
+	}
+	if d.of(10).perMille(60) {
+		m.declines, m.away = d.of(11).within(1, 3), d.of(12).span(300*time.Millisecond, 2*time.Second)
 	}
 	switch n := d.of(5).below(1000); {
 	case n < 350:
@@ -106,7 +114,10 @@ func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome sc
 func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	w := e.world
 	at, m := w.elapsed(), w.manner(call.Key)
-	w.checkCall(at, call)
+	w.checkCall(at, e.name, call)
+	if err := w.declines(&call, m); err != nil {
+		return schedule.Outcome{}, err
+	}
 	w.reach(&call)
 	if err := e.broken(ctx, call.Key); err != nil {
 		return schedule.Outcome{}, err
@@ -121,14 +132,22 @@ func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedu
 	}
 	if m.hang {
 		<-ctx.Done()
+		w.executor.unanswered(wk)
 		return schedule.Outcome{}, ctx.Err()
 	}
 	if m.sync {
 		if err := w.sleepUntil(ctx, wk.began+m.duration); err != nil {
+			w.executor.unanswered(wk)
 			return schedule.Outcome{}, err
 		}
 	}
 	return w.executor.answer(w.elapsed(), wk), nil
+}
+
+func (x *executor) unanswered(wk *work) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wk.unknown = true
 }
 
 // sleepUntil waits for an instant of the world, or until ctx ends.
@@ -142,6 +161,26 @@ func (w *world) sleepUntil(ctx context.Context, at time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// declines: the executor has not taken the run of a queue, says so, and wants no calls for a
+// while.
+func (w *world) declines(call *launcher.Call, m manner) error {
+	x := w.executor
+	if m.declines == 0 || x.incident.Load() != 0 || !w.watch.isJob(call.Key) {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.works[call.Key] != nil || x.declined[call.Key] >= m.declines {
+		return nil
+	}
+	x.declined[call.Key]++
+	w.coverage.situations[jobDeclined].Add(1)
+	w.log.say(w.elapsed(), "executor declines %06x for %s", idOf(call.Key)&0xffffff, m.away)
+	return &launcher.CallError{Code: schedule.CodeExecutorError, Err: errBusy, NotTaken: m.away}
+}
+
+var errBusy = errors.New("sim: the executor takes no runs now")
 
 // take records the nth call of a key; only the first has an effect.
 func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *work, nth int) {

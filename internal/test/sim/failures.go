@@ -16,7 +16,7 @@ import (
 // of two processes differ.
 func (w *world) failures() {
 	newest := make(map[string]*history)
-	for _, h := range w.watch.order {
+	for _, h := range w.watch.withJobs() {
 		r := &h.row
 		failed := r.Status == schedule.StatusFailed
 		if h.gone || r.Status != schedule.StatusSuccess && !failed || failed && h.completed < w.watch.lives[r.ScheduleID].created {

@@ -12,6 +12,7 @@ import (
 // needs. It is called under the store's lock.
 type ledgerWatch struct {
 	*world
+	queueWatch
 	mu        sync.Mutex
 	rows      map[schedule.Key]*history
 	order     []*history
@@ -53,6 +54,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
 		reigns: make(map[int64]*reign), hands: make(map[schedule.Key]handRetry), touched: make(map[schedule.Key]bool),
+		queueWatch: newQueueWatch(),
 	}
 }
 
@@ -115,6 +117,8 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 	defer l.mu.Unlock()
 	at := l.elapsed()
 	switch {
+	case before != nil && before.Queue.No != 0 || after != nil && after.Queue.No != 0:
+		l.ofQueue(term, before, after)
 	case before == nil:
 		l.fence(term, "a new row")
 		l.inserted(at, after)
@@ -196,10 +200,15 @@ func (l *ledgerWatch) commit() {
 	defer l.mu.Unlock()
 	at := l.elapsed()
 	for i := range l.endings {
-		l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
+		if l.jobs[l.endings[i].after.Key] != nil {
+			l.jobEndedFor(&l.endings[i].before, &l.endings[i].after)
+		} else {
+			l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
+		}
 		l.followed(at, &l.endings[i].after)
 	}
 	l.endings = l.endings[:0]
+	l.jobsCommitted(at)
 	l.bounded()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/heartbeat"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/dispatch"
 	"github.com/carillon/carillon/launcher/launchertest"
 	"github.com/carillon/carillon/launcher/presence"
 	"github.com/carillon/carillon/worker"
@@ -22,6 +23,7 @@ import (
 var (
 	workerMetrics   = worker.NewMetrics(nil)
 	launcherMetrics = launcher.NewMetrics(nil, "sim")
+	dispatchMetrics = dispatch.NewMetrics(nil)
 	quiet           = slog.New(slog.DiscardHandler)
 )
 
@@ -86,8 +88,13 @@ func (w *world) newProcess(n, start int) *process {
 func (p *process) run() {
 	w, s := p.profile, store{p.caller}
 	lives := presence.New(presence.Options{Store: presenceOf{p.caller}, Lock: presenceOf{p.caller}, ID: p.name, Now: p.now, Logger: quiet})
+	begun := dispatch.NewBegun(s)
+	var calls launcher.Store = s
+	if w.queues > 0 {
+		calls = begun
+	}
 	launch := launcher.New(launcher.Options{
-		Store: s, Workflows: s, Executor: executorClient{p.caller}, Presence: lives, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
+		Store: calls, Workflows: s, Executor: executorClient{p.caller}, Presence: lives, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
 		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true, RequireGrant: w.requireGrant},
 	})
 	living, end := context.WithCancel(context.Background())
@@ -108,6 +115,10 @@ func (p *process) run() {
 	var beating sync.WaitGroup
 	beating.Go(func() { heart.Run(p.ctx) })
 	defer beating.Wait()
+	if w.queues > 0 {
+		dispatcher := p.dispatcher(s, begun, launch, lives)
+		beating.Go(func() { _ = dispatcher.Run(p.ctx) })
+	}
 	err := worker.New(worker.Options{
 		ID: p.name, Plans: s, Fires: s, Backfills: backfills, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
 		Now: p.now, Logger: slog.New(defects{w: p.world}), Metrics: workerMetrics,
@@ -124,6 +135,15 @@ func (p *process) run() {
 	if err != nil && !p.dead.Load() {
 		p.violation("worker %s ended by itself: %v", p.name, err)
 	}
+}
+
+// dispatcher admits runs of queues and sends them through the launcher of the same process.
+func (p *process) dispatcher(s store, begun *dispatch.Begun, launch *launcher.Launcher, lives *presence.Presence) *dispatch.Dispatcher {
+	return dispatch.New(dispatch.Options{
+		Store: s, Begun: begun, Launcher: launch, Presence: lives, Observer: workerMetrics, Now: p.now, Logger: quiet, Metrics: dispatchMetrics,
+		MaxCalls: p.profile.maxCalls, RetryFor: p.profile.retryFor, CancelWait: p.profile.cancelWait, RequireGrant: p.profile.requireGrant,
+		Drain: p.profile.callTimeout + time.Millisecond,
+	})
 }
 
 // defects is a worker's log that reports lines that must never appear as violations.

@@ -25,6 +25,8 @@ type profile struct {
 	late                             bool // a change can be committed after others that began later
 	window                           int  // how many planned runs a leader holds; 0: all
 	plain                            bool // no other faults
+	queues                           int  // dispatch queues; 0: nobody uses any
+	maxCalls                         int  // of a dispatcher
 }
 
 // calmAfter bounds how long after the last fault everything must have ended: leases,
@@ -67,6 +69,9 @@ func newProfile(d dice) profile {
 	p.late = d.of(27).perMille(400)
 	p.window = pick(d.of(26), 0, 0, 1, 2, 5)
 	p.changes, p.repeats = pick(d.of(24), 0, 0, 3), d.of(25).perMille(300)
+	if !p.requireGrant && d.of(28).perMille(400) {
+		p.queues, p.maxCalls = d.of(29).within(1, 3), pick(d.of(30), 1, 3, 50)
+	}
 	if d.of(18).perMille(100) {
 		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0
 	}

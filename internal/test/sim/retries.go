@@ -83,6 +83,9 @@ func (l *ledgerWatch) attempted(h *history) {
 	}
 	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
 	ask, byHand := l.hands[r.Key]
+	if budget := l.budgets[r.Key]; budget != nil {
+		most = int32(*budget)
+	}
 	switch {
 	case r.Trigger == schedule.TriggerRetry && (of == nil || !ended(of.row.Status)):
 		l.violation("%s run_at %s retries a run that has not ended", r.ScheduleID, l.at(r.RunAt))

@@ -28,6 +28,10 @@ func (w *world) users() {
 	if w.profile.grants {
 		w.makeGrants()
 	}
+	if w.profile.queues > 0 {
+		w.makeJobSchedules()
+		w.running.Go(w.queueUsers)
+	}
 	for n := range names {
 		names[n] = fmt.Sprintf("s%d", n)
 		w.upsert(names[n], w.dice.of(forSchedules).of(uint64(n)))

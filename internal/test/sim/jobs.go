@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// The checker's own rules of dispatch queues: nothing here may use package ledger, or the
+// methods of a queue or of a run.
+
+// queueWatch is what the checker remembers of dispatch queues.
+type queueWatch struct {
+	queues       map[int32]*queueLife
+	jobs         map[schedule.Key]*job // their histories are in rows, and not in order
+	jobOrder     []*job
+	entries      []*entry                  // of users
+	entering     *entry                    // the pending one
+	update       *registrar.UpdateRunInput // likewise
+	budgets      map[schedule.Key]*uint32  // max_attempts that a request names, by the key of its run
+	retryCancels map[schedule.Key]bool     // retries whose end was requested with that of the run before
+	admissions   []*job                    // of the current transaction
+	placing      []*entry                  // likewise
+}
+
+func newQueueWatch() queueWatch {
+	return queueWatch{
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool),
+	}
+}
+
+// job is a run of a queue.
+type job struct {
+	*history
+	limit      int    // max_in_flight of its queue at its last admission
+	admissions int    // how often it was admitted
+	admitter   string // the process of the last one
+	position   int64  // the last one; history has none
+	cancelled  bool   // a user has asked for its end
+}
+
+// queueLife is a queue as it is now.
+type queueLife struct {
+	row schedule.Queue
+}
+
+// pausedAt reports whether the queue is paused for every clock: that of a process may be late,
+// none is early.
+func (q *queueLife) pausedAt(now time.Time) bool {
+	p := &q.row.Pause
+	return p.Paused && (p.Until.IsZero() || p.Until.After(now))
+}
+
+// place is where a run is in its queue.
+type place int
+
+const (
+	placeDelayed place = iota
+	placeWaiting
+	placeDispatching
+	placeRunning
+	placeEnded
+)
+
+func placeOf(r *schedule.Run) place {
+	switch {
+	case ended(r.Status):
+		return placeEnded
+	case r.Queue.State == "running":
+		return placeRunning
+	case r.Queue.State == "dispatching":
+		return placeDispatching
+	case r.Queue.State == "waiting":
+		return placeWaiting
+	}
+	return placeDelayed
+}
+
+func (p place) inFlight() bool { return p == placeDispatching || p == placeRunning }
+
+// queue sees every write of a queue.
+func (l *ledgerWatch) queue(_, after *schedule.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[after.No]
+	if q == nil {
+		q = &queueLife{}
+		l.queues[after.No] = q
+	}
+	q.row = *after
+	if after.Pause.Paused && len(l.waitingIn(after.No)) > 0 {
+		l.coverage.situations[queuePaused].Add(1)
+	}
+	l.log.say(l.elapsed(), "queue %s: max_in_flight %d, paused %t until %s, closed %t", after.QueueID, after.MaxInFlight, after.Pause.Paused, l.at(after.Pause.Until), after.Closed)
+}
+
+// ofQueue checks one write of a run of a queue.
+func (l *ledgerWatch) ofQueue(term *schedule.Term, before, after *schedule.Run) {
+	at := l.elapsed()
+	switch {
+	case term != nil:
+		l.violation("a leader wrote a run of a queue: %+v", cmp.Or(after, before))
+	case after == nil:
+		l.violation("the row of the job %.12s of %s was deleted while %s", before.Key, before.ScheduleID, before.Status)
+	case before == nil:
+		l.jobEntered(at, after)
+	default:
+		l.jobMoved(at, before, after)
+	}
+}
+
+// jobEntered: a new row is that of the pending request, or the retry of one that has failed.
+func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
+	j := &job{history: &history{row: *r, planned: at}, position: r.Queue.Position}
+	q := l.queues[r.Queue.No]
+	l.rows[r.Key], l.jobs[r.Key] = j.history, j
+	l.jobOrder = append(l.jobOrder, j)
+	l.log.say(at, "job %06x of %s enters %s: %s, priority %d, position %d, fire_at %s", idOf(r.Key)&0xffffff, r.ScheduleID, q.row.QueueID, r.Queue.State, r.Priority, r.Queue.Position, l.at(r.FireAt))
+	p := placeOf(r)
+	if p != placeDelayed && p != placeWaiting || r.Status != schedule.StatusEnqueued || r.Deliveries != 0 {
+		l.violation("a job was born %s, %s", r.Status, r.Queue.State)
+	}
+	if r.Trigger == schedule.TriggerJob {
+		l.requestedJob(at, q, r)
+	} else {
+		l.retriedJob(r)
+	}
+	l.attempted(j.history)
+}
+
+// retriedJob: the retry of a run waits at its place.
+func (l *ledgerWatch) retriedJob(r *schedule.Run) {
+	of := l.jobs[r.RetryOf]
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority {
+		l.violation("the retry of the job %.12s is not at its place", r.RetryOf)
+	}
+	l.coverage.situations[jobRetried].Add(1)
+}
+
+// requestedJob: a run of the pending request is as it was requested.
+func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.Run) {
+	e := l.entering
+	if e == nil || q.row.QueueID != e.QueueID || len(e.rows) == len(e.Runs) {
+		l.violation("a job entered %s, and nobody asked", q.row.QueueID)
+		return
+	}
+	n := len(e.rows)
+	in := &e.Runs[n]
+	if n > 0 && e.at != at {
+		l.violation("the runs of request %s entered one by one", e.RequestID)
+	}
+	if q.row.Closed {
+		l.violation("a job entered %s, which is closed", e.QueueID)
+	}
+	e.rows, e.at, l.budgets[r.Key] = append(e.rows, r.Key), at, in.MaxAttempts
+	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
+	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) {
+		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
+	}
+	if delay > 0 {
+		l.coverage.situations[jobDelayed].Add(1)
+	}
+	if n == len(e.Runs)-1 {
+		l.placing = append(l.placing, e)
+	}
+}
+
+// jobSteps are the places that may come after each.
+var jobSteps = map[place][]place{
+	placeDelayed:     {placeDelayed, placeWaiting, placeEnded},
+	placeWaiting:     {placeDelayed, placeWaiting, placeDispatching, placeEnded},
+	placeDispatching: {placeDelayed, placeWaiting, placeDispatching, placeRunning, placeEnded},
+	placeRunning:     {placeRunning, placeEnded},
+}
+
+// jobMoved: forward only, but for a run that the executor has not taken.
+func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
+	j := l.jobs[after.Key]
+	j.row = *after
+	from, to, id := placeOf(before), placeOf(after), idOf(after.Key)&0xffffff
+	if from != to {
+		l.log.say(at, "job %06x: %s %s -> %s %s(%s), %d deliveries", id, before.Status, before.Queue.State, after.Status, after.Queue.State, after.Reason, after.Deliveries)
+	}
+	if from == placeEnded {
+		if !l.revived(before, after) {
+			l.violation("the job %06x has ended %s(%s) and was changed: %+v", id, before.Status, before.Reason, after)
+		}
+		return
+	}
+	if to != placeEnded {
+		j.position = after.Queue.Position
+	}
+	switch {
+	case !slices.Contains(jobSteps[from], to):
+		l.violation("the job %06x went from %s %s to %s %s", id, before.Status, before.Queue.State, after.Status, after.Queue.State)
+	case after.Attempt != before.Attempt, after.MaxAttempts != before.MaxAttempts, after.Queue.No != before.Queue.No, after.Revision != before.Revision,
+		after.Deliveries < before.Deliveries-1, after.RetryOf != before.RetryOf:
+		l.violation("the job %06x: what never changes has changed: %+v, and was %+v", id, after, before)
+	case to != placeEnded && after.Queue.Position != before.Queue.Position && (l.entering == nil || !l.entering.placed || from.inFlight()):
+		l.violation("the job %06x has moved from position %d to %d", id, before.Queue.Position, after.Queue.Position)
+	}
+	switch {
+	case to == placeEnded:
+		j.completed = at
+		l.endings = append(l.endings, ending{*before, *after})
+	case !from.inFlight() && to.inFlight():
+		l.jobAdmitted(at, j, before)
+	case from.inFlight() && !to.inFlight():
+		l.jobPutBack(j, before)
+	case !from.inFlight() && !to.inFlight():
+		l.jobWaits(at, j, before)
+	case !bytes.Equal(before.Input, after.Input) || before.Priority != after.Priority:
+		l.violation("the job %06x was changed in flight: %+v", id, after)
+	}
+}
+
+// jobPutBack: only a run that the executor has not taken waits again, at its place, and this
+// counts for nothing.
+func (l *ledgerWatch) jobPutBack(j *job, before *schedule.Run) {
+	l.coverage.situations[jobPutBack].Add(1)
+	l.executor.mu.Lock()
+	wk := l.executor.works[j.row.Key]
+	l.executor.mu.Unlock()
+	if wk != nil || j.row.Deliveries != 0 || j.row.Priority != before.Priority || !bytes.Equal(j.row.Input, before.Input) {
+		l.violation("the job %.12s waits again after %d deliveries, and the executor knows it as %+v", j.row.Key, j.row.Deliveries, wk)
+	}
+}
+
+// jobWaits: while it waits, a run changes because its delay is over, or as its user asked.
+func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
+	r, u := &j.row, l.update
+	same := r.Priority == before.Priority && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
+	switch {
+	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeDelayed && !r.FireAt.After(l.began.Add(at))):
+	case u == nil || u.Key != r.Key:
+		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
+	case j.admissions > 0 && !bytes.Equal(r.Input, before.Input):
+		l.violation("the job %.12s has another input after its first admission", r.Key)
+	case u.Input != nil && !bytes.Equal(r.Input, u.Input), u.Priority != nil && r.Priority != *u.Priority:
+		l.violation("the update of the job %.12s made something else of it: %+v", r.Key, r)
+	default:
+		l.coverage.situations[jobUpdated].Add(1)
+	}
+}
+
+// jobEndedFor: the reason of an end is true.
+func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
+	j, from := l.jobs[r.Key], placeOf(before)
+	so := false
+	switch r.Reason {
+	case schedule.ReasonNone:
+		so = r.Status == schedule.StatusSuccess && from.inFlight()
+	case schedule.ReasonCancelled:
+		if so = r.Status == schedule.StatusCancelled && (j.cancelled || l.retryCancels[r.Key]); so {
+			where := jobCancelled
+			if from.inFlight() {
+				where = jobCancelledInFlight
+			}
+			l.coverage.situations[where].Add(1)
+		}
+	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused:
+		so = r.Status == schedule.StatusFailed && from.inFlight()
+	}
+	if !so {
+		l.violation("the job %.12s of %s was %s and ended %s(%s), which is not so", r.Key, r.ScheduleID, before.Queue.State, r.Status, r.Reason)
+	}
+}
+
+// jobWaitsFor: a run of a queue is not over, and nothing that its user did keeps it.
+func (l *ledgerWatch) jobWaitsFor(j *job) bool {
+	p, pause := placeOf(&j.row), &l.queues[j.row.Queue.No].row.Pause
+	return p != placeEnded && (p.inFlight() || !pause.Paused || !pause.Until.IsZero())
+}
+
+// isJob reports whether a run is of a queue.
+func (l *ledgerWatch) isJob(key schedule.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.jobs[key] != nil
+}
+
+// withJobs are all runs.
+func (l *ledgerWatch) withJobs() []*history {
+	all := slices.Clone(l.order)
+	for _, j := range l.jobOrder {
+		all = append(all, j.history)
+	}
+	return all
+}
+
+// jobsOver checks the runs of queues at the end: each request that was answered has all its runs,
+// one that was not has all or none, and the executor and the ledger agree on each.
+func (w *world) jobsOver() {
+	for _, e := range w.watch.entries {
+		if len(e.rows) != 0 && len(e.rows) != len(e.Runs) || e.keys != nil && !slices.Equal(e.keys, e.rows) {
+			w.violation("request %s of %d runs has made %d, and %d were answered", e.RequestID, len(e.Runs), len(e.rows), len(e.keys))
+		}
+	}
+	for _, j := range w.watch.jobOrder {
+		w.truthful(j.history)
+		w.delivered(j.history)
+		if placeOf(&j.row) != placeEnded {
+			w.coverage.situations[jobLeft].Add(1)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// jobSchedules have no rule: runs of queues take their settings from them.
+const jobSchedules = 2
+
+// makeJobSchedules registers the schedules of jobs.
+func (w *world) makeJobSchedules() {
+	for n := range jobSchedules {
+		d := w.dice.of(forQueues).of(uint64(n))
+		def := schedule.Definition{
+			ScheduleID: "j" + strconv.Itoa(n), WorkflowID: "w", Version: int32(1 + n), UserID: "u0", RunTimeoutMS: uint32(w.profile.runTimeout.Milliseconds()),
+			OverlapPolicy: schedule.OverlapAllow, MaxQueued: 100, CatchupWindowMS: 3_600_000,
+		}
+		if d.of(1).perMille(600) {
+			def.Retry = retryPolicy(d.of(2))
+		}
+		w.ask(wish{verb: "upsert", id: def.ScheduleID, definition: def})
+	}
+}
+
+// queueUsers create queues, put runs into them and change both at random moments.
+func (w *world) queueUsers() {
+	busy := w.dice.of(forQueues + 1)
+	for n := range w.profile.queues {
+		w.upsertQueue(n, busy.of(uint64(n)))
+	}
+	pace := pick(busy, 300*time.Millisecond, time.Second, 2*time.Second)
+	for n := uint64(100); ; n++ {
+		d := busy.of(n)
+		time.Sleep(d.of(1).span(20*time.Millisecond, pace))
+		if w.elapsed() > w.profile.faulty-time.Second {
+			break
+		}
+		w.actOnQueue(d.of(2).below(w.profile.queues), d.of(3))
+	}
+	for n := range w.profile.queues {
+		if d := busy.of(uint64(n)).of(1); d.perMille(700) { // in the others, runs are left
+			w.changeQueue(n, "resume", time.Time{})
+		}
+	}
+}
+
+func queueID(n int) string { return "q" + strconv.Itoa(n) }
+
+// actOnQueue does one thing to one queue, or to a run in it.
+func (w *world) actOnQueue(n int, d dice) {
+	switch x := d.of(1).below(100); {
+	case x < 40:
+		w.enqueue(n, 1, d.of(2))
+	case x < 52:
+		w.enqueue(n, d.of(3).within(2, 5), d.of(2))
+	case x < 60:
+		w.enqueueAgain(d.of(2))
+	case x < 70:
+		w.updateJob(n, d.of(2))
+	case x < 78:
+		if key, ok := w.watch.someJob(n, d.of(2), false); ok {
+			w.cancelJob(key)
+		}
+	case x < 82:
+		w.changeQueue(n, "pause", time.Time{})
+	case x < 87:
+		w.changeQueue(n, "pause", w.clients.now().Add(d.of(2).span(200*time.Millisecond, 3*time.Second)).UTC().Truncate(time.Microsecond))
+	case x < 93:
+		w.changeQueue(n, "resume", time.Time{})
+	case x < 95:
+		w.changeQueue(n, "close", time.Time{})
+	case x < 98:
+		w.changeQueue(n, "open", time.Time{})
+	default:
+		w.upsertQueue(n, d.of(2))
+	}
+}
+
+func (w *world) upsertQueue(n int, d dice) {
+	def := schedule.QueueDefinition{
+		QueueID: queueID(n), UserID: "u0", MaxInFlight: uint32(d.of(1).within(1, 5)), Backpressure: pick(d.of(2), schedule.BackpressureQueue, schedule.BackpressureRun),
+	}
+	if d.of(3).perMille(200) {
+		def.RunTimeoutMS = 3000
+	}
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
+		return err
+	})
+	w.log.say(w.elapsed(), "user: queue %s: max_in_flight %d, %s: %v", def.QueueID, def.MaxInFlight, def.Backpressure, err)
+}
+
+// changeQueue pauses, resumes, closes or opens a queue.
+func (w *world) changeQueue(n int, verb string, until time.Time) {
+	id := queueID(n)
+	err := w.insist(func(ctx context.Context) (err error) {
+		switch verb {
+		case "pause":
+			_, err = w.registrar.PauseQueue(ctx, registrar.PauseQueueInput{QueueID: id, Until: until})
+		case "resume":
+			_, err = w.registrar.ResumeQueue(ctx, id, "", "")
+		case "close":
+			_, err = w.registrar.CloseQueue(ctx, id, "", "")
+		case "open":
+			_, err = w.registrar.OpenQueue(ctx, id, "", "")
+		}
+		return err
+	})
+	w.log.say(w.elapsed(), "user: %s %s until %s: %v", verb, id, w.at(until), err)
+}
+
+// enqueue puts runs into a queue, all of one priority if the request names a place.
+func (w *world) enqueue(n, runs int, d dice) {
+	e := &entry{EnqueueInput: registrar.EnqueueInput{QueueID: queueID(n), UserID: "u0", RequestID: fmt.Sprintf("e%x", uint64(d)), Batch: runs > 1}}
+	e.placed = d.of(1).perMille(200)
+	switch {
+	case e.placed && d.of(2).perMille(400):
+		e.Next = true
+	case e.placed:
+		place := uint32(d.of(3).within(1, 4))
+		e.Position = &place
+	}
+	for i := range runs {
+		e.add(d.of(100 + uint64(i)))
+	}
+	w.askToEnter(e)
+}
+
+func (e *entry) add(d dice) {
+	in := registrar.QueuedInput{ScheduleID: "j" + strconv.Itoa(d.of(1).below(jobSchedules))}
+	priority, delay := int32(d.of(2).below(3)-1), time.Duration(0)
+	if e.placed {
+		priority = 0
+	}
+	if in.Priority = &priority; d.of(3).perMille(300) {
+		in.Input = json.RawMessage(fmt.Sprintf(`{"n":%d}`, d.of(4).below(3)))
+	}
+	if !e.placed && d.of(5).perMille(250) {
+		ms := uint32(d.of(6).within(1, 3000))
+		in.DelayMS, delay = &ms, time.Duration(ms)*time.Millisecond
+	}
+	if d.of(7).perMille(150) {
+		attempts := uint32(d.of(8).within(1, 2)) // no more than the schedules with a policy
+		in.MaxAttempts = &attempts
+	}
+	e.Runs, e.delays = append(e.Runs, in), append(e.delays, delay)
+}
+
+// askToEnter makes the request of an entry. A repeat of one that was answered before has the same keys.
+func (w *world) askToEnter(e *entry) {
+	w.watch.enter(e)
+	var out registrar.Enqueued
+	err := w.insist(func(ctx context.Context) (err error) {
+		out, err = w.registrar.Enqueue(ctx, e.EnqueueInput)
+		return err
+	})
+	w.log.say(w.elapsed(), "user: %d runs into %s (%s): repeated %t, %v", len(e.Runs), e.QueueID, e.RequestID, out.Repeated, err)
+	w.watch.entered(e, &out, err)
+}
+
+// enqueueAgain repeats an earlier request, or uses its id for another one.
+func (w *world) enqueueAgain(d dice) {
+	e := w.watch.someEntry(d.of(1))
+	if e == nil {
+		return
+	}
+	if d.of(2).perMille(800) {
+		w.askToEnter(e)
+		return
+	}
+	other := e.EnqueueInput
+	other.Runs = append(slices.Clone(other.Runs), other.Runs[0])
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.Enqueue(ctx, other)
+		if errors.Is(err, schedule.ErrKeyConflict) {
+			err = fmt.Errorf("%w: %w", schedule.ErrExists, err)
+		}
+		return err
+	})
+	w.watch.refusedEntry(e, err)
+}
+
+// updateJob changes a run that waits.
+func (w *world) updateJob(n int, d dice) {
+	key, ok := w.watch.someJob(n, d.of(1), true)
+	if !ok {
+		return
+	}
+	in := registrar.UpdateRunInput{Key: key}
+	switch d.of(2).below(3) {
+	case 0:
+		in.Input = json.RawMessage(fmt.Sprintf(`{"u":%d}`, d.of(3).below(1000)))
+	case 1:
+		priority := int32(d.of(3).below(3) - 1)
+		in.Priority = &priority
+	case 2:
+		in.RunAt = w.clients.now().Add(d.of(3).span(-time.Second, 2*time.Second)).UTC().Truncate(time.Millisecond)
+	}
+	w.watch.updating(&in)
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.UpdateRun(ctx, in)
+		return err
+	})
+	w.watch.updated(&in, err)
+	w.log.say(w.elapsed(), "user: update %06x: %v", idOf(key)&0xffffff, err)
+}
+
+// cancelJob asks for the end of a run of a queue; of a failed one, for that of its retry.
+func (w *world) cancelJob(key schedule.Key) {
+	w.watch.cancellingJob(key)
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.CancelRun(ctx, registrar.CancelInput{Key: key})
+		return err
+	})
+	w.log.say(w.elapsed(), "user: cancel job %06x: %v", idOf(key)&0xffffff, err)
+	w.watch.cancelled(key, err)
+}

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// QueuesWaiting and the methods below are the calls of a dispatcher.
+func (s store) QueuesWaiting(ctx context.Context) (queues []schedule.QueueNow, err error) {
+	err = s.tell(ctx, siteQueuesWaiting, 0, func() (err error) {
+		queues, err = s.ledger.QueuesWaiting(context.WithoutCancel(ctx))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return queues, nil
+}
+
+func (s store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
+	err = s.tell(ctx, siteAdmit, uint64(req.QueueNo), func() (err error) {
+		out, err = s.ledger.Admit(context.WithoutCancel(ctx), req)
+		s.admitted(req.Holder, &out)
+		return err
+	})
+	if err != nil {
+		return ledger.Dispatched{}, err
+	}
+	return out, nil
+}
+
+// admitted notes the calls that an admission has recorded, and who makes them.
+func (s store) admitted(holder int32, out *ledger.Dispatched) {
+	for i := range out.Dispatches {
+		d := &out.Dispatches[i]
+		reqs, results := []schedule.BeginRequest{{Key: d.Run.Key, Holder: holder}}, []schedule.BeginResult{d.Begun}
+		s.executor.granted(reqs, results)
+		s.beganBy(reqs, results)
+		s.watch.admittedBy(d.Run.Key, s.name)
+	}
+}
+
+func (s store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []schedule.StallChange, now time.Time) (put []bool, err error) {
+	id := idOfAll(backs, func(b *schedule.PutBack) schedule.Key { return b.Key })
+	for i := range stalls {
+		id ^= uint64(stalls[i].QueueNo)
+	}
+	err = s.tell(ctx, sitePutBack, id, func() (err error) {
+		put, err = s.ledger.PutBack(context.WithoutCancel(ctx), backs, stalls, now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return put, nil
+}
+
+func (s store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
+	err = s.tell(ctx, siteSweepQueues, 0, func() (err error) {
+		out, err = s.ledger.SweepQueues(context.WithoutCancel(ctx), req)
+		return err
+	})
+	if err != nil {
+		return ledger.SweptQueues{}, err
+	}
+	return out, nil
+}
+
+func (s store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error) {
+	id := idOfAll(settlements, func(x *schedule.Settlement) schedule.Key { return x.Key })
+	err = s.tell(ctx, siteSettleLaunched, id, func() (err error) {
+		moved, err = s.ledger.SettleLaunched(context.WithoutCancel(ctx), now, settlements)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return moved, nil
+}
+
+// MeasureQueues does not fail: nothing depends on it.
+func (s store) MeasureQueues(context.Context, int, int) ([]schedule.QueueMeasure, error) {
+	return nil, nil
+}
+
+// ListenQueues does not fail: a call that is missing costs a second.
+func (s store) ListenQueues(ctx context.Context, wake func()) error {
+	return s.ledger.ListenQueues(ctx, wake)
+}
+
+// Enqueue and the methods below are calls of the registrar that can fail.
+func (a apiStore) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
+	return a.away.tell(ctx, siteEnqueue, 0, func() error { return a.Store.Enqueue(context.WithoutCancel(ctx), req, decide) })
+}
+
+// ChangeQueue see Enqueue.
+func (a apiStore) ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (after *schedule.Queue, err error) {
+	err = a.away.tell(ctx, siteChangeQueue, 0, func() (err error) {
+		after, err = a.Store.ChangeQueue(context.WithoutCancel(ctx), queueID, decide)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// ChangeQueued see Enqueue.
+func (a apiStore) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
+	err = a.away.tell(ctx, siteChangeQueued, idOf(key), func() (err error) {
+		after, err = a.Store.ChangeQueued(context.WithoutCancel(ctx), key, decide)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
