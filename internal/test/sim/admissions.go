@@ -126,6 +126,11 @@ func (l *ledgerWatch) jobCalled(at time.Duration, by string, call *launcher.Call
 		}
 		return
 	}
+	// A key that may have been sent is sent again also during a pause.
+	first, q := l.executor.grants[call.Key] == j.admissions, l.queues[j.row.Queue.No]
+	if late := at - q.quiet; first && q.quiet > 0 && q.pausedAt(l.began.Add(at)) && late > time.Second+5*time.Millisecond {
+		l.violation("the executor was called for the job %.12s, %s after the pause of its queue was answered", call.Key, late)
+	}
 	n, limit := 1, j.limit
 	for _, other := range l.jobOrder {
 		if wk := l.executor.works[other.row.Key]; wk != nil && other != j && other.row.Queue.No == j.row.Queue.No && !wk.refused && !wk.ended && at < wk.ends && !l.unknownEnd(other) {

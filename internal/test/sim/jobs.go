@@ -45,7 +45,8 @@ type job struct {
 
 // queueLife is a queue as it is now.
 type queueLife struct {
-	row schedule.Queue
+	row   schedule.Queue
+	quiet time.Duration // since when its pause is answered; 0: it is not
 }
 
 // pausedAt reports whether the queue is paused for every clock: that of a process may be late,
@@ -91,11 +92,22 @@ func (l *ledgerWatch) queue(_, after *schedule.Queue) {
 		q = &queueLife{}
 		l.queues[after.No] = q
 	}
-	q.row = *after
+	q.row, q.quiet = *after, 0
 	if after.Pause.Paused && len(l.waitingIn(after.No)) > 0 {
 		l.coverage.situations[queuePaused].Add(1)
 	}
 	l.log.say(l.elapsed(), "queue %s: max_in_flight %d, paused %t until %s, closed %t", after.QueueID, after.MaxInFlight, after.Pause.Paused, l.at(after.Pause.Until), after.Closed)
+}
+
+// queuePauseAnswered: from now on the user may rely on a pause.
+func (l *ledgerWatch) queuePauseAnswered(id string, at time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.queues {
+		if q.row.QueueID == id {
+			q.quiet = at
+		}
+	}
 }
 
 // ofQueue checks one write of a run of a queue.
@@ -303,6 +315,9 @@ func (w *world) jobsOver() {
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)
+		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
+			w.violation("the job %.12s was given up as lost after one call", j.row.Key)
+		}
 		if placeOf(&j.row) != placeEnded {
 			w.coverage.situations[jobLeft].Add(1)
 		}

@@ -115,6 +115,9 @@ func (w *world) changeQueue(n int, verb string, until time.Time) {
 		}
 		return err
 	})
+	if err == nil && verb == "pause" {
+		w.watch.queuePauseAnswered(id, w.elapsed())
+	}
 	w.log.say(w.elapsed(), "user: %s %s until %s: %v", verb, id, w.at(until), err)
 }
 
