@@ -16,14 +16,17 @@ type AttemptFacts struct {
 // policy is what decides on retries. A schedule that has lost its policy keeps the one of the
 // run's revision for the runs that were planned with it. A job of a schedule without one has the
 // defaults.
-func (f *AttemptFacts) policy() schedule.RetryPolicy {
+func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 	none := schedule.RetryPolicy{}
 	for _, d := range []*schedule.Definition{f.InForce, f.Planned} {
 		if d != nil && d.Retry != none {
 			return d.Retry.Resolved()
 		}
 	}
-	return schedule.DefaultRetry
+	if r.Queue.In() {
+		return schedule.DefaultRetry
+	}
+	return none
 }
 
 // place is the number of the retry after a failed run within its budget of attempts, counted
@@ -76,7 +79,7 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 	case facts == nil || facts.InForce == nil && !(r.Queue.In() && facts.Planned != nil):
 		return nil, "the schedule was deleted"
 	}
-	policy := facts.policy()
+	policy := facts.policy(r)
 	if !policy.On.Has(r.FailureClass) {
 		return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)
 	}

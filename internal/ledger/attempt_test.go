@@ -283,3 +283,33 @@ func TestFactsAreReadOnlyForRunsThatMayHaveARetry(t *testing.T) {
 		t.Error("a failure with attempts left needs no facts")
 	}
 }
+
+// A request to a queue can name more attempts than the schedule of its run, which may have no
+// policy at all.
+func TestARunOfAQueueHasTheAttemptsOfItsRequest(t *testing.T) {
+	t.Parallel()
+	r, facts := failedSlot()
+	none := *facts.Planned
+	none.Retry = schedule.RetryPolicy{}
+	facts.Planned, facts.InForce = &none, &none
+	r.Trigger, r.Queue = schedule.TriggerJob, schedule.QueuePlace{No: 1, State: schedule.QueueRunning, Position: 7}
+	for n, want := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		next := ledger.Conclude(&r, &facts)
+		if next == nil || r.IsDead() {
+			t.Fatalf("attempt %d of %d has failed, and there is no next one (dead: %t)", r.Attempt, r.MaxAttempts, r.IsDead())
+		}
+		if wait := next.FireAt.Sub(r.CompletedAt); wait < want*9/10 || wait > want*11/10 || next.Attempt != int32(n)+2 || next.Queue.Position != 7 {
+			t.Errorf("attempt %d at position %d follows after %s, want %s", next.Attempt, next.Queue.Position, wait, want)
+		}
+		ended := *next
+		ended.Status, ended.Reason, ended.CompletedAt = schedule.StatusFailed, schedule.ReasonWorkflowFailed, next.FireAt.Add(time.Minute)
+		r = ended
+	}
+	if next := ledger.Conclude(&r, &facts); next != nil || !r.IsDead() {
+		t.Errorf("after attempt %d of %d comes %+v", r.Attempt, r.MaxAttempts, next)
+	}
+	r.Queue, r.Attempt = schedule.QueuePlace{}, 1
+	if next := ledger.Conclude(&r, &facts); next != nil {
+		t.Errorf("a run outside queues has the policy of its schedule, which has none: %+v", next)
+	}
+}
