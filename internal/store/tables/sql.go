@@ -133,8 +133,11 @@ const (
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
 WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
+	// sqlQueuesWaiting looks into the index once for each queue. For EXISTS, Postgres may read
+	// all waiting runs.
 	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q
-WHERE q.deleted_at IS NULL AND EXISTS (SELECT 1 FROM open_runs o WHERE o.queue_no = q.queue_no AND o.queue_state = 2) ORDER BY q.queue_no`
+WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.queue_no = q.queue_no AND o.queue_state = 2
+	ORDER BY o.effective_priority LIMIT 1) IS NOT NULL ORDER BY q.queue_no`
 	sqlQueueByNo = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
 	sqlQueueID   = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
 	sqlAdmits    = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason
