@@ -93,17 +93,22 @@ func (m *meter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.queue != nil {
-		m.disorder = record.OutOfOrder(calls, m.queue.Place, m.maxInFlight)
-		m.verdict = record.Evaluate(record.Since(calls, m.released), record.Work{N: m.work.N, Rounds: 1, First: m.released})
-	} else {
-		m.verdict = record.Evaluate(calls, m.work)
-	}
-	m.recovered = record.Recovered(calls, m.work, m.stalled, heldWellWith*time.Millisecond)
+	m.evaluate(calls)
 	if m.settled < m.work.Slots() {
 		m.ends, err = m.s.Ends(ctx, m.work)
 	}
 	return err
+}
+
+// evaluate compares the calls with the work. Jobs of a queue are due when it is resumed.
+func (m *meter) evaluate(calls []record.Call) {
+	if m.queue != nil {
+		m.disorder = record.OutOfOrder(calls, m.queue.Place, m.maxInFlight)
+		m.verdict = record.Evaluate(record.Since(calls, m.released), record.Work{N: m.work.N, Rounds: 1, First: m.released})
+		return
+	}
+	m.verdict = record.Evaluate(calls, m.work)
+	m.recovered = record.Recovered(calls, m.work, m.stalled, heldWellWith*time.Millisecond)
 }
 
 // release lets the jobs of a queue run.
