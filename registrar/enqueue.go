@@ -65,7 +65,11 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 	}
 	e := &enqueue{EnqueueInput: in, hash: in.hash(), attempts: r.cfg.DefaultMaxAttempts, reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }}
 	if err := r.prepareEnqueue(ctx, queue, e); err != nil {
-		if done, found := r.enqueuedBefore(ctx, e); found { // its schedule or grant may be gone now
+		done, found, lookErr := r.enqueuedBefore(ctx, e) // its schedule or grant may be gone now
+		switch {
+		case lookErr != nil:
+			return Enqueued{}, lookErr
+		case found:
 			return done, nil
 		}
 		return Enqueued{}, err
@@ -238,17 +242,21 @@ func (r *Registrar) enterableQueue(ctx context.Context, queueID string) (*schedu
 	return r.GetQueue(ctx, queueID)
 }
 
-// enqueuedBefore answers a repeated request whose schedule, grant or owner is gone now.
-func (r *Registrar) enqueuedBefore(ctx context.Context, e *enqueue) (Enqueued, bool) {
+// enqueuedBefore answers a repeated request whose schedule, grant or owner is gone now. An error
+// means that it is not known whether there is an answer.
+func (r *Registrar) enqueuedBefore(ctx context.Context, e *enqueue) (Enqueued, bool, error) {
 	if e.RequestID == "" || e.UserID == "" {
-		return Enqueued{}, false
+		return Enqueued{}, false, nil
 	}
 	req := schedule.EnqueueRequest{QueueID: e.QueueID, UserID: e.UserID, RequestID: e.RequestID}
 	err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
 		_, err := e.earlier(f)
 		return schedule.Enqueue{}, err
 	})
-	return e.out, err == nil && e.out.Repeated
+	if errors.Is(err, schedule.ErrKeyConflict) {
+		return Enqueued{}, false, nil // what is wrong with the request says more
+	}
+	return e.out, err == nil && e.out.Repeated, err
 }
 
 // earlier reports whether the request was made before, and notes what it has made.

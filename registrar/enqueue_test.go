@@ -477,3 +477,51 @@ func TestAQueueWithRunsIsDeletedByForceOnly(t *testing.T) {
 		l.wantWaiting("a new queue of its name is empty")
 	})
 }
+
+// failingEntries fails to put runs into queues while it is told to.
+type failingEntries struct {
+	registrar.EnqueueStore
+	err error
+}
+
+func (f *failingEntries) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.EnqueueStore.Enqueue(ctx, req, decide)
+}
+
+// A client takes "not found" as final, and would ask under a new request_id.
+func TestARepeatAfterTheDeletionOfItsScheduleIsNotRefusedWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	m := memory.New(memory.Options{})
+	entries := &failingEntries{EnqueueStore: m}
+	l := &line{T: t, now: noon}
+	l.Registrar = registrar.New(registrar.Options{
+		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Now: func() time.Time { return l.now }, Logger: quiet,
+	})
+	if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
+		t.Fatal(err)
+	}
+	rule := registrar.UpsertInput{Definition: schedule.Definition{ScheduleID: "resize", WorkflowID: "w", Version: 1, UserID: "ada", CronExpr: "0 0 1 1 *"}}
+	if _, err := l.Upsert(t.Context(), rule); err != nil {
+		t.Fatal(err)
+	}
+	in := registrar.EnqueueInput{QueueID: "gpu", RequestID: "once", Runs: []registrar.QueuedInput{{ScheduleID: "resize"}}}
+	first, err := l.Enqueue(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Delete(t.Context(), "resize", "op"); err != nil {
+		t.Fatal(err)
+	}
+	entries.err = errors.New("the database is away")
+	if _, err := l.Enqueue(t.Context(), in); !errors.Is(err, entries.err) {
+		t.Errorf("while the store is away the answer is %v", err)
+	}
+	entries.err = nil
+	again, err := l.Enqueue(t.Context(), in)
+	if err != nil || !again.Repeated || !slices.Equal(again.Keys, first.Keys) {
+		t.Errorf("the repeat is answered with %+v, %v", again, err)
+	}
+}
