@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -277,6 +278,12 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused:
 		so = r.Status == schedule.StatusFailed && from.inFlight()
 	}
+	if r.Reason == schedule.ReasonWorkflowNotFound { // only of schedules that were edited
+		so = r.Status == schedule.StatusFailed && from.inFlight()
+	}
+	if strings.HasPrefix(string(r.Reason), "grant_") {
+		so = l.ungranted(time.Now(), r)
+	}
 	if !so {
 		l.violation("the job %.12s of %s was %s and ended %s(%s), which is not so", r.Key, r.ScheduleID, before.Queue.State, r.Status, r.Reason)
 	}
@@ -293,6 +300,14 @@ func (l *ledgerWatch) isJob(key schedule.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.jobs[key] != nil
+}
+
+// cancelCarried: where nothing fails, the executor hears of each cancel.
+func (w *world) cancelCarried(j *job) {
+	wk, p := w.executor.works[j.row.Key], &w.profile
+	if p.plain && !p.incidents && p.executorCancels && wk != nil && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
+		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
+	}
 }
 
 // withJobs are all runs.
@@ -315,9 +330,10 @@ func (w *world) jobsOver() {
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)
-		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
+		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && w.profile.maxCalls > 3 && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
 			w.violation("the job %.12s was given up as lost after one call", j.row.Key)
 		}
+		w.cancelCarried(j)
 		if placeOf(&j.row) != placeEnded {
 			w.coverage.situations[jobLeft].Add(1)
 		}

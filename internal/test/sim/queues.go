@@ -13,15 +13,15 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// jobSchedules have no rule: runs of queues take their settings from them.
-const jobSchedules = 2
+// jobSchedules begin without a rule: runs of queues take their settings from them.
+var jobSchedules = []string{"j0", "j1"}
 
 // makeJobSchedules registers the schedules of jobs.
 func (w *world) makeJobSchedules() {
-	for n := range jobSchedules {
+	for n, id := range jobSchedules {
 		d := w.dice.of(forQueues).of(uint64(n))
 		def := schedule.Definition{
-			ScheduleID: "j" + strconv.Itoa(n), WorkflowID: "w", Version: int32(1 + n), UserID: "u0", RunTimeoutMS: uint32(w.profile.runTimeout.Milliseconds()),
+			ScheduleID: id, WorkflowID: "w", Version: int32(1 + n), UserID: "u0", RunTimeoutMS: uint32(w.profile.runTimeout.Milliseconds()),
 			OverlapPolicy: schedule.OverlapAllow, MaxQueued: 100, CatchupWindowMS: 3_600_000,
 		}
 		if d.of(1).perMille(600) {
@@ -139,7 +139,7 @@ func (w *world) enqueue(n, runs int, d dice) {
 }
 
 func (e *entry) add(d dice) {
-	in := registrar.QueuedInput{ScheduleID: "j" + strconv.Itoa(d.of(1).below(jobSchedules))}
+	in := registrar.QueuedInput{ScheduleID: pick(d.of(1), jobSchedules...)}
 	priority, delay := int32(d.of(2).below(3)-1), time.Duration(0)
 	if e.placed {
 		priority = 0

@@ -157,10 +157,14 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 	if policy.MaxAttempts == 0 {
 		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
 	}
-	if policy.MaxAttempts == 0 && l.jobs[r.Key] != nil { // only its request names attempts
+	inQueue := l.jobs[r.Key] != nil
+	if inQueue && !f.row.Alive() {
+		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
+	}
+	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
 		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}
 	}
-	permitted := r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero() && f.row.Alive() && slices.Contains(strings.Split(string(policy.On), ","), string(class))
+	permitted := r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) && slices.Contains(strings.Split(string(policy.On), ","), string(class))
 	least, most := backoff(policy, l.retriesBefore(h)+1)
 	required := permitted
 	if l.ofSlot(h) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,9 @@ func (w *world) users() {
 	for n := range names {
 		names[n] = fmt.Sprintf("s%d", n)
 		w.upsert(names[n], w.dice.of(forSchedules).of(uint64(n)))
+	}
+	if w.profile.queues > 0 {
+		names = append(names, jobSchedules...) // their runs in queues are independent of it
 	}
 	busy := w.dice.of(forUsers + 2)
 	for n := uint64(0); ; n++ {
@@ -151,6 +155,9 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 		RunTimeoutMS:  uint32(p.runTimeout.Milliseconds()),
 		EndAt:         w.began.Add(p.faulty).UTC().Truncate(time.Second),
 		Priority:      int32(d.of(6).below(2)),
+	}
+	if slices.Contains(jobSchedules, id) {
+		def.UserID = "u0"
 	}
 	if p.incidents {
 		def.LaunchTimeoutMS = uint32(pick(d.of(14), 0, 0, 2000, 5000))
