@@ -282,7 +282,7 @@ var mutants = []struct {
 		"internal/plan/decide.go", `MaxAttempts: d.Retry.Attempts()`, `MaxAttempts: d.Retry.Attempts() + 1`,
 	}}},
 	{"a retry by hand has automatic ones", []edit{{
-		"internal/ledger/redrive.go", `if renew {`, `if true {`,
+		"internal/ledger/redrive.go", `case o.Renew:`, `default:`,
 	}}},
 	{"a retry by hand leaves its run dead", []edit{{
 		"internal/store/memory/runs.go", `if c.Redriven && run.IsDead() {`, `if false {`,

@@ -73,6 +73,9 @@ func (l *ledgerWatch) automatic(r *schedule.Run) bool {
 	return r.Trigger == schedule.TriggerRetry && !asked
 }
 
+// attemptsOfJobs is the default of DEFAULT_MAX_ATTEMPTS.
+const attemptsOfJobs = 3
+
 // attempted: a new row has the number of its attempt and the last one that is planned
 // without a request.
 func (l *ledgerWatch) attempted(h *history) {
@@ -82,6 +85,9 @@ func (l *ledgerWatch) attempted(h *history) {
 		length++
 	}
 	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
+	if most == 1 && r.Trigger == schedule.TriggerJob && l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts == 0 {
+		most = attemptsOfJobs
+	}
 	ask, byHand := l.hands[r.Key]
 	if budget := l.budgets[r.Key]; budget != nil {
 		most = int32(*budget)

@@ -286,7 +286,7 @@ func enqueueOldest(r *rig) {
 	oldest("another is put before it", first)
 	j.waits("next high low")
 	j.cancel(j.ledger(low.Key))
-	oldest("the second stands behind a later one", second)
+	oldest("the second is behind a later one", second)
 }
 
 func enqueuePages(r *rig) {
