@@ -245,65 +245,6 @@ func enqueueFacts(r *rig) {
 	j.waits("a")
 }
 
-func enqueueCounts(r *rig) {
-	j := r.jobs("q", func(q *schedule.Queue) { q.MaxInFlight = 10 })
-	count := func(limit int) schedule.QueueCounts {
-		c, err := j.CountQueue(r.ctx, j.queue.No, limit)
-		r.ok(err, "count")
-		return c
-	}
-	equal(r, "of an empty queue", count(10), schedule.QueueCounts{})
-	j.put("a", "b", "c")
-	first := r.now
-	r.now = r.at(time.Second)
-	j.put("d", "e", "f")
-	j.enqueue(0, j.job("later", 0, delayed(r.at(time.Hour))))
-	equal(r, "before an admission", count(10), schedule.QueueCounts{Delayed: 1, Waiting: 6, WaitingSince: first})
-	runs := j.admits(4, "a b c d")
-	j.accept(runs[0])
-	equal(r, "of each kind", count(10), schedule.QueueCounts{Delayed: 1, Waiting: 2, InFlight: 4, WaitingSince: r.now})
-	equal(r, "up to a limit", count(1), schedule.QueueCounts{Delayed: 1, Waiting: 1, InFlight: 1, WaitingSince: r.now})
-	j.end(runs[0], schedule.StatusSuccess)
-	equal(r, "after an end", count(10), schedule.QueueCounts{Delayed: 1, Waiting: 2, InFlight: 3, WaitingSince: r.now})
-}
-
-func enqueueOldest(r *rig) {
-	j := r.jobs("q", func(q *schedule.Queue) { q.MaxInFlight = 10 })
-	oldest := func(what string, want time.Time) {
-		c, err := j.CountQueue(r.ctx, j.queue.No, 1)
-		r.ok(err, "count")
-		j.hold(c.WaitingSince.Equal(want), "%s: waits since %s, got %s", what, want, c.WaitingSince)
-	}
-	first := r.now
-	low := j.job("low", -5)
-	j.enqueue(0, low)
-	r.now = r.at(time.Second)
-	second := r.now
-	j.enqueue(0, j.job("high", 7))
-	oldest("the lowest priority entered first", first)
-	r.now = r.at(time.Second)
-	j.enqueue(1, j.job("next", 7))
-	oldest("another is put before it", first)
-	j.waits("next high low")
-	j.cancel(j.ledger(low.Key))
-	oldest("the second is behind a later one", second)
-}
-
-func enqueuePages(r *rig) {
-	j, other := r.jobs("q"), r.jobs("other")
-	other.put("x")
-	j.put("a", "b", "c")
-	j.enqueue(0, j.job("d", 0, delayed(r.at(time.Minute))))
-	j.enqueue(0, j.job("e", 0, delayed(r.at(time.Hour))))
-	var pages []string
-	for offset := 0; offset < 8; offset += 2 {
-		runs, err := j.ListWaiting(r.ctx, schedule.WaitingFilter{QueueNo: j.queue.No, Offset: offset, Limit: 2})
-		r.ok(err, "list")
-		pages = append(pages, j.named(runs))
-	}
-	equal(r, "pages", pages, []string{"a b", "c d", "e", ""})
-}
-
 func enqueueUnled(r *rig) {
 	r.lead()
 	j := r.jobs("q")
