@@ -100,7 +100,7 @@ var rare = func() (times [sites]int) {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
-	times[siteEnqueue], times[siteChangeQueue] = 4, 4
+	times[siteEnqueue], times[siteChangeQueue], times[siteGetRun] = 4, 4, 2
 	return times
 }()
 
