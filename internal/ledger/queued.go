@@ -101,14 +101,15 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts) Dispatched {
 	var out Dispatched
 	v := f.visit(req)
 	head := Head{More: f.More}
-	facts := make(map[schedule.Key]*WaitingFacts, len(f.Waiting))
+	permitted := make(map[schedule.Key]Dispatch, len(f.Waiting))
 	for i := range f.Waiting {
 		w := &f.Waiting[i]
-		if end := refusedEntry(req, w); end != nil {
+		d, end := permit(req, w)
+		if end != nil {
 			out.Ended = append(out.Ended, *end)
 			continue
 		}
-		facts[w.Run.Key] = w
+		permitted[w.Run.Key] = d
 		q := &w.Run.Queue
 		head.Runs = append(head.Runs, WaitingRun{
 			Key: w.Run.Key, Owner: w.Run.UserID, Since: q.EnqueuedAt, Order: QueueOrder{Priority: q.Priority, Position: q.Position},
@@ -119,7 +120,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts) Dispatched {
 	}
 	a := Admit(&v)
 	for _, admitted := range a.Runs {
-		out.Dispatches = append(out.Dispatches, dispatch(req, facts[admitted.Run.Key]))
+		out.Dispatches = append(out.Dispatches, permitted[admitted.Run.Key])
 	}
 	out.Queue = f.Queue
 	out.Block, out.Again, out.StallLevel = a.All, a.All == nil && f.More && f.Stall.Level == 0, f.Stall.Level
@@ -131,19 +132,20 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts) Dispatched {
 	return out
 }
 
-// refusedEntry returns how a waiting run ends that may not be sent; nil: it may.
-func refusedEntry(req *schedule.AdmitRequest, w *WaitingFacts) *schedule.Settlement {
+// permit returns a waiting run as its admission makes it, or how it ends if it may not be sent.
+func permit(req *schedule.AdmitRequest, w *WaitingFacts) (Dispatch, *schedule.Settlement) {
 	if w.Definition == nil {
-		return &schedule.Settlement{
+		return Dispatch{}, &schedule.Settlement{
 			Key: w.Run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable), CompletedAt: req.Now,
 			ErrorMessage: fmt.Sprintf("revision %d of schedule %s, with the workflow and input of the run, cannot be read", w.Run.Revision, schedule.Quote(w.Run.ScheduleID)),
 		}
 	}
-	if d := dispatch(req, w); d.Begun.Permission == schedule.Refused {
+	d := dispatch(req, w)
+	if d.Begun.Permission == schedule.Refused {
 		end := EndOfKey(&d.Begun.Request, req.Now)
-		return &end
+		return Dispatch{}, &end
 	}
-	return nil
+	return d, nil
 }
 
 // dispatch is a run as its admission makes it. The admission is the record of its call.
