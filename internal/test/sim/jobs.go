@@ -190,7 +190,7 @@ var jobSteps = map[place][]place{
 	placeRunning:     {placeRunning, placeEnded},
 }
 
-// jobMoved: forward only, but for a run that the executor has not taken.
+// jobMoved: forward only, except a run that the executor has not taken.
 func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	j := l.jobs[after.Key]
 	j.row = *after

@@ -345,7 +345,7 @@ func enqueuePruned(r *rig) {
 	j.waits("old new")
 }
 
-// probe runs SQL beside the store. It skips the check if the adapter is no Prober.
+// probe runs SQL on the tables of the store. It skips the check if the adapter is no Prober.
 func (r *rig) probe(statement string, args ...any) ([][]string, error) {
 	r.Helper()
 	p, offers := r.Store.(Prober)

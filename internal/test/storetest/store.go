@@ -93,7 +93,7 @@ type Poisoner interface {
 	DropCancelReason(ctx context.Context, key schedule.Key) error
 }
 
-// Prober is optional for a test adapter: it runs SQL that both dialects know beside the store,
+// Prober is optional for a test adapter: it runs SQL that both dialects know on the tables of the store,
 // and returns the rows as text.
 type Prober interface {
 	Probe(ctx context.Context, statement string, args ...any) ([][]string, error)
