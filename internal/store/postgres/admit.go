@@ -100,23 +100,11 @@ func (s *Store) readWaiting(ctx context.Context, tx pgx.Tx, req *schedule.AdmitR
 	if err != nil {
 		return nil, err
 	}
-	refs := make([]schedule.GrantRef, 0, len(rows))
 	for i := range runs {
-		d := definitions[revision.Of(&runs[i])]
-		identify(&runs[i], d)
-		f.Waiting = append(f.Waiting, ledger.WaitingFacts{Run: runs[i], Definition: d})
-		if d != nil {
-			refs = append(refs, d.GrantUse(req.RequireGrant).Ref())
-		}
+		identify(&runs[i], definitions[revision.Of(&runs[i])])
 	}
-	grants, err := dialect.ReadGrants(ctx, queries{tx}, refs)
-	if err != nil {
+	if err := dialect.AddWaiting(ctx, queries{tx}, f, req, runs, definitions); err != nil {
 		return nil, err
-	}
-	for i := range f.Waiting {
-		if d := f.Waiting[i].Definition; d != nil {
-			f.Waiting[i].Grant = grants[d.GrantUse(req.RequireGrant).Ref()]
-		}
 	}
 	f.More = len(rows) == room
 	return rowsByKey(rows), nil
@@ -298,23 +286,15 @@ func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueS
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order.
 func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {
-	limit := schedule.PageSize(f.Limit)
-	runs, err := collectRuns(ctx, s.pool, sqlListWaiting, f.QueueNo, limit, f.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+	list := func(statement string) func(limit, offset int) ([]schedule.Run, error) {
+		return func(limit, offset int) ([]schedule.Run, error) {
+			return collectRuns(ctx, s.pool, statement, f.QueueNo, limit, offset)
+		}
 	}
-	if len(runs) == limit {
-		return runs, nil
-	}
-	var waiting int
-	if err := s.pool.QueryRow(ctx, sqlCountWaiting, f.QueueNo).Scan(&waiting); err != nil {
-		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
-	}
-	delayed, err := collectRuns(ctx, s.pool, sqlListDelayed, f.QueueNo, limit-len(runs), max(0, f.Offset-waiting))
-	if err != nil {
-		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
-	}
-	return append(runs, delayed...), nil
+	return tables.ListWaiting(f, list(sqlListWaiting), list(sqlListDelayed), func() (waiting int, err error) {
+		err = s.pool.QueryRow(ctx, sqlCountWaiting, f.QueueNo).Scan(&waiting)
+		return waiting, err
+	})
 }
 
 const sqlCountWaiting = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2`

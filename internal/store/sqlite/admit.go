@@ -52,23 +52,12 @@ func (s *Store) readWaiting(ctx context.Context, t tx, req *schedule.AdmitReques
 		return nil, err
 	}
 	byKey := make(map[schedule.Key]*openRow, len(rows))
-	refs := make([]schedule.GrantRef, 0, len(rows))
-	for _, r := range rows {
-		byKey[r.Key] = r
-		d := definitions[revision.Of(&r.Run)]
-		f.Waiting = append(f.Waiting, ledger.WaitingFacts{Run: r.Run, Definition: d})
-		if d != nil {
-			refs = append(refs, d.GrantUse(req.RequireGrant).Ref())
-		}
+	runs := make([]schedule.Run, len(rows))
+	for i, r := range rows {
+		byKey[r.Key], runs[i] = r, r.Run
 	}
-	grants, err := dialect.ReadGrants(ctx, queries{t}, refs)
-	if err != nil {
+	if err := dialect.AddWaiting(ctx, queries{t}, f, req, runs, definitions); err != nil {
 		return nil, err
-	}
-	for i := range f.Waiting {
-		if d := f.Waiting[i].Definition; d != nil {
-			f.Waiting[i].Grant = grants[d.GrantUse(req.RequireGrant).Ref()]
-		}
 	}
 	f.More = len(rows) == room
 	return byKey, nil
@@ -218,23 +207,15 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order.
 func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {
-	limit := schedule.PageSize(f.Limit)
-	runs, err := readRuns(ctx, s.readers, sqlListWaiting, int64(f.QueueNo), limit, f.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+	list := func(statement string) func(limit, offset int) ([]schedule.Run, error) {
+		return func(limit, offset int) ([]schedule.Run, error) {
+			return readRuns(ctx, s.readers, statement, int64(f.QueueNo), limit, offset)
+		}
 	}
-	if len(runs) == limit {
-		return runs, nil
-	}
-	var waiting int
-	if err := s.readers.query(ctx, sqlCountQueued, func(scan scan) error { return scan(&waiting) }, int64(f.QueueNo)); err != nil {
-		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
-	}
-	delayed, err := readRuns(ctx, s.readers, sqlListDelayed, int64(f.QueueNo), limit-len(runs), max(0, f.Offset-waiting))
-	if err != nil {
-		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
-	}
-	return append(runs, delayed...), nil
+	return tables.ListWaiting(f, list(sqlListWaiting), list(sqlListDelayed), func() (waiting int, err error) {
+		err = s.readers.query(ctx, sqlCountQueued, func(scan scan) error { return scan(&waiting) }, int64(f.QueueNo))
+		return waiting, err
+	})
 }
 
 // ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // errEnqueued says that the same request came between.
@@ -299,6 +300,51 @@ func ReadAdmission(ctx context.Context, q Queries, queueNo int32) (f ledger.Queu
 		return f, fmt.Errorf("count runs in flight: %w", err)
 	}
 	return f, nil
+}
+
+// AddWaiting adds waiting runs to the facts of an admission, each with its definition and the
+// grant that permits it.
+func (d *Dialect) AddWaiting(ctx context.Context, q Queries, f *ledger.QueueFacts, req *schedule.AdmitRequest, runs []schedule.Run, definitions map[revision.ID]*schedule.Definition) error {
+	refs := make([]schedule.GrantRef, 0, len(runs))
+	for i := range runs {
+		w := ledger.WaitingFacts{Run: runs[i], Definition: definitions[revision.Of(&runs[i])]}
+		if w.Definition != nil {
+			refs = append(refs, w.Definition.GrantUse(req.RequireGrant).Ref())
+		}
+		f.Waiting = append(f.Waiting, w)
+	}
+	grants, err := d.ReadGrants(ctx, q, refs)
+	if err != nil {
+		return err
+	}
+	for i := range f.Waiting {
+		if w := &f.Waiting[i]; w.Definition != nil {
+			w.Grant = grants[w.Definition.GrantUse(req.RequireGrant).Ref()]
+		}
+	}
+	return nil
+}
+
+// ListWaiting lists the runs of a queue that are not admitted, in its order: those that wait,
+// then delayed ones. waiting and delayed list each kind, count counts those that wait.
+func ListWaiting(f schedule.WaitingFilter, waiting, delayed func(limit, offset int) ([]schedule.Run, error), count func() (int, error)) ([]schedule.Run, error) {
+	limit := schedule.PageSize(f.Limit)
+	runs, err := waiting(limit, f.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	if len(runs) == limit {
+		return runs, nil
+	}
+	before, err := count()
+	if err != nil {
+		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
+	}
+	later, err := delayed(limit-len(runs), max(0, f.Offset-before))
+	if err != nil {
+		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
+	}
+	return append(runs, later...), nil
 }
 
 // WriteStalls writes stalls and their events.
