@@ -209,6 +209,23 @@ func TestAPauseHoldsWhatWaitsAndItsEndLetsItGo(t *testing.T) {
 	})
 }
 
+func TestAChangeOfAQueueIsNoticedAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		change := func(_ *schedule.Queue, err error) {
+			r.Helper()
+			if err != nil {
+				r.Fatal(err)
+			}
+		}
+		change(r.registrar.PauseQueue(r.Context(), registrar.PauseQueueInput{QueueID: "q", Note: "repair"}))
+		keys := r.enqueue(3, nil)
+		r.pass(10*time.Second + 300*time.Millisecond)
+		change(r.registrar.ResumeQueue(r.Context(), "q", "", ""))
+		r.pass(50 * time.Millisecond)
+		r.wantCalls("50 ms after the resume", keys...)
+	})
+}
+
 func TestWhatADeadProcessHasAdmittedIsSentByAnother(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.end()

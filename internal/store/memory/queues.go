@@ -29,7 +29,7 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 		if row.No = int32(len(t.queues)) + 1; before != nil {
 			row.No = before.No
 		}
-		t.queues[queueID] = &row
+		t.queues[queueID], t.queued = &row, true
 		t.undo = append(t.undo, func() {
 			if t.queues[queueID] = before; before == nil {
 				delete(t.queues, queueID)

@@ -16,7 +16,7 @@ type tx struct {
 	told []func()
 	wake bool // there may be something to do
 
-	queued bool // runs have entered a queue or left one
+	queued bool // runs have entered a queue or left one, or a queue was changed
 
 	ended []*schedule.Run
 	next  []schedule.Run // the next attempts of runs in ended

@@ -51,6 +51,7 @@ var dialect = &tables.Dialect{
 	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
 		return insertQueued(ctx, q.(queries).conn.(pgx.Tx), runs, now)
 	},
+	WakeQueues:  func(q tables.Queries) { wakeQueues(q.(queries).conn.(pgx.Tx)) },
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},
 	GroupsLock:  []tables.Call{{Statement: sqlGroupsLock}},
 }

@@ -82,6 +82,7 @@ var dialect = &tables.Dialect{
 		_, err := insertRuns(ctx, q.(queries).querier.(tx), runs, now)
 		return err
 	},
+	WakeQueues: func(q tables.Queries) { *q.(queries).querier.(tx).queues = true },
 }
 
 // queries runs the statements of package tables. Only a transaction has Exec.

@@ -85,7 +85,7 @@ type tx struct {
 	w       *writer
 	ended   func() error // of the caller's context
 	changed changed      // see Store.write
-	queues  *bool        // runs have entered a queue or left one
+	queues  *bool        // runs have entered a queue or left one, or a queue was changed
 }
 
 // transact runs body in one transaction that begins by taking the write lock.

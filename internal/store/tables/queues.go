@@ -92,6 +92,7 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 	case n == 0:
 		return errQueueCreated
 	}
+	d.WakeQueues(q) // it may be resumed, or may admit more
 	if err := insertQueueEvents(ctx, q, c.Events); err != nil || c.Audit == nil {
 		return err
 	}

@@ -48,7 +48,8 @@ type Dialect struct {
 	WindowTerms    func(*schedule.TermWindow) Call
 	InsertAudit    func(context.Context, Queries, []schedule.AuditEntry) error
 	InsertQueued   func(context.Context, Queries, []schedule.Run, time.Time) error
-	NoticesLock    []Call // keeps evaluations and groupings of alerts apart
+	WakeQueues     func(Queries) // wakes those who admit runs, after the commit
+	NoticesLock    []Call        // keeps evaluations and groupings of alerts apart
 	GroupsLock     []Call
 }
 
