@@ -197,6 +197,7 @@ const (
 	QueueReady                   // its delay is over: it waits
 	QueueEnd                     // it is past a bound
 	QueueResend                  // its call has no answer: send the same key again
+	QueueHeld                    // it is to be sent again, and no call is free
 	QueueCancel                  // send its cancel
 )
 
@@ -232,7 +233,7 @@ func SweepQueued(req *schedule.QueueSweep, r schedule.Run, lease schedule.KeyLea
 	case free.After(now):
 		return r, QueueLater, sooner(due, free)
 	case !maySend:
-		return r, QueueLater, sooner(due, now.Add(recheckDelay))
+		return r, QueueHeld, now // another process may have a free call
 	}
 	r.ClaimedUntil = now.Add(resendLease)
 	return r, QueueResend, sooner(due, r.ClaimedUntil)
@@ -253,6 +254,7 @@ type SweptQueues struct {
 	Ended   []schedule.Ended          // past a bound
 	Resend  []schedule.Launch         // to be sent again
 	Cancels []schedule.Run            // whose cancel is to be sent
+	Held    bool                      // runs are to be sent again, and no call is free
 	NextDue time.Time                 // the earliest instant at which a run is due; zero: none is known
 	More    bool                      // the sweep has reached its limit
 }
@@ -305,6 +307,10 @@ func (s *SweptQueues) Add(req *schedule.QueueSweep, r schedule.Run, lease schedu
 		s.Resend = append(s.Resend, schedule.Launch{Run: after, Definition: d, Again: true})
 	case QueueCancel:
 		s.Cancels = append(s.Cancels, after)
+	case QueueHeld:
+		if s.Held = s.Held || d != nil; d == nil {
+			due = stored(req.Now).Add(recheckDelay) // its definition cannot be read
+		}
 	case QueueLater:
 	}
 	return after, due, step == QueueEnd

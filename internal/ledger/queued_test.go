@@ -223,6 +223,7 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 		full  bool          // no call is free
 		want  ledger.QueueStep
 		due   time.Duration // from now; 0: never
+		next  bool          // due with the next sweep
 	}{
 		{name: "a delay is over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow }, want: ledger.QueueReady},
 		{name: "a delay is not over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow.Add(time.Hour) }, due: time.Hour},
@@ -231,7 +232,7 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 		{name: "a call is open, and the launch is given up soon", edit: func(r *schedule.Run) { dispatching(r); r.TimeoutAt = queueNow.Add(time.Second) }, lease: 2 * time.Second, due: time.Second},
 		{name: "its process has died", edit: dispatching, lease: -1, want: ledger.QueueResend, due: 10 * time.Second},
 		{name: "its pause is over", edit: away, want: ledger.QueueResend, due: 10 * time.Second},
-		{name: "its pause is over, but no call is free", edit: away, full: true, due: time.Second},
+		{name: "its pause is over, but no call is free", edit: away, full: true, want: ledger.QueueHeld, next: true},
 		{name: "its pause is not over", edit: func(r *schedule.Run) { dispatching(r); r.ClaimedUntil = queueNow.Add(7 * time.Second) }, due: 7 * time.Second},
 		{name: "the launch time is over", edit: func(r *schedule.Run) { dispatching(r); r.TimeoutAt = queueNow }, want: ledger.QueueEnd},
 		{name: "a running run has time", edit: func(r *schedule.Run) { running(r); r.TimeoutAt = queueNow.Add(time.Hour) }, due: time.Hour},
@@ -254,7 +255,7 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 			}
 			after, step, due := ledger.SweepQueued(req, queuedRun(1, c.edit), lease, !c.full)
 			var want time.Time
-			if c.due != 0 {
+			if c.due != 0 || c.next {
 				want = queueNow.Add(c.due)
 			}
 			if step != c.want || !due.Equal(want) {

@@ -13,8 +13,8 @@ import (
 func (d *Dispatcher) admitAll(ctx context.Context) (again time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if d.free() == 0 {
-		return tick // an answer wakes
+	if d.held || d.free() == 0 {
+		return tick // the next sweep or an answer goes on
 	}
 	queues, err := d.Store.QueuesWaiting(ctx)
 	if err != nil {

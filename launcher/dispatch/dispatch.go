@@ -58,14 +58,16 @@ type Dispatcher struct {
 	calls   sync.WaitGroup
 
 	mu     sync.Mutex
-	open   int // admitted or sent again, and not answered
-	first  int // of the queues of the next round
+	open   int  // admitted or sent again, and not answered
+	first  int  // of the queues of the next round
+	held   bool // runs are to be sent again: the next free calls are theirs
 	stalls map[int32]stall
 }
 
 const (
 	tick         = time.Second
 	busyPause    = 10 * time.Millisecond // another process admits from a queue
+	sweepPause   = 50 * time.Millisecond // the least time between two sweeps for which it was woken
 	storeTimeout = 5 * time.Second
 	maxBatch     = 1000
 	openCancels  = 1000
@@ -112,11 +114,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	next := d.now()
 	for ctx.Err() == nil {
 		now := d.now()
-		if !now.Before(next) || now.Sub(swept) >= tick {
+		if !now.Before(next) || d.held && d.free() > 0 {
 			next, swept = d.sweep(ctx, now), now
 		}
 		again := d.admitAll(ctx)
-		d.wait(ctx, min(tick, again, max(0, next.Sub(d.now()))))
+		woken := d.wait(ctx, min(tick, again, max(0, next.Sub(d.now()))))
+		if soon := swept.Add(sweepPause); woken && soon.Before(next) {
+			next = soon // a cancel or a short delay may be due
+		}
 	}
 	d.drain()
 	return nil
@@ -124,10 +129,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 // wait returns when it was woken or the pause is over. A wake that is there already is used up,
 // also without a pause: the next look is for it.
-func (d *Dispatcher) wait(ctx context.Context, pause time.Duration) {
+func (d *Dispatcher) wait(ctx context.Context, pause time.Duration) (woken bool) {
 	select {
 	case <-d.wake:
-		return
+		return true
 	default:
 	}
 	timer := time.NewTimer(pause)
@@ -135,8 +140,10 @@ func (d *Dispatcher) wait(ctx context.Context, pause time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-d.wake:
+		return true
 	case <-timer.C:
 	}
+	return false
 }
 
 // Wake has the queues looked at soon. It does not wait.

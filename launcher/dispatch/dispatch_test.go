@@ -162,6 +162,23 @@ func TestACallWithoutAnAnswerKeepsItsSlotAndIsSentAgain(t *testing.T) {
 	})
 }
 
+func TestNewRunsDoNotKeepOneWithoutAnAnswerFromItsCall(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.end()
+		r.calls = 1
+		r.upsert(5)
+		r.run()
+		r.executor.Behave(launchertest.Behavior{Delay: 300 * time.Millisecond})
+		r.executor.WithoutGetByKey()
+		keys := r.enqueue(200, func(_ int, run *schedule.Run, _ *schedule.EnqueueRequest) { run.FireAt = run.FireAt.Add(time.Second) })
+		r.executor.BehaveFor(keys[0], launchertest.Behavior{DropReply: true})
+		r.pass(15 * time.Second)
+		r.wantStatus(keys[0], schedule.StatusSuccess, "")
+		r.pass(time.Minute)
+		r.wantStatus(keys[199], schedule.StatusSuccess, "")
+	})
+}
+
 func TestAJobFailsThreeTimesAndIsDead(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		in := registrar.UpsertInput{Definition: schedule.Definition{
@@ -251,15 +268,15 @@ func TestACancelOfARunOfAQueue(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.executor.Behave(launchertest.Behavior{AcceptOnly: true})
 		keys := r.enqueue(3, nil)
-		r.pass(time.Second)
+		r.pass(1300 * time.Millisecond)
 		for _, key := range keys[:2] {
 			if _, err := r.registrar.CancelRun(r.Context(), registrar.CancelInput{Key: key}); err != nil {
 				r.Fatal(err)
 			}
 		}
 		r.wantStatus(keys[1], schedule.StatusCancelled, "") // it waited
-		r.pass(2 * time.Second)
-		r.wantStatus(keys[0], schedule.StatusCancelled, "")
+		r.pass(100 * time.Millisecond)
+		r.wantStatus(keys[0], schedule.StatusCancelled, "") // the cancel was sent at once
 		r.wantCalls("the next one has the slot", keys[0], keys[2])
 		r.executor.WithoutCancel()
 		if _, err := r.registrar.CancelRun(r.Context(), registrar.CancelInput{Key: keys[2]}); err != nil {
@@ -269,6 +286,19 @@ func TestACancelOfARunOfAQueue(t *testing.T) {
 		r.wantStatus(keys[2], schedule.StatusStarted, schedule.QueueRunning)
 		r.pass(20 * time.Second)
 		r.wantStatus(keys[2], schedule.StatusCancelled, "") // it was not confirmed
+	})
+}
+
+func TestAShortDelayIsNotRoundedUpToTheNextSecond(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.pass(10*time.Second + 100*time.Millisecond)
+		keys := r.enqueue(1, func(_ int, run *schedule.Run, _ *schedule.EnqueueRequest) {
+			run.FireAt = r.store.Now().Add(300 * time.Millisecond)
+		})
+		r.pass(290 * time.Millisecond)
+		r.wantCalls("before its delay is over")
+		r.pass(70 * time.Millisecond)
+		r.wantCalls("after it", keys...)
 	})
 }
 

@@ -28,6 +28,7 @@ type rig struct {
 	executor  *launchertest.Executor
 	queueNo   int32
 	entered   int
+	calls     int // MaxCalls; 0: the default
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
@@ -70,7 +71,7 @@ func (r *rig) run() {
 		Store: begun, Workflows: anyWorkflow{}, Executor: r.executor, Now: r.store.Now, Logger: quiet, Config: launcher.Config{Feedback: true},
 	})
 	d := dispatch.New(dispatch.Options{
-		Store: r.store, Begun: begun, Launcher: l, Now: r.store.Now, Logger: quiet, RetryFor: 10 * time.Minute, CancelWait: 30 * time.Second,
+		Store: r.store, Begun: begun, Launcher: l, Now: r.store.Now, Logger: quiet, RetryFor: 10 * time.Minute, CancelWait: 30 * time.Second, MaxCalls: r.calls,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.stopped = stop, make(chan struct{})

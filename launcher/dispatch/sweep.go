@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// sweep looks at runs that are due, and returns when the next one is.
+// sweep looks at runs that are due, and returns when to sweep again.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -19,6 +19,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 		d.failed(ctx, "sweep queues", err)
 		return now.Add(tick)
 	}
+	d.held = swept.Held
 	for i := range swept.Ended {
 		run := &swept.Ended[i].Run
 		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)
@@ -34,13 +35,16 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 	for i := range swept.Cancels {
 		d.calls.Go(func() { d.cancel(&swept.Cancels[i]) })
 	}
+	last := now.Add(tick)
 	switch {
+	case swept.Held:
+		return last
 	case swept.More:
 		return now
-	case swept.NextDue.IsZero():
-		return now.Add(tick)
+	case !swept.NextDue.IsZero() && swept.NextDue.Before(last):
+		return swept.NextDue
 	}
-	return swept.NextDue
+	return last
 }
 
 // cancel sends the cancel of a run to the executor. An unconfirmed one is sent again until

@@ -169,8 +169,8 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	return nil
 }
 
-// ListenQueues calls wake after each commit by which runs have entered a queue or left one, a queue was changed, or
-// by which one is to be cancelled, until ctx ends. wake must not block.
+// ListenQueues calls wake after each commit by which runs have entered a queue or left one, a
+// queue was changed, or a run is to be cancelled, until ctx ends. wake must not block.
 func (s *Store) ListenQueues(ctx context.Context, wake func()) error {
 	defer s.queueWakes.add(func(int, int) { wake() })()
 	<-ctx.Done()

@@ -15,8 +15,8 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	return s.wait(ctx)
 }
 
-// ListenQueues calls wake after each commit by which runs have entered a queue or left one, a queue was changed, or
-// by which one is to be cancelled. It returns as Listen does.
+// ListenQueues calls wake after each commit by which runs have entered a queue or left one, a
+// queue was changed, or a run is to be cancelled. It returns as Listen does.
 func (s *Store) ListenQueues(ctx context.Context, wake func()) error {
 	defer s.queueWakes.add(func(int, int) { wake() })()
 	return s.wait(ctx)
