@@ -302,6 +302,14 @@ func (l *ledgerWatch) isJob(key schedule.Key) bool {
 	return l.jobs[key] != nil
 }
 
+// cancelCarried: where nothing fails, the executor hears of each cancel.
+func (w *world) cancelCarried(j *job) {
+	wk, p := w.executor.works[j.row.Key], &w.profile
+	if p.plain && !p.incidents && p.executorCancels && wk != nil && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
+		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
+	}
+}
+
 // withJobs are all runs.
 func (l *ledgerWatch) withJobs() []*history {
 	all := slices.Clone(l.order)
@@ -322,9 +330,10 @@ func (w *world) jobsOver() {
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)
-		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && w.profile.maxCalls > 3 && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
+		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
 			w.violation("the job %.12s was given up as lost after one call", j.row.Key)
 		}
+		w.cancelCarried(j)
 		if placeOf(&j.row) != placeEnded {
 			w.coverage.situations[jobLeft].Add(1)
 		}

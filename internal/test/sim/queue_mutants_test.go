@@ -94,4 +94,7 @@ var queueMutants = []struct {
 	{"an admission does not count as a delivery", []edit{{
 		"internal/ledger/queued.go", `launch.Run.Deliveries = result.Request.Calls`, `launch.Run.Deliveries = result.Request.Calls - 1`,
 	}}},
+	{"the cancel of a run in a queue is not carried", []edit{{
+		"internal/ledger/queued.go", "	if !r.CancelRequestedAt.IsZero() {\n		return r, QueueCancel, sooner(due, now.Add(CancelAgain))\n	}\n", "",
+	}}},
 }
