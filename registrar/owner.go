@@ -16,8 +16,24 @@ import (
 type scopedSchedules struct{ ScheduleStore }
 
 func (s scopedSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	return ownSchedule(ctx, s.ScheduleStore.GetSchedule, scheduleID)
+}
+
+func (s scopedSchedules) PeekSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	return ownSchedule(ctx, s.ScheduleStore.PeekSchedule, scheduleID)
+}
+
+// ownSchedule is a schedule that the caller may see.
+func ownSchedule(ctx context.Context, get func(context.Context, string) (*schedule.Schedule, error), scheduleID string) (*schedule.Schedule, error) {
 	owner := auth.FromContext(ctx).Owner
-	found, err := s.get(ctx, scheduleID)
+	there := func(id string) (*schedule.Schedule, error) { // nil: there is no such row
+		found, err := get(ctx, id)
+		if errors.Is(err, schedule.ErrNotFound) {
+			return nil, nil
+		}
+		return found, err
+	}
+	found, err := there(scheduleID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -28,7 +44,7 @@ func (s scopedSchedules) GetSchedule(ctx context.Context, scheduleID string) (*s
 	}
 	rows := []*schedule.Schedule{found}
 	for _, name := range namesOf(owner, scheduleID)[1:] {
-		if found, err = s.get(ctx, name); err != nil {
+		if found, err = there(name); err != nil {
 			return nil, err
 		}
 		rows = append(rows, found)
@@ -40,15 +56,6 @@ func (s scopedSchedules) GetSchedule(ctx context.Context, scheduleID string) (*s
 		}
 	}
 	return nil, notFound(scheduleID) // must not reveal whether another owner has it
-}
-
-// get returns nil if there is no such row.
-func (s scopedSchedules) get(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
-	if errors.Is(err, schedule.ErrNotFound) {
-		return nil, nil
-	}
-	return found, err
 }
 
 func (s scopedSchedules) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {

@@ -64,8 +64,8 @@ func (in *EnqueueInput) prefixed(i int, err error) error {
 // made at its first use. The first run decides on the owner if the request names none.
 func (r *Registrar) scheduleOf(ctx context.Context, q *schedule.Queue, e *enqueue, in *QueuedInput) (s *schedule.Schedule, err error) {
 	if in.ScheduleID != "" {
-		if s, err = r.living(ctx, in.ScheduleID); err != nil {
-			if known, lookErr := r.schedules.GetSchedule(ctx, in.ScheduleID); lookErr == nil && e.UserID == "" {
+		if s, err = living(ctx, r.schedules.PeekSchedule, in.ScheduleID); err != nil {
+			if known, lookErr := r.schedules.PeekSchedule(ctx, in.ScheduleID); lookErr == nil && e.UserID == "" {
 				e.UserID = known.UserID // for a repeat after its deletion
 			}
 			return nil, err
@@ -119,7 +119,7 @@ func (r *Registrar) templateOf(ctx context.Context, q *schedule.Queue, userID st
 	id := templateID(q.QueueID, userID, in)
 	gives := auth.FromContext(ctx).Owner == ""
 	ctx = auth.NewContext(ctx, auth.Identity{Subject: auth.FromContext(ctx).Subject}) // one template for all callers
-	s, err := r.schedules.GetSchedule(ctx, id)
+	s, err := r.schedules.PeekSchedule(ctx, id)
 	switch {
 	case err == nil && s.Alive() && s.ManagedBy == TemplateManager(q.QueueID) && s.UserID == userID:
 		return s, nil

@@ -44,7 +44,11 @@ func from(s *schedule.Schedule, now time.Time) time.Time {
 }
 
 func (r *Registrar) living(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	s, err := r.schedules.GetSchedule(ctx, scheduleID)
+	return living(ctx, r.schedules.GetSchedule, scheduleID)
+}
+
+func living(ctx context.Context, get func(context.Context, string) (*schedule.Schedule, error), scheduleID string) (*schedule.Schedule, error) {
+	s, err := get(ctx, scheduleID)
 	if err != nil {
 		return nil, err
 	}

@@ -118,6 +118,10 @@ func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, de
 	return nil
 }
 
+func (p *page) PeekSchedule(ctx context.Context, id string) (*schedule.Schedule, error) {
+	return p.GetSchedule(ctx, id)
+}
+
 func (p *page) GetSchedule(_ context.Context, id string) (*schedule.Schedule, error) {
 	if s := p.schedules[id]; s != nil {
 		return s, nil

@@ -19,6 +19,9 @@ type ScheduleStore interface {
 	ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error)
 	// GetSchedule is the row, tombstones included; schedule.ErrNotFound.
 	GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
+	// PeekSchedule is GetSchedule for those who do not need LastRunAt, which may be older: to
+	// look for the newest run costs more than the rest.
+	PeekSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
 	// ListSchedules returns schedules in order of schedule_id, without tombstones.
 	ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error)
 	// ListEvents is newest first; beforeID = 0 begins at the end.

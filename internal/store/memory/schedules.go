@@ -201,6 +201,11 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (row *schedu
 	return row, nil
 }
 
+// PeekSchedule is GetSchedule: memory has last_run_at at hand.
+func (s *Store) PeekSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	return s.GetSchedule(ctx, scheduleID)
+}
+
 // ListSchedules returns schedules in order of schedule_id, without tombstones.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	list := []schedule.Schedule{}

@@ -79,11 +79,11 @@ func collectSchedules(ctx context.Context, c conn, statement string, args ...any
 }
 
 // oneSchedule reads a schedule that must be readable, or schedule.ErrNotFound.
-func oneSchedule(ctx context.Context, c conn, scheduleID string) (*schedule.Schedule, error) {
+func oneSchedule(ctx context.Context, c conn, statement, scheduleID string) (*schedule.Schedule, error) {
 	found, problem := (*schedule.Schedule)(nil), schedule.ErrNotFound
 	err := tables.EachSchedule(ctx, queries{c}, func(s schedule.Schedule, unreadable error) error {
 		found, problem = &s, unreadable
 		return nil
-	}, sqlGetSchedule, scheduleID)
+	}, statement, scheduleID)
 	return found, cmp.Or(err, problem)
 }

@@ -299,7 +299,16 @@ func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) e
 
 // GetSchedule returns one schedule, which may be a tombstone.
 func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	found, err := oneSchedule(ctx, s.pool, scheduleID)
+	return s.getSchedule(ctx, sqlGetSchedule, scheduleID)
+}
+
+// PeekSchedule is GetSchedule with last_run_at as it was last written.
+func (s *Store) PeekSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	return s.getSchedule(ctx, sqlPeekSchedule, scheduleID)
+}
+
+func (s *Store) getSchedule(ctx context.Context, statement, scheduleID string) (*schedule.Schedule, error) {
+	found, err := oneSchedule(ctx, s.pool, statement, scheduleID)
 	if err != nil {
 		return nil, fmt.Errorf("get schedule %s: %w", schedule.Quote(scheduleID), err)
 	}

@@ -28,7 +28,7 @@ func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.
 }
 
 func readSlot(ctx context.Context, tx pgx.Tx, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
-	if f.Schedule, err = oneSchedule(ctx, tx, q.ScheduleID); err != nil {
+	if f.Schedule, err = oneSchedule(ctx, tx, sqlGetSchedule, q.ScheduleID); err != nil {
 		return f, err
 	}
 	own := schedule.SlotKey(q.ScheduleID, q.At)

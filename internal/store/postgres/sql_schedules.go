@@ -2,17 +2,19 @@ package postgres
 
 const (
 	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
-	// planColumns have last_run_at as it was last written: a plan does not need it.
+	// planColumns have last_run_at as it was last written: plans and queues do not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
 	// lastRun is the run_at of the newest run that was launched; see ledger.WasLaunched. A
 	// schedule keeps it for runs that were pruned, and for the time before its last edit.
-	// To write it with each launch costs half a settlement and waits for the planner.
+	// To write it with each launch costs half a settlement and waits for the planner. Of open
+	// runs it reads the newest thousand: more are planned ahead or wait in queues only.
 	lastRun = `greatest(s.last_run_at,
-	(SELECT l.run_at FROM open_runs l WHERE l.sid = s.sid AND ` + launchedSince + `),
-	(SELECT l.run_at FROM ended_runs l WHERE l.sid = s.sid AND ` + launchedSince + `))`
+	(SELECT l.run_at FROM (SELECT o.run_at, o.launched_at FROM open_runs o WHERE o.sid = s.sid AND o.` + sinceLastRun + ` LIMIT 1000) l
+		WHERE l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1),
+	(SELECT l.run_at FROM ended_runs l WHERE l.sid = s.sid AND l.launched_at IS NOT NULL AND l.` + sinceLastRun + ` LIMIT 1))`
 
-	launchedSince = `l.run_at > coalesce(s.last_run_at, '-infinity') AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1`
+	sinceLastRun = `run_at > coalesce(s.last_run_at, '-infinity') ORDER BY run_at DESC`
 
 	scheduleDefinition = `
 s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
@@ -159,9 +161,14 @@ FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::timestamptz[], $5::ti
 	WITH ORDINALITY AS u(schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision, place)
 ORDER BY place`
 
-const sqlGetSchedule = `
+const (
+	sqlGetSchedule = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = $1`
+	sqlPeekSchedule = `
+SELECT` + planColumns + `
+FROM schedules s WHERE s.schedule_id = $1`
+)
 
 // scheduleFilter takes $1 to $9; a state is judged at $9.
 const scheduleFilter = `

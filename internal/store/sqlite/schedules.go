@@ -266,7 +266,16 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 
 // GetSchedule is the row, tombstones included.
 func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	rows, err := readSchedules(ctx, s.readers, sqlGetSchedule, scheduleID)
+	return s.getSchedule(ctx, sqlGetSchedule, scheduleID)
+}
+
+// PeekSchedule is GetSchedule with last_run_at as it was last written.
+func (s *Store) PeekSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	return s.getSchedule(ctx, sqlPeekSchedule, scheduleID)
+}
+
+func (s *Store) getSchedule(ctx context.Context, statement, scheduleID string) (*schedule.Schedule, error) {
+	rows, err := readSchedules(ctx, s.readers, statement, scheduleID)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("get schedule %s: %w", scheduleID, err)

@@ -3,16 +3,17 @@ package sqlite
 // Schedules.
 const (
 	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
-	// planColumns have last_run_at as it was last written: a plan does not need it.
+	// planColumns have last_run_at as it was last written: plans and queues do not need it.
 	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
 
 	// lastRun is the run_at of the newest run that was launched; see ledger.WasLaunched. A
 	// schedule keeps it for runs that were pruned, and for the time before its last edit.
-	// To write it with each launch would cost a third of the settlement.
+	// To write it with each launch would cost a third of the settlement. Of open runs it reads
+	// the newest thousand: more are planned ahead or wait in queues only.
 	lastRun = `(SELECT max(l.at) FROM (SELECT s.last_run_at AS at
-  UNION ALL SELECT * FROM (SELECT o.run_at FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid AND ` + launchedSince + `)
-  UNION ALL SELECT * FROM (SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid AND ` + launchedSince + `)) l)`
-	launchedSince = `run_at > COALESCE(s.last_run_at, -9223372036854775808) AND launched_at IS NOT NULL ORDER BY run_at DESC LIMIT 1`
+  UNION ALL SELECT max(run_at) FROM (SELECT o.run_at, o.launched_at FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid AND ` + sinceLastRun + ` LIMIT 1000) WHERE launched_at IS NOT NULL
+  UNION ALL SELECT * FROM (SELECT e.run_at FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid AND launched_at IS NOT NULL AND ` + sinceLastRun + ` LIMIT 1)) l)`
+	sinceLastRun = `run_at > COALESCE(s.last_run_at, -9223372036854775808) ORDER BY run_at DESC`
 
 	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
  timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,
@@ -46,8 +47,9 @@ const (
 	// sqlScheduleBucket comes before sqlUpsertSchedule: the bucket may change.
 	sqlScheduleBucket = `SELECT shard FROM schedules WHERE schedule_id = ?`
 
-	sqlManaged     = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
-	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
+	sqlManaged      = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
+	sqlGetSchedule  = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
+	sqlPeekSchedule = `SELECT ` + planColumns + ` FROM schedules s WHERE s.schedule_id = ?`
 
 	sqlCountInFlight = `SELECT (SELECT count(*) FROM open_runs INDEXED BY open_runs_overlap
   WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3)

@@ -284,6 +284,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlFeedPending":       "sqlite_autoindex_open_runs_1",
 		"sqlListSchedules":     "sqlite_autoindex_schedules_1",
 		"sqlGetSchedule":       "ended_runs_schedule",
+		"sqlPeekSchedule":      "sqlite_autoindex_schedules_1",
 		"sqlPruneLastRuns":     "ended_runs_recorded",
 		"sqlPruneRuns":         "ended_runs_recorded",
 		"sqlPruneRequests":     "execution_requests_created",
