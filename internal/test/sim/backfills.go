@@ -197,7 +197,7 @@ func (l *ledgerWatch) bounded() {
 		}
 		for _, keys := range f.keys {
 			for _, key := range keys {
-				if h := l.rows[key]; h != nil && !h.gone && !ended(h.row.Status) {
+				if h := l.rows[key]; h != nil && !h.gone && !ended(h.row.Status) && l.feeds[key] == f { // another backfill may have it now
 					n++
 				}
 			}

@@ -37,6 +37,9 @@ func (w *world) users() {
 		names[n] = fmt.Sprintf("s%d", n)
 		w.upsert(names[n], w.dice.of(forSchedules).of(uint64(n)))
 	}
+	if w.profile.queues > 0 {
+		names = append(names, jobSchedules...) // their runs in queues are independent of it
+	}
 	busy := w.dice.of(forUsers + 2)
 	for n := uint64(0); ; n++ {
 		d := busy.of(n + 1)
