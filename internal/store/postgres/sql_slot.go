@@ -21,7 +21,7 @@ SELECT` + listColumns + `
 FROM ((SELECT * FROM ` + openOfSchedule + ` r WHERE` + atSlot + `) UNION ALL (SELECT * FROM ` + endedOfSchedule + ` r WHERE` + atSlot + `)) r` + joinSchedule + `
 ORDER BY (r.idempotency_key = $4) DESC, r.idempotency_key LIMIT $5`
 
-const atSlot = ` r.run_at >= $2 AND r.run_at < $3`
+const atSlot = ` r.run_at >= $2 AND r.run_at < $3 AND r.queue_no IS NULL`
 
 const eventsOfSchedule = `
 	SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
@@ -53,10 +53,10 @@ WHERE r.idempotency_key <> $2
 ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
 
 // blockingThen: the newest run of each schedule that was in flight. Its fire_at was
-// not later, and jitter adds at most one hour to run_at.
+// not later, and jitter adds at most one hour to run_at. Jobs take no part in overlap.
 const (
 	blockingOne = `
-	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2
+	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2 AND r.queue_no IS NULL
 		AND r.run_at <= $4::timestamptz + interval '61 minutes'
 		AND r.claimed_at <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)` + newestFirst + ` LIMIT 1`
 )

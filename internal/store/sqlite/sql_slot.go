@@ -21,7 +21,8 @@ const (
  UNION ALL` + slotEvents + `?5)) ORDER BY event_id DESC LIMIT ?7)
  UNION ALL` + slotEvents + `?6)) AND from_at <= ?2 AND to_at >= ?2 ORDER BY event_id DESC LIMIT ?8)
  ORDER BY 1`
-	wasInFlight = `x.sid = kin.sid AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
+	// Jobs take no part in overlap.
+	wasInFlight = `x.sid = kin.sid AND x.queue_no IS NULL AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
 	newestOne   = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
 
 	// sqlLag counts what is due by ?1.
@@ -32,9 +33,9 @@ const (
 
 var (
 	sqlSlotRuns = `SELECT * FROM (
-  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3
+  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3 AND o.queue_no IS NULL
   UNION ALL
-  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3
+  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3 AND e.queue_no IS NULL
  ) found ORDER BY found.idempotency_key = ?4 DESC, found.idempotency_key LIMIT ?5`
 
 	// Exclusive runs in flight have an index of their own.

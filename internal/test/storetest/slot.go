@@ -126,6 +126,27 @@ var slots = []check{
 		r.revise(a, func(s *schedule.Schedule) { s.OverlapKey = "own" })
 		equal(r, "blocking, after it left", keysOf(r.readSlot(b, late.RunAt).Blocking), []schedule.Key{first.Key})
 	}},
+	{"runs that a client put into a queue are no runs of a slot, and block none", func(r *rig) {
+		j := r.jobs("q")
+		s := r.revise(j.of, withPolicy(schedule.OverlapSkip))
+		first := r.bring(r.slot(s, r.now), schedule.StatusStarted)
+		r.now = r.at(10 * time.Second)
+		j.put("a", "b")
+		job := j.admits(1, "a")[0]
+		late := r.add(r.slot(s, r.now))[0]
+		r.claim()
+		equal(r, "verdict", r.ledger(late.Key).Reason, schedule.ReasonOverlap)
+		slot := func(what string) {
+			r.Helper()
+			f := r.readSlot(s, late.RunAt)
+			equal(r, "runs, "+what, keysOf(f.Runs), []schedule.Key{late.Key})
+			equal(r, "blocking, "+what, keysOf(f.Blocking), []schedule.Key{first.Key})
+		}
+		slot("while a job runs")
+		r.now = r.at(time.Second)
+		r.settle(schedule.Settlement{Key: job.Key, To: schedule.StatusSuccess, CompletedAt: r.now})
+		slot("when it has ended")
+	}},
 }
 
 func (r *rig) readSlot(s schedule.Schedule, at time.Time) schedule.SlotFacts {
