@@ -59,6 +59,7 @@ type Options struct {
 	Queues    QueueStore
 	Entries   EnqueueStore     // nil: nothing can be put into queues
 	Terms     TermStore        // nil: Explain has no leaders
+	Instances InstanceStore    // nil: ExplainRun has no launchers
 	Sends     SendStore        // nil: only the last call of a run is known
 	Credit    CreditGate       // nil: no credit checks
 	Mirror    WorkflowMirror   // nil: none
@@ -99,6 +100,7 @@ type Registrar struct {
 	ledger    RunStore // of all owners, without audit entries
 	terms     TermStore
 	sends     SendStore
+	instances InstanceStore
 	credit    CreditGate
 	mirror    WorkflowMirror
 	simulator Simulator
@@ -153,6 +155,7 @@ func New(o Options) *Registrar {
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
+	r.instances = o.Instances
 	r.runs = scopedRuns{namedRuns{runs, r.queueID}}
 	r.unscoped = schedules
 	return r

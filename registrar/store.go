@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -146,6 +147,9 @@ type EnqueueStore interface {
 	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and
 	// limit if it is not before that. 0: it does not wait.
 	PositionOf(ctx context.Context, r *schedule.Run, limit int) (int, error)
+	// ReadWaitingPlace is what explains a run that waits in a queue: its queue as an admission finds
+	// it, how many runs of higher priorities wait, up to counted, and up to flights runs in flight.
+	ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, flights int) (ledger.WaitingPlace, error)
 	// QueueID is the id of a queue by its number, also of a deleted one; "": there is none.
 	QueueID(ctx context.Context, queueNo int32) (string, error)
 	// ChangeQueued changes a run that is not over, as decide says, in one transaction, and returns
@@ -186,6 +190,12 @@ type SendStore interface {
 	// FirstSent returns when the first call of a key that may have reached the executor
 	// was recorded; zero: there was none.
 	FirstSent(ctx context.Context, key schedule.Key) (time.Time, error)
+}
+
+// InstanceStore knows the processes.
+type InstanceStore interface {
+	// Instances were seen within a duration, ordered by id.
+	Instances(ctx context.Context, within time.Duration) ([]schedule.Instance, error)
 }
 
 // TermStore stores leadership terms.

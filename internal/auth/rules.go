@@ -68,6 +68,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.WorkflowService/ListWorkflowShares":   readsShares,
 
 	"/carillon.v1.RunService/GetRun":      reads,
+	"/carillon.v1.RunService/ExplainRun":  reads,
 	"/carillon.v1.RunService/GetRunLogs":  reads,
 	"/carillon.v1.RunService/ListRuns":    reads,
 	"/carillon.v1.RunService/WatchRuns":   reads,

@@ -28,6 +28,8 @@ type runView struct {
 	Request   string // of a retry
 	// ByHand are the keys of the retries that were made by hand.
 	ByHand []string
+	// Waits is why a run has not reached the executor yet.
+	Waits []string
 }
 
 // step is one instant in a run's timeline.
@@ -54,6 +56,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	view.Bar, view.Span = barOf(row, v.now)
 	view.LastLines = c.lastLinesOf(v, row)
 	view.ByHand = c.retriesByHand(v, row)
+	view.Waits = c.waitsOf(v, row)
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
 		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(), UserId: row.GetUserId(),
 	})
@@ -66,6 +69,18 @@ func (c *Console) showRun(v *visit) (page, error) {
 		view.DAGNote = status.Convert(err).Message()
 	}
 	return page{name: "run", title: "Run " + row.Short(), view: view}, nil
+}
+
+// waitsOf explains a run that the executor does not have yet. The page is of use without it.
+func (c *Console) waitsOf(v *visit, r runRow) []string {
+	if r.Over() || r.Launched.Is() {
+		return nil
+	}
+	resp, err := c.runs.ExplainRun(v.Context(), &carillonv1.ExplainRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
+	if err != nil {
+		return nil
+	}
+	return resp.GetSentences()
 }
 
 // retriesByHand finds the retries of a run that has ended among the runs of its instant. The page

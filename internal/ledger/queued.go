@@ -93,6 +93,20 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	}
 }
 
+// WaitingPlace is what explains a run that waits in a queue.
+type WaitingPlace struct {
+	QueueFacts
+	Before  int            // runs of higher priorities that wait
+	Flights []schedule.Key // the runs of the queue that were admitted first and are not over
+}
+
+// Blocked is what blocks all waiting runs of the queue, for a launcher with free calls; nil:
+// nothing does.
+func (f *QueueFacts) Blocked(now time.Time) *Block {
+	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
+	return Admit(&v).All
+}
+
 // probeFor is how long a queue waits for the answer to a probe before it sends another.
 const probeFor = 5 * time.Second
 

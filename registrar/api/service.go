@@ -120,6 +120,7 @@ type Runs interface {
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
 	CancelEffect(run *schedule.Run) string
+	ExplainRun(ctx context.Context, key schedule.Key) (explain.RunAnswer, error)
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 	RedriveRuns(ctx context.Context, in registrar.RedriveInput) (registrar.RedriveResult, error)
 }

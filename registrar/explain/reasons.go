@@ -72,7 +72,7 @@ func (t *text) nextAttempt() {
 	next, retried := r.RetriedBy()
 	i := slices.IndexFunc(t.Others, func(o schedule.Run) bool { return o.Key == next })
 	switch {
-	case retried && i >= 0 && t.Others[i].Status == schedule.StatusPlanned:
+	case retried && i >= 0 && t.Others[i].Stage() == schedule.StatusPlanned:
 		t.say("It was attempt %d of %d. The next attempt is due at %s", r.Attempt, r.MaxAttempts, describe.Instant(t.Others[i].FireAt))
 		if t.PausedNow {
 			t.say("It waits while the schedule is paused")

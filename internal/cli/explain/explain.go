@@ -19,7 +19,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		Use:   "explain SCHEDULE [TIME] | KEY",
 		Short: "Explain why a schedule ran or did not run at a time, past or future",
 		Long: "Shows whether the schedule has a slot at that time, by which rule, and what happened or will happen.\n\n" +
-			"KEY is the key of a run, or its first digits: explains the slot of that run.\n\n" +
+			"KEY is the key of a run, or its first digits: explains that run, also in a dispatch queue.\n\n" +
 			"TIME is one of:\n" +
 			"  last                    the newest slot that is due, whatever its outcome (default)\n" +
 			"  next                    the next slot\n" +
@@ -41,7 +41,11 @@ func NewCommand(c *command.CLI) *cobra.Command {
 			}
 			resp, err := client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 			if err != nil && len(args) == 1 {
-				if req, err = requestByKey(ctx, l, args[0], err); err == nil {
+				var run *carillonv1.ExplainRunRequest
+				if req, run, err = requestByKey(ctx, l, args[0], err); run != nil {
+					return explainRun(ctx, o, l, run)
+				}
+				if err == nil {
 					resp, err = client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 				}
 			}
@@ -53,6 +57,40 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	}
 	o.Flags(cmd)
 	return o.CompleteArg(o.WithWatch(cmd), client.ScheduleIDs)
+}
+
+// NewRunCommand is `run explain`.
+func NewRunCommand(o *client.Client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain KEY",
+		Short:   "Explain what a run waits for, or what happened to it",
+		Example: "  carillon run explain 5f0c5a3d9b1e",
+		Args:    command.ExactArgs("KEY"),
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			return explainRun(ctx, o, l, &carillonv1.ExplainRunRequest{IdempotencyKey: args[0]})
+		}),
+	}
+}
+
+func explainRun(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.ExplainRunRequest) error {
+	return client.ShowAnswer(ctx, o, l, l.Runs().ExplainRun, req, func(p *render.Page, resp *carillonv1.ExplainRunResponse) {
+		for _, sentence := range resp.GetSentences() {
+			p.Line("%s", sentence)
+		}
+		writeLinks(p, resp.GetRun())
+	})
+}
+
+// writeLinks writes where the output and the trace of a run are.
+func writeLinks(p *render.Page, r *carillonv1.Run) {
+	if r != nil && r.ExitCode != nil {
+		p.Line("Its output: carillon run logs %s", render.ShortKey(r.GetIdempotencyKey()))
+	}
+	for _, link := range [][2]string{{"Log", r.GetLogUrl()}, {"Trace", r.GetTraceUrl()}} {
+		if link[1] != "" {
+			p.Line("%s: %s", link[0], link[1])
+		}
+	}
 }
 
 // writeExplanation writes the verdict, then the sentences that explain it.
@@ -69,14 +107,7 @@ func writeExplanation(p *render.Page, a *carillonv1.ExplainSlotResponse) {
 	for _, sentence := range a.GetSentences() {
 		p.Line("%s", sentence)
 	}
-	if r := a.GetRun(); r != nil && r.ExitCode != nil {
-		p.Line("Its output: carillon run logs %s", render.ShortKey(r.GetIdempotencyKey()))
-	}
-	for _, link := range [][2]string{{"Log", a.GetRun().GetLogUrl()}, {"Trace", a.GetRun().GetTraceUrl()}} {
-		if link[1] != "" {
-			p.Line("%s: %s", link[0], link[1])
-		}
-	}
+	writeLinks(p, a.GetRun())
 }
 
 func verdictColor(v explain.Verdict) render.Color {

@@ -103,7 +103,7 @@ func TestExplainTakesTheKeyOfARun(t *testing.T) {
 		want string          // in what is printed
 	}{
 		{"of a slot", &carillonv1.Run{IdempotencyKey: key, ScheduleId: id, RunAt: slot, Trigger: "schedule"}, "The slot did not fire."},
-		{"of a run by hand", &carillonv1.Run{IdempotencyKey: clitest.KeyA, ScheduleId: id, RunAt: slot, Trigger: "manual"}, "has no slot: its trigger is manual; `carillon run get " + clitest.KeyA[:12] + "` shows what happened"},
+		{"of a run by hand", &carillonv1.Run{IdempotencyKey: clitest.KeyA, ScheduleId: id, RunAt: slot, Trigger: "manual"}, "It waits."},
 		{"of no run", nil, `there is no schedule and no run "` + key[:12]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
-	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/explain"
@@ -21,24 +20,24 @@ import (
 // runKeyDigits matches the key of a run or its first digits.
 var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
-// requestByKey is the request for the slot of a run. err is the error of the lookup as
-// a schedule id; it is returned if the argument cannot be a key.
-func requestByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
+// requestByKey is the request for the slot of a run, or for a run that is not that of a slot. err
+// is the error of the lookup as a schedule id; it is returned if the argument cannot be a key.
+func requestByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, *carillonv1.ExplainRunRequest, error) {
 	if command.ExitCode(err) != command.ExitNotFound || !runKeyDigits.MatchString(digits) {
-		return nil, err
+		return nil, nil, err
 	}
 	found, runErr := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	if command.ExitCode(runErr) == command.ExitNotFound {
-		return nil, &client.CallError{Code: codes.NotFound, Err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
+		return nil, nil, &client.CallError{Code: codes.NotFound, Err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
 	}
 	if runErr != nil {
-		return nil, runErr
+		return nil, nil, runErr
 	}
 	run := found.GetRun()
 	if schedule.SlotKey(run.GetScheduleId(), run.GetRunAt().AsTime()).String() != run.GetIdempotencyKey() {
-		return nil, fmt.Errorf("run %s has no slot: its trigger is %s; `carillon run get %[1]s` shows what happened", render.ShortKey(run.GetIdempotencyKey()), run.GetTrigger())
+		return nil, &carillonv1.ExplainRunRequest{IdempotencyKey: run.GetIdempotencyKey()}, nil
 	}
-	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil
+	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil, nil
 }
 
 // explainRequest turns the TIME argument into a request. The server resolves local times

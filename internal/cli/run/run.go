@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/explain"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -26,6 +27,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
 		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
 		o.CompleteArg(newRedriveCommand(o), deadKeys), o.CompleteArg(newUpdateCommand(o), keys),
+		o.CompleteArg(o.WithWatch(explain.NewRunCommand(o)), keys),
 	)
 	return o.CompleteFlags(cmd)
 }

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -150,6 +152,33 @@ func (s *Store) PositionOf(ctx context.Context, run *schedule.Run, limit int) (p
 		return nil
 	})
 	return min(position, limit), err
+}
+
+// ReadWaitingPlace reads what explains a run that waits in a queue.
+func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted, flights int) (p ledger.WaitingPlace, err error) {
+	err = s.read(ctx, func() error {
+		if p.Queue = s.queueOf(run.Queue.No); p.Queue == nil {
+			return nil
+		}
+		p.Stall = s.stalls[run.Queue.No]
+		p.Stall.QueueNo = run.Queue.No
+		admitted := s.ofQueue(run.Queue.No, schedule.QueueDispatching, schedule.QueueRunning)
+		slices.SortFunc(admitted, func(a, b *schedule.Run) int {
+			return cmp.Or(a.ClaimedAt.Compare(b.ClaimedAt), bytes.Compare(a.Key[:], b.Key[:]))
+		})
+		p.InFlight = len(admitted)
+		for _, r := range admitted[:min(flights, len(admitted))] {
+			p.Flights = append(p.Flights, r.Key)
+		}
+		for _, r := range s.waiting(run.Queue.No) {
+			if r.Queue.Priority < run.Queue.Priority {
+				p.Before++
+			}
+		}
+		p.Before = min(p.Before, counted)
+		return nil
+	})
+	return p, err
 }
 
 // QueueID returns the id of a queue by its number; "": there is none.

@@ -294,6 +294,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlListWaiting":       "open_runs_ready",
 		"sqlPlaces":            "open_runs_ready",
 		"sqlPositionOf":        "open_runs_ready",
+		"sqlWaitBefore":        "open_runs_ready",
+		"sqlQueueFlights":      "open_runs_queue_in_flight",
 		"sqlListDelayed":       "open_runs_delayed",
 		"sqlCountQueue":        "open_runs_queue_in_flight",
 		"sqlOldestWaiting":     "open_runs_ready",

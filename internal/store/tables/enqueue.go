@@ -211,6 +211,21 @@ func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (po
 	return position, nil
 }
 
+// ReadWaitingPlace reads what explains a run that waits in a queue. Runs before it are counted
+// up to counted.
+func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, flights int) (p ledger.WaitingPlace, err error) {
+	if p.QueueFacts, err = ReadAdmission(ctx, t.read, r.Queue.No); err != nil || p.Queue == nil {
+		return p, err
+	}
+	if _, err = one(ctx, t.read, []any{&p.Before}, sqlWaitBefore, r.Queue.No, r.Queue.Priority, counted); err != nil {
+		return p, fmt.Errorf("count runs of higher priorities: %w", err)
+	}
+	if p.Flights, err = collect(ctx, t.read, func(k *schedule.Key) []any { return []any{k} }, sqlQueueFlights, r.Queue.No, flights); err != nil {
+		return p, fmt.Errorf("read runs in flight: %w", err)
+	}
+	return p, nil
+}
+
 // QueueID returns the id of a queue by its number, also of a deleted one; "": there is none.
 func (t *Tables) QueueID(ctx context.Context, queueNo int32) (id string, err error) {
 	if _, err = one(ctx, t.read, []any{&id}, sqlQueueID, queueNo); err != nil {

@@ -166,6 +166,8 @@ SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs 
 	ORDER BY o.position_key, o.idempotency_key LIMIT $2) c)) FROM p WHERE p.priority IS NOT NULL`
 	sqlPositionOf = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
 	AND (o.position_key, o.idempotency_key) <= ($3, $4) LIMIT $5) c`
+	sqlWaitBefore   = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority < $2 LIMIT $3) c`
+	sqlQueueFlights = `SELECT o.idempotency_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 ORDER BY o.claimed_at, o.idempotency_key LIMIT $2`
 	// sqlPlaces are waiting runs of a priority, in order.
 	sqlPlaces = `SELECT o.idempotency_key, o.position_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
 ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`

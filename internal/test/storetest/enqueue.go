@@ -26,6 +26,7 @@ var enqueues = []check{
 	{"decide sees that a queue is closed or deleted, or that there is none", enqueueFacts},
 	{"the open runs of a queue are counted by kind, up to a limit", enqueueCounts},
 	{"the run that entered first is found behind others, whatever its priority", enqueueOldest},
+	{"what explains a waiting run is read at once", enqueuePlace},
 	{"what waits is listed page by page, with delayed runs last", enqueuePages},
 	{"the leader of its shard learns nothing of a job", enqueueUnled},
 	{"a change or deletion of its schedule leaves a job alone", enqueueKeptBySchedule},

@@ -3,6 +3,7 @@ package storetest
 import (
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -48,6 +49,32 @@ func enqueueOldest(r *rig) {
 	j.waits("next high low")
 	j.cancel(j.ledger(low.Key))
 	oldest("the second is behind a later one", second)
+}
+
+func enqueuePlace(r *rig) {
+	j := r.jobs("q", func(q *schedule.Queue) { q.MaxInFlight = 2 })
+	j.put("a", "b", "c")
+	j.enqueue(0, j.job("high", 3), j.job("higher", 4))
+	low := j.job("low", -1)
+	j.enqueue(0, low)
+	place := func(of schedule.Run, counted, flights int) ledger.WaitingPlace {
+		run := r.ledger(of.Key)
+		p, err := j.ReadWaitingPlace(r.ctx, &run, counted, flights)
+		r.ok(err, "read")
+		return p
+	}
+	p := place(low, 100, 5)
+	j.hold(p.Queue.QueueID == j.queue.QueueID && p.InFlight == 0 && len(p.Flights) == 0 && p.Before == 5, "nothing runs, five are before it, got %+v", p)
+	equal(r, "counted up to", place(low, 2, 5).Before, 2)
+	j.admits(1, "higher")
+	r.now = r.at(time.Second)
+	j.admits(1, "high")
+	_, err := j.PutBack(r.ctx, nil, []schedule.StallChange{{QueueStall: schedule.QueueStall{QueueNo: j.queue.No, Until: r.at(time.Minute), Level: 1, Reason: "away"}}}, r.now)
+	r.ok(err, "stall")
+	p = place(low, 100, 5)
+	j.hold(p.Before == 3 && p.InFlight == 2 && p.Stall.Reason == "away" && p.Stall.Until.Equal(r.at(time.Minute)), "two run, got %+v", p)
+	first := place(low, 100, 1).Flights
+	j.hold(len(p.Flights) == 2 && len(first) == 1 && first[0] == p.Flights[0] && j.names[first[0]] == "higher", "the one that was admitted first, got %v", p.Flights)
 }
 
 func enqueuePages(r *rig) {

@@ -2385,6 +2385,217 @@ func (x *ExportRunsResponse) GetRun() *Run {
 	return nil
 }
 
+type ExplainRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or its first 4 or more digits if they match only one run.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ExplainRunRequest) Reset() {
+	*x = ExplainRunRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRunRequest) ProtoMessage() {}
+
+func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRunRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRunRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExplainRunRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type ExplainRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The time of the answer.
+	Now *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=now,proto3" json:"now,omitempty"`
+	// What keeps a run that waits from its start. Empty: nothing, or it does not
+	// wait.
+	BlockedBy []*RunBlock `protobuf:"bytes,3,rep,name=blocked_by,json=blockedBy,proto3" json:"blocked_by,omitempty"`
+	// The answer in sentences, what matters most first.
+	Sentences     []string `protobuf:"bytes,4,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRunResponse) Reset() {
+	*x = ExplainRunResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRunResponse) ProtoMessage() {}
+
+func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRunResponse.ProtoReflect.Descriptor instead.
+func (*ExplainRunResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExplainRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ExplainRunResponse) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *ExplainRunResponse) GetBlockedBy() []*RunBlock {
+	if x != nil {
+		return x.BlockedBy
+	}
+	return nil
+}
+
+func (x *ExplainRunResponse) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
+// RunBlock is one thing that keeps a run from its start.
+type RunBlock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// paused (the queue), stalled (the executor cannot take work), full (the
+	// queue has max_in_flight runs in flight), run_at (its start is later), behind
+	// (runs that come before it), no_launcher (no launcher was seen in the last
+	// minute). Outside queues: run_at, overlap (a run of its overlap key is in
+	// flight), unclaimed (no worker has claimed it yet).
+	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	// Of full: how many runs are in flight, of how many.
+	Used uint32 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	Max  uint32 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
+	// Up to 5 of the runs that use it, as far as the caller may read them.
+	UsedBy []string `protobuf:"bytes,4,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// When it ends at the latest; null if that is unknown.
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// The note of a pause, or the reason of a stall.
+	Note          string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunBlock) Reset() {
+	*x = RunBlock{}
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunBlock) ProtoMessage() {}
+
+func (x *RunBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
+func (*RunBlock) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RunBlock) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *RunBlock) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *RunBlock) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *RunBlock) GetUsedBy() []string {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
+func (x *RunBlock) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *RunBlock) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
@@ -2645,7 +2856,23 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xed\t\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"_\n" +
+	"\x11ExplainRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"\xba\x01\n" +
+	"\x12ExplainRunResponse\x12\"\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12,\n" +
+	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x124\n" +
+	"\n" +
+	"blocked_by\x18\x03 \x03(\v2\x15.carillon.v1.RunBlockR\tblockedBy\x12\x1c\n" +
+	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xf2\x01\n" +
+	"\bRunBlock\x12a\n" +
+	"\x04what\x18\x01 \x01(\tBM\xbaHJrHR\x06pausedR\astalledR\x04fullR\x06run_atR\x06behindR\vno_launcherR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
+	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
+	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note2\xe8\n" +
+	"\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
@@ -2653,7 +2880,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12v\n" +
 	"\n" +
 	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12\x93\x01\n" +
-	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12x\n" +
+	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12y\n" +
+	"\n" +
+	"ExplainRun\x12\x1e.carillon.v1.ExplainRunRequest\x1a\x1f.carillon.v1.ExplainRunResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{idempotency_key}:explain\x12x\n" +
 	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
 	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
@@ -2674,7 +2903,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
 	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
@@ -2702,75 +2931,84 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*WatchRunsResponse)(nil),     // 23: carillon.v1.WatchRunsResponse
 	(*ExportRunsRequest)(nil),     // 24: carillon.v1.ExportRunsRequest
 	(*ExportRunsResponse)(nil),    // 25: carillon.v1.ExportRunsResponse
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ExplainRunRequest)(nil),     // 26: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),    // 27: carillon.v1.ExplainRunResponse
+	(*RunBlock)(nil),              // 28: carillon.v1.RunBlock
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	26, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	26, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	26, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	26, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	26, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	26, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	26, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	26, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	26, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	26, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	26, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	29, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	29, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	29, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	29, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	29, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	29, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	29, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	29, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	29, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	29, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	26, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	26, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	26, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	26, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	29, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	29, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	29, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	29, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	2,  // 16: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	26, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	26, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	29, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	29, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	3,  // 19: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 20: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	26, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	26, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	29, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 24: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 25: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 26: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	26, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	29, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
 	0,  // 28: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 29: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	26, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	26, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	29, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	29, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
 	18, // 32: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
 	21, // 33: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
 	0,  // 34: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	26, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 37: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	26, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	26, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	29, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	29, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 40: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	6,  // 41: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 42: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 43: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 44: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 45: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	14, // 46: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	16, // 47: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	19, // 48: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	22, // 49: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 50: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 51: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 52: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 53: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 54: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 55: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	15, // 56: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	17, // 57: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 58: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	23, // 59: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 60: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	51, // [51:61] is the sub-list for method output_type
-	41, // [41:51] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	0,  // 41: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	29, // 42: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	28, // 43: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	29, // 44: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	6,  // 45: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 46: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 47: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 48: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 49: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	26, // 50: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	14, // 51: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	16, // 52: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	19, // 53: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	22, // 54: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 55: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 56: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 57: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 58: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 59: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 60: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	27, // 61: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	15, // 62: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	17, // 63: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 64: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	23, // 65: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 66: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	56, // [56:67] is the sub-list for method output_type
+	45, // [45:56] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -2795,7 +3033,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

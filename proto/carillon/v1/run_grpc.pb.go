@@ -24,6 +24,7 @@ const (
 	RunService_ReportRun_FullMethodName   = "/carillon.v1.RunService/ReportRun"
 	RunService_GetRunLogs_FullMethodName  = "/carillon.v1.RunService/GetRunLogs"
 	RunService_CancelRun_FullMethodName   = "/carillon.v1.RunService/CancelRun"
+	RunService_ExplainRun_FullMethodName  = "/carillon.v1.RunService/ExplainRun"
 	RunService_UpdateRun_FullMethodName   = "/carillon.v1.RunService/UpdateRun"
 	RunService_RetryRun_FullMethodName    = "/carillon.v1.RunService/RetryRun"
 	RunService_RedriveRuns_FullMethodName = "/carillon.v1.RunService/RedriveRuns"
@@ -69,6 +70,10 @@ type RunServiceClient interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// ExplainRun answers why a run is where it is: what it waits for, what happened
+	// to it, what follows. For the run of a slot the sentences are those of
+	// ScheduleService.ExplainSlot.
+	ExplainRun(ctx context.Context, in *ExplainRunRequest, opts ...grpc.CallOption) (*ExplainRunResponse, error)
 	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
 	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
 	// over, or is outside queues.
@@ -151,6 +156,16 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelRunResponse)
 	err := c.cc.Invoke(ctx, RunService_CancelRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ExplainRun(ctx context.Context, in *ExplainRunRequest, opts ...grpc.CallOption) (*ExplainRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainRunResponse)
+	err := c.cc.Invoke(ctx, RunService_ExplainRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +278,10 @@ type RunServiceServer interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// ExplainRun answers why a run is where it is: what it waits for, what happened
+	// to it, what follows. For the run of a slot the sentences are those of
+	// ScheduleService.ExplainSlot.
+	ExplainRun(context.Context, *ExplainRunRequest) (*ExplainRunResponse, error)
 	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
 	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
 	// over, or is outside queues.
@@ -315,6 +334,9 @@ func (UnimplementedRunServiceServer) GetRunLogs(context.Context, *GetRunLogsRequ
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunServiceServer) ExplainRun(context.Context, *ExplainRunRequest) (*ExplainRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainRun not implemented")
 }
 func (UnimplementedRunServiceServer) UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateRun not implemented")
@@ -442,6 +464,24 @@ func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_ExplainRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ExplainRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ExplainRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ExplainRun(ctx, req.(*ExplainRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_UpdateRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpdateRunRequest)
 	if err := dec(in); err != nil {
@@ -544,6 +584,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ExplainRun",
+			Handler:    _RunService_ExplainRun_Handler,
 		},
 		{
 			MethodName: "UpdateRun",

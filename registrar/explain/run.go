@@ -1,0 +1,284 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/describe"
+)
+
+// RunFacts is the input of DeriveRun: a run that is no slot of its schedule, or is in a dispatch
+// queue.
+type RunFacts struct {
+	Run        *schedule.Run
+	Definition *schedule.Definition // of its revision; nil: it is not stored any more
+	Attempts   []schedule.LaunchAttempt
+	Next       *schedule.Run // its retry; nil: there is none
+	Now        time.Time
+
+	// Of a run that waits in a queue.
+	Queue     *ledger.QueueFacts // nil: the run is outside queues, or its queue cannot be read
+	Position  int                // 1: the next of its priority; 0: far behind
+	Before    int                // runs of higher priorities that wait
+	InFlight  []schedule.Key     // some of those that the queue has in flight, as far as the caller may read them
+	Launchers int                // processes with the role launcher that were seen lately; negative: unknown
+}
+
+// RunAnswer is why a run is where it is.
+type RunAnswer struct {
+	Run       *schedule.Run
+	Now       time.Time
+	Position  int
+	BlockedBy []RunBlock // of a run that waits; empty: it starts within a second
+	Lines     []string
+}
+
+// RunBlock is one thing that keeps a run from its start.
+type RunBlock struct {
+	What   ledger.BlockedBy
+	Used   int // of full
+	Max    int
+	UsedBy []schedule.Key
+	Until  time.Time // zero: unknown
+	Note   string    // of a pause or a stall
+}
+
+// What blocks a run that is not the next of a ready queue.
+const (
+	blockedByDelay   ledger.BlockedBy = "run_at"    // its start is later
+	blockedByOverlap ledger.BlockedBy = "overlap"   // outside queues: a run of its overlap key is in flight
+	blockedByClaim   ledger.BlockedBy = "unclaimed" // outside queues: no worker has claimed it yet
+)
+
+// DeriveRun explains a run by its facts.
+func DeriveRun(f RunFacts) RunAnswer {
+	x := &runText{RunFacts: f, out: RunAnswer{Run: f.Run, Now: f.Now, Position: f.Position}}
+	x.text.Answer = &Answer{Run: f.Run, Now: f.Now, Attempts: f.Attempts, Why: Why(f.Run.Reason), Detail: f.Run.ErrorMessage}
+	if f.Definition != nil {
+		x.text.Rule = &Rule{Definition: f.Definition}
+	}
+	if f.Next != nil {
+		x.text.Others = []schedule.Run{*f.Next}
+	}
+	switch r := f.Run; {
+	case r.Status.Terminal():
+		x.over()
+	case r.Stage() == schedule.StatusPlanned:
+		x.waits()
+	case r.Retrying():
+		x.say("%s is retrying: no launch attempt has succeeded yet", x.subject())
+		x.retrying()
+	case r.Stage() == schedule.StatusLaunching && r.Queue.In():
+		x.say("%s was admitted at %s and is being sent to the executor", x.subject(), describe.Instant(r.ClaimedAt))
+	default:
+		x.say("%s is in progress: %s", x.subject(), stage(r))
+	}
+	x.life()
+	x.attempts()
+	x.out.Lines = x.lines
+	return x.out
+}
+
+// runText collects the sentences about a run.
+type runText struct {
+	RunFacts
+	text
+	out RunAnswer
+}
+
+// subject begins the first sentence.
+func (x *runText) subject() string {
+	r := x.Run
+	s := fmt.Sprintf("Run %s of %s", r.Key, r.ScheduleID)
+	if r.Queue.In() {
+		s += ", in queue " + cmp.Or(r.Queue.ID, fmt.Sprint(r.Queue.No)) + ","
+	} else {
+		s += ", started by " + trigger(r.Trigger) + ","
+	}
+	if r.Attempt > 1 {
+		s += fmt.Sprintf(" attempt %d,", r.Attempt)
+	}
+	return s
+}
+
+func (x *runText) over() {
+	x.Verdict = map[schedule.Status]Verdict{
+		schedule.StatusSuccess: VerdictRan, schedule.StatusFailed: VerdictFailed, schedule.StatusSkipped: VerdictSkipped, schedule.StatusCancelled: VerdictCancelled,
+	}[x.Run.Status]
+	x.say("%s %s", x.subject(), x.outcome())
+	switch schedule.Reason(x.Why) {
+	case schedule.ReasonDeleted:
+		what := "schedule"
+		if x.Run.Queue.In() {
+			what = "queue"
+		}
+		x.say("Its %s was deleted", what)
+	case schedule.ReasonGrantExpired, schedule.ReasonGrantRevoked, schedule.ReasonGrantDenied:
+		x.say("Its execution grant does not allow it: %s", x.Detail)
+	case schedule.ReasonOverlap, schedule.ReasonQueueFull, schedule.ReasonMissed, schedule.ReasonCoalesced, schedule.ReasonPaused:
+		x.say("The reason is %s", x.Why)
+	default:
+		x.ended()
+	}
+	if x.Run.IsDead() {
+		x.say("It is dead: `carillon run retry %s` runs it again", x.Run.Key)
+	}
+}
+
+// waits is for a run that no launcher has taken yet.
+func (x *runText) waits() {
+	r := x.Run
+	switch {
+	case !r.Queue.In() && !r.WaitingSince.IsZero():
+		x.say("%s waits for its overlap key since %s (overlap_policy %s)", x.subject(), describe.Instant(r.WaitingSince), r.OverlapPolicy)
+		x.block(RunBlock{What: blockedByOverlap})
+		return
+	case r.FireAt.After(x.Now):
+		x.say("%s starts at %s at the earliest, in %s", x.subject(), describe.Instant(r.FireAt), describe.Span(r.FireAt.Sub(x.Now).Round(time.Second)))
+		if r.Attempt > 1 {
+			x.say("It is attempt %d of %d and waits for the backoff of its retry policy", r.Attempt, r.MaxAttempts)
+		}
+		x.block(RunBlock{What: blockedByDelay, Until: r.FireAt})
+	case !r.Queue.In():
+		x.say("%s is due since %s and no worker has claimed it yet; `carillon doctor` shows whether there is a leader", x.subject(), describe.Instant(r.FireAt))
+		x.block(RunBlock{What: blockedByClaim})
+		return
+	default:
+		x.say("%s waits since %s, for %s: %s", x.subject(), describe.Instant(r.Queue.EnqueuedAt), describe.Span(x.Now.Sub(r.Queue.EnqueuedAt).Round(time.Millisecond)), x.place())
+	}
+	if x.Queue != nil {
+		x.queueBlocks()
+	}
+}
+
+// place is the position among the waiting runs.
+func (x *runText) place() string {
+	r, s := x.Run, "more than 10000 runs of its priority start first"
+	switch {
+	case x.Position == 1:
+		s = "it is the next"
+	case x.Position > 1:
+		s = fmt.Sprintf("position %d", x.Position)
+	}
+	if x.Position > 0 {
+		s += fmt.Sprintf(" of priority %d", r.Priority)
+	}
+	switch {
+	case x.Before == 1:
+		s += "; 1 run of higher priority starts first"
+	case x.Before > 1:
+		s += fmt.Sprintf("; %d runs of higher priority start first", x.Before)
+	}
+	return s
+}
+
+// queueBlocks says what keeps the queue from its next admission, as ledger.Admit judges it.
+func (x *runText) queueBlocks() {
+	q := x.Queue
+	switch b := q.Blocked(x.Now); {
+	case b == nil:
+	case b.What == ledger.BlockedByPause && q.Queue.Unreadable:
+		x.say("The stored definition of the queue is damaged: nothing starts until it is registered again")
+		x.block(RunBlock{What: b.What})
+	case b.What == ledger.BlockedByPause:
+		p := q.Queue.Pause
+		s := "The queue is paused" + by(p.By)
+		if p.Note != "" {
+			s += ", note " + schedule.Quote(p.Note)
+		}
+		if p.Until.IsZero() {
+			s += ", until it is resumed"
+		} else {
+			s += ", until " + describe.Instant(p.Until)
+		}
+		x.say("%s", s)
+		x.block(RunBlock{What: b.What, Until: p.Until, Note: p.Note})
+	case b.What == ledger.BlockedByStall:
+		x.say("The executor cannot take work now: %s. The queue tries again at %s", q.Stall.Reason, describe.Instant(b.Until))
+		x.block(RunBlock{What: b.What, Until: b.Until, Note: q.Stall.Reason})
+	case b.What == ledger.BlockedByFull:
+		s := fmt.Sprintf("The queue is full: %d of %d runs are in flight (max_in_flight)", b.Used, b.Max)
+		if len(x.InFlight) > 0 {
+			s += ": " + keysShown(x.InFlight)
+		}
+		x.say("%s", s)
+		x.block(RunBlock{What: b.What, Used: b.Used, Max: b.Max, UsedBy: x.InFlight})
+	}
+	if x.Launchers == 0 {
+		x.say("No process with the role launcher was seen in the last minute: nothing is sent. `carillon workers` lists the processes")
+		x.block(RunBlock{What: ledger.BlockedByCalls})
+	}
+	if x.Run.Queue.State != schedule.QueueWaiting {
+		return
+	}
+	switch {
+	case x.Position != 1 || x.Before > 0:
+		x.block(RunBlock{What: ledger.BlockedByBefore})
+	case len(x.out.BlockedBy) == 0:
+		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
+	}
+}
+
+func keysShown(keys []schedule.Key) string {
+	shown := make([]string, len(keys))
+	for i, key := range keys {
+		shown[i] = key.String()
+	}
+	return strings.Join(shown, ", ")
+}
+
+func (x *runText) block(b RunBlock) { x.out.BlockedBy = append(x.out.BlockedBy, b) }
+
+// life is what has happened to it so far.
+func (x *runText) life() {
+	r := x.Run
+	s := fmt.Sprintf("It was created at %s", describe.Instant(r.CreatedAt))
+	for _, step := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"admitted", r.ClaimedAt}, {"accepted by the executor", r.LaunchedAt}, {"started", r.StartedAt}, {"cancel requested", r.CancelRequestedAt}, {"ended", r.CompletedAt},
+	} {
+		if name := step.name; !step.at.IsZero() {
+			if name == "admitted" && !r.Queue.In() {
+				name = "claimed"
+			}
+			s += ", " + name + " at " + describe.Instant(step.at)
+		}
+	}
+	if r.Deliveries > 1 {
+		s += fmt.Sprintf(", sent %s", describe.Count(int(r.Deliveries), "time"))
+	}
+	x.say("%s", s)
+	if r.Queue.In() && !r.ClaimedAt.IsZero() && !r.Queue.EnqueuedAt.IsZero() {
+		x.say("It waited %s in the queue", describe.Span(max(0, r.ClaimedAt.Sub(schedule.Later(r.Queue.EnqueuedAt, r.FireAt)))))
+	}
+	if !r.RetryOf.IsZero() {
+		x.say("It retries run %s", r.RetryOf)
+	}
+}
+
+// OfRun is the answer about a slot as one about its run.
+func (a *Answer) OfRun(run *schedule.Run) RunAnswer {
+	out := RunAnswer{Run: run, Now: a.Now, Lines: a.Sentences()}
+	if a.Run != nil {
+		out.Run = a.Run
+	}
+	switch a.Verdict {
+	case VerdictWaiting:
+		b := RunBlock{What: blockedByOverlap}
+		for i := range a.Blocking {
+			b.UsedBy = append(b.UsedBy, a.Blocking[i].Key)
+		}
+		out.BlockedBy = []RunBlock{b}
+	case VerdictDue:
+		out.BlockedBy = []RunBlock{{What: blockedByClaim}}
+	case VerdictWillFire:
+		out.BlockedBy = []RunBlock{{What: blockedByDelay, Until: out.Run.FireAt}}
+	}
+	return out
+}

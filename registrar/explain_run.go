@@ -1,0 +1,94 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
+)
+
+const (
+	// maxShownFlights bounds the runs in flight that an explanation names.
+	maxShownFlights = 5
+	// launchersWithin is how lately a launcher must have been seen to count.
+	launchersWithin = time.Minute
+)
+
+// ExplainRun answers why a run is where it is. For the run of a slot it says what Explain says
+// of the slot.
+func (r *Registrar) ExplainRun(ctx context.Context, key schedule.Key) (explain.RunAnswer, error) {
+	run, err := r.runs.GetRun(ctx, key)
+	if err != nil {
+		return explain.RunAnswer{}, err
+	}
+	if !run.Queue.In() && key == schedule.SlotKey(run.ScheduleID, run.RunAt) {
+		return r.explainSlotOf(ctx, run)
+	}
+	f := explain.RunFacts{Run: run, Now: r.now(), Launchers: -1}
+	if f.Attempts, err = r.LaunchAttempts(ctx, run); err != nil {
+		return explain.RunAnswer{}, err
+	}
+	revisions, err := r.schedules.ListRevisions(ctx, run.ScheduleID, run.Revision+1, 1)
+	if err != nil {
+		return explain.RunAnswer{}, err
+	}
+	if len(revisions) == 1 && revisions[0].Revision == run.Revision {
+		f.Definition = &revisions[0].Definition
+	}
+	if next, retried := run.RetriedBy(); retried {
+		if f.Next, err = r.runs.GetRun(ctx, next); err != nil && !errors.Is(err, schedule.ErrNotFound) {
+			return explain.RunAnswer{}, err
+		}
+	}
+	if run.Queue.In() && run.Stage() == schedule.StatusPlanned && r.entries != nil {
+		if err := r.addWaitingPlace(ctx, &f); err != nil {
+			return explain.RunAnswer{}, err
+		}
+	}
+	return explain.DeriveRun(f), nil
+}
+
+func (r *Registrar) explainSlotOf(ctx context.Context, run *schedule.Run) (explain.RunAnswer, error) {
+	a, err := r.Explain(ctx, run.ScheduleID, run.RunAt)
+	if err != nil {
+		return explain.RunAnswer{}, err
+	}
+	return a.OfRun(run), nil
+}
+
+// addWaitingPlace adds what is known of the queue of a run that waits.
+func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (err error) {
+	if f.Position, err = r.Position(ctx, f.Run); err != nil {
+		return err
+	}
+	place, err := r.entries.ReadWaitingPlace(ctx, f.Run, maxShownPosition, maxShownFlights)
+	if err != nil || place.Queue == nil {
+		return err
+	}
+	f.Queue, f.Before = &place.QueueFacts, place.Before
+	for _, key := range place.Flights {
+		_, err := r.runs.GetRun(ctx, key) // those that the caller may read
+		switch {
+		case err == nil:
+			f.InFlight = append(f.InFlight, key)
+		case !errors.Is(err, schedule.ErrNotFound):
+			return err
+		}
+	}
+	if r.instances == nil {
+		return nil
+	}
+	instances, err := r.instances.Instances(ctx, launchersWithin)
+	if err != nil {
+		return err
+	}
+	f.Launchers = 0
+	for i := range instances {
+		if instances[i].Has("launcher") {
+			f.Launchers++
+		}
+	}
+	return nil
+}
