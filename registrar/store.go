@@ -155,6 +155,9 @@ type EnqueueStore interface {
 	// ChangeQueued changes a run that is not over, as decide says, in one transaction, and returns
 	// it. schedule.ErrNotFound.
 	ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (*schedule.Run, error)
+	// MoveQueued moves waiting and delayed runs of a queue, all or none: schedule.ErrMoveStale if
+	// one of them, or the anchor, is not as it was read.
+	MoveQueued(ctx context.Context, m schedule.QueueMove) error
 }
 
 // WorkflowStore stores workflow versions.

@@ -77,6 +77,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/RetryRun":    changes,
 	"/carillon.v1.RunService/RedriveRuns": changes,
 	"/carillon.v1.RunService/UpdateRun":   changes,
+	"/carillon.v1.RunService/MoveRun":     changes,
 	"/carillon.v1.RunService/ReportRun":   reports,
 
 	"/carillon.v1.QueueService/UpsertQueue":     changes,

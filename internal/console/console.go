@@ -132,6 +132,7 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/runs/redrive":            c.redrive,
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
+		"POST /ui/runs/{key}/move":         c.move,
 	} {
 		mux.Handle(pattern, c.act(act))
 	}

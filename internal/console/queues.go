@@ -130,6 +130,12 @@ func (c *Console) resumeQueue(v *visit) (toast, error) {
 	return toast{Title: "Resumed " + id}, err
 }
 
+// move moves a waiting run to the front or the end of its priority.
+func (c *Console) move(v *visit) (toast, error) {
+	resp, err := c.runs.MoveRun(v.Context(), &carillonv1.MoveRunRequest{IdempotencyKey: v.PathValue("key"), To: v.field("to")})
+	return toast{Title: fmt.Sprintf("Moved to position %d of priority %d", resp.GetRun().GetPosition(), resp.GetRun().GetPriority())}, err
+}
+
 func (c *Console) closeQueue(v *visit) (toast, error) {
 	id := v.PathValue("id")
 	_, err := c.queues.CloseQueue(v.Context(), &carillonv1.CloseQueueRequest{QueueId: id, Note: v.field("note")})

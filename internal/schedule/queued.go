@@ -122,6 +122,20 @@ type QueuedChange struct {
 	Now   time.Time
 }
 
+// QueueMove moves runs that wait in one queue, as one block, among those of their priority.
+type QueueMove struct {
+	QueueID  string
+	Runs     []Run // of one priority, as they were read, in the order of the block
+	Position int   // of the first one, 1 = next; 0: behind all others
+	Anchor   *Run  // instead of Position: a waiting run that they go before
+	After    bool  // they go behind Anchor
+	Audit    *AuditEntry
+	Now      time.Time
+}
+
+// ErrMoveStale refuses a move: a run of it has changed since it was read.
+var ErrMoveStale = Explain(ErrStale, "a run was admitted, changed or ended meanwhile; nothing was moved: look again, and repeat the call")
+
 // WaitingFilter selects runs of a queue that are not admitted.
 type WaitingFilter struct {
 	QueueNo       int32

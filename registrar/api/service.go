@@ -98,6 +98,7 @@ type Queues interface {
 	Enqueue(ctx context.Context, in registrar.EnqueueInput) (registrar.Enqueued, error)
 	ListWaiting(ctx context.Context, in registrar.WaitingInput) (registrar.WaitingPage, error)
 	UpdateRun(ctx context.Context, in registrar.UpdateRunInput) (*schedule.Run, error)
+	MoveRuns(ctx context.Context, in registrar.MoveInput) (*schedule.Run, error)
 	// Position is the place of a waiting run in its queue and priority; 0: none, or far behind.
 	Position(ctx context.Context, run *schedule.Run) (int, error)
 	// QueueIDOf is the queue of a run; "": none.

@@ -261,6 +261,7 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("EnqueueRun", &carillonv1.EnqueueRunResponse{Run: run})
 	f.Answer("EnqueueRuns", &carillonv1.EnqueueRunsResponse{IdempotencyKeys: []string{KeyA}})
 	f.Answer("ExplainRun", &carillonv1.ExplainRunResponse{Run: run, Sentences: []string{"It waits."}})
+	f.Answer("MoveRun", &carillonv1.MoveRunResponse{Run: run})
 	f.Answer("UpdateRun", &carillonv1.UpdateRunResponse{Run: run})
 	f.Answer("GetRun", &carillonv1.GetRunResponse{Run: run})
 	f.Answer("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})

@@ -27,7 +27,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
 		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
 		o.CompleteArg(newRedriveCommand(o), deadKeys), o.CompleteArg(newUpdateCommand(o), keys),
-		o.CompleteArg(o.WithWatch(explain.NewRunCommand(o)), keys),
+		o.CompleteArg(o.WithWatch(explain.NewRunCommand(o)), keys), o.CompleteArg(newMoveCommand(o), keys),
 	)
 	return o.CompleteFlags(cmd)
 }

@@ -175,6 +175,10 @@ ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
 	SELECT queue_no, user_id, request_id FROM queue_requests WHERE created_at < $1 ORDER BY created_at LIMIT $2)`
 	sqlPruneQueueEvents = `DELETE FROM queue_events WHERE event_id IN (SELECT event_id FROM queue_events WHERE time < $1 ORDER BY time LIMIT $2)`
 	sqlMovePlace        = `UPDATE open_runs SET position_key = $2 WHERE idempotency_key = $1 AND queue_state = 2`
+	// sqlSetAside locks a run that is moved, and takes it from those that wait.
+	sqlSetAside         = `UPDATE open_runs SET queue_state = 1 WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = $4`
+	sqlPutPlace         = `UPDATE open_runs SET position_key = $2, queue_state = $3, updated_at = $4 WHERE idempotency_key = $1`
+	sqlPlaceOf          = `SELECT position_key FROM open_runs WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = 2`
 	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
 WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`

@@ -63,7 +63,9 @@ func (r *rig) followsList(places bool) {
 		most := rapid.IntRange(1, 4).Draw(t, "max_in_flight")
 		m := &queueModel{jobs: own.jobs(fmt.Sprint("q", histories), maxInFlight(uint32(most))), t: t, most: most}
 		actions := []func(){m.drawEntry(places), m.drawEntry(places), m.admit, m.admit, m.endOne, m.pauseOrResume, m.tick}
-		if !places {
+		if places {
+			actions = append(actions, m.moveSome, m.moveSome)
+		} else {
 			actions = append(actions, m.changeOne, m.putBackOne, m.cancelOne)
 		}
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {

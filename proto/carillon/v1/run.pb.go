@@ -2385,6 +2385,135 @@ func (x *ExportRunsResponse) GetRun() *Run {
 	return nil
 }
 
+type MoveRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or its first 4 or more digits if they match only one run.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Where the run goes: first or last of its priority, before or after
+	// relative_to, or to a position.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Of before and after: the key of a run that waits in the same queue with the
+	// same priority.
+	RelativeTo string `protobuf:"bytes,3,opt,name=relative_to,json=relativeTo,proto3" json:"relative_to,omitempty"`
+	// Of position: 1 to 1000000, 1 = next. Above the number of waiting runs: the
+	// end.
+	Position uint32 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
+	// Keys of further runs that follow the first one, in this order; at most 999.
+	Then          []string `protobuf:"bytes,5,rep,name=then,proto3" json:"then,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveRunRequest) Reset() {
+	*x = MoveRunRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveRunRequest) ProtoMessage() {}
+
+func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveRunRequest.ProtoReflect.Descriptor instead.
+func (*MoveRunRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MoveRunRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *MoveRunRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *MoveRunRequest) GetRelativeTo() string {
+	if x != nil {
+		return x.RelativeTo
+	}
+	return ""
+}
+
+func (x *MoveRunRequest) GetPosition() uint32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *MoveRunRequest) GetThen() []string {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
+type MoveRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first one, with its position.
+	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveRunResponse) Reset() {
+	*x = MoveRunResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveRunResponse) ProtoMessage() {}
+
+func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveRunResponse.ProtoReflect.Descriptor instead.
+func (*MoveRunResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MoveRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 type ExplainRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key, or its first 4 or more digits if they match only one run.
@@ -2395,7 +2524,7 @@ type ExplainRunRequest struct {
 
 func (x *ExplainRunRequest) Reset() {
 	*x = ExplainRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2536,7 @@ func (x *ExplainRunRequest) String() string {
 func (*ExplainRunRequest) ProtoMessage() {}
 
 func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2549,7 @@ func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainRunRequest) GetIdempotencyKey() string {
@@ -2446,7 +2575,7 @@ type ExplainRunResponse struct {
 
 func (x *ExplainRunResponse) Reset() {
 	*x = ExplainRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2587,7 @@ func (x *ExplainRunResponse) String() string {
 func (*ExplainRunResponse) ProtoMessage() {}
 
 func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2600,7 @@ func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainRunResponse) GetRun() *Run {
@@ -2526,7 +2655,7 @@ type RunBlock struct {
 
 func (x *RunBlock) Reset() {
 	*x = RunBlock{}
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2667,7 @@ func (x *RunBlock) String() string {
 func (*RunBlock) ProtoMessage() {}
 
 func (x *RunBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2680,7 @@ func (x *RunBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
 func (*RunBlock) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunBlock) GetWhat() string {
@@ -2856,6 +2985,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xbc\x02\n" +
+	"\x0eMoveRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12?\n" +
+	"\x02to\x18\x02 \x01(\tB/\xe2A\x01\x02\xbaH(r&R\x05firstR\x04lastR\x06beforeR\x05afterR\bpositionR\x02to\x12>\n" +
+	"\vrelative_to\x18\x03 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\n" +
+	"relativeTo\x12%\n" +
+	"\bposition\x18\x04 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\bposition\x126\n" +
+	"\x04then\x18\x05 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x10\xe7\a\"\x17r\x152\x13^[0-9a-fA-F]{4,64}$R\x04then\"5\n" +
+	"\x0fMoveRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"_\n" +
 	"\x11ExplainRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"\xba\x01\n" +
@@ -2871,8 +3009,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04note2\xe8\n" +
-	"\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note2\xda\v\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
@@ -2883,7 +3020,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12y\n" +
 	"\n" +
 	"ExplainRun\x12\x1e.carillon.v1.ExplainRunRequest\x1a\x1f.carillon.v1.ExplainRunResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{idempotency_key}:explain\x12x\n" +
-	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12t\n" +
+	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12p\n" +
+	"\aMoveRun\x12\x1b.carillon.v1.MoveRunRequest\x1a\x1c.carillon.v1.MoveRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/runs/{idempotency_key}:move\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
 	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
@@ -2903,7 +3041,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
 	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
@@ -2931,84 +3069,89 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*WatchRunsResponse)(nil),     // 23: carillon.v1.WatchRunsResponse
 	(*ExportRunsRequest)(nil),     // 24: carillon.v1.ExportRunsRequest
 	(*ExportRunsResponse)(nil),    // 25: carillon.v1.ExportRunsResponse
-	(*ExplainRunRequest)(nil),     // 26: carillon.v1.ExplainRunRequest
-	(*ExplainRunResponse)(nil),    // 27: carillon.v1.ExplainRunResponse
-	(*RunBlock)(nil),              // 28: carillon.v1.RunBlock
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*MoveRunRequest)(nil),        // 26: carillon.v1.MoveRunRequest
+	(*MoveRunResponse)(nil),       // 27: carillon.v1.MoveRunResponse
+	(*ExplainRunRequest)(nil),     // 28: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),    // 29: carillon.v1.ExplainRunResponse
+	(*RunBlock)(nil),              // 30: carillon.v1.RunBlock
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	29, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	29, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	29, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	29, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	29, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	29, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	29, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	29, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	29, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	29, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	29, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	31, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	31, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	31, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	31, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	31, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	31, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	31, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	31, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	31, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	31, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	31, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	29, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	29, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	29, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	29, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	31, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	31, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	31, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	31, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	2,  // 16: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	29, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	29, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	31, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	31, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	3,  // 19: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 20: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	29, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	29, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	31, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	31, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	31, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 24: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 25: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 26: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	29, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	31, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
 	0,  // 28: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 29: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	29, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	29, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	31, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	31, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
 	18, // 32: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
 	21, // 33: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
 	0,  // 34: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	29, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	31, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	31, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 37: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	29, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	29, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	31, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	31, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 40: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 41: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	29, // 42: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	28, // 43: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	29, // 44: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	6,  // 45: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 46: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 47: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 48: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 49: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	26, // 50: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	14, // 51: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	16, // 52: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	19, // 53: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	22, // 54: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 55: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 56: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 57: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 58: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 59: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 60: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	27, // 61: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	15, // 62: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	17, // 63: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 64: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	23, // 65: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 66: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	0,  // 41: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 42: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	31, // 43: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	30, // 44: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	31, // 45: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	6,  // 46: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 47: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 48: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 49: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 50: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	28, // 51: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	14, // 52: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	26, // 53: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	16, // 54: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	19, // 55: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	22, // 56: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 57: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 58: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 59: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 60: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 61: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 62: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	29, // 63: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	15, // 64: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	27, // 65: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	17, // 66: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 67: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	23, // 68: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 69: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	58, // [58:70] is the sub-list for method output_type
+	46, // [46:58] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3033,7 +3176,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	RunService_CancelRun_FullMethodName   = "/carillon.v1.RunService/CancelRun"
 	RunService_ExplainRun_FullMethodName  = "/carillon.v1.RunService/ExplainRun"
 	RunService_UpdateRun_FullMethodName   = "/carillon.v1.RunService/UpdateRun"
+	RunService_MoveRun_FullMethodName     = "/carillon.v1.RunService/MoveRun"
 	RunService_RetryRun_FullMethodName    = "/carillon.v1.RunService/RetryRun"
 	RunService_RedriveRuns_FullMethodName = "/carillon.v1.RunService/RedriveRuns"
 	RunService_WatchRuns_FullMethodName   = "/carillon.v1.RunService/WatchRuns"
@@ -78,6 +79,12 @@ type RunServiceClient interface {
 	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
 	// over, or is outside queues.
 	UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*UpdateRunResponse, error)
+	// MoveRun moves a run that waits in a dispatch queue, and further ones as one
+	// block, among the runs of their priority. All or none. A delayed run has its
+	// new place once it waits. FAILED_PRECONDITION: a run is outside queues,
+	// admitted or over, or the runs are not of one queue and priority. ABORTED:
+	// one was admitted meanwhile; nothing was moved.
+	MoveRun(ctx context.Context, in *MoveRunRequest, opts ...grpc.CallOption) (*MoveRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
@@ -176,6 +183,16 @@ func (c *runServiceClient) UpdateRun(ctx context.Context, in *UpdateRunRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpdateRunResponse)
 	err := c.cc.Invoke(ctx, RunService_UpdateRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) MoveRun(ctx context.Context, in *MoveRunRequest, opts ...grpc.CallOption) (*MoveRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MoveRunResponse)
+	err := c.cc.Invoke(ctx, RunService_MoveRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +303,12 @@ type RunServiceServer interface {
 	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
 	// over, or is outside queues.
 	UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error)
+	// MoveRun moves a run that waits in a dispatch queue, and further ones as one
+	// block, among the runs of their priority. All or none. A delayed run has its
+	// new place once it waits. FAILED_PRECONDITION: a run is outside queues,
+	// admitted or over, or the runs are not of one queue and priority. ABORTED:
+	// one was admitted meanwhile; nothing was moved.
+	MoveRun(context.Context, *MoveRunRequest) (*MoveRunResponse, error)
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
@@ -340,6 +363,9 @@ func (UnimplementedRunServiceServer) ExplainRun(context.Context, *ExplainRunRequ
 }
 func (UnimplementedRunServiceServer) UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateRun not implemented")
+}
+func (UnimplementedRunServiceServer) MoveRun(context.Context, *MoveRunRequest) (*MoveRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MoveRun not implemented")
 }
 func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRun not implemented")
@@ -500,6 +526,24 @@ func _RunService_UpdateRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_MoveRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MoveRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).MoveRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_MoveRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).MoveRun(ctx, req.(*MoveRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_RetryRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RetryRunRequest)
 	if err := dec(in); err != nil {
@@ -592,6 +636,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateRun",
 			Handler:    _RunService_UpdateRun_Handler,
+		},
+		{
+			MethodName: "MoveRun",
+			Handler:    _RunService_MoveRun_Handler,
 		},
 		{
 			MethodName: "RetryRun",
