@@ -98,6 +98,12 @@ func (s *start) finish(outcome schedule.Outcome, launchedAt time.Time) {
 		outcome.Status, outcome.Reason = schedule.StatusSuccess, schedule.ReasonAccepted
 	case outcome.Status == schedule.StatusFailed && outcome.Reason == "":
 		outcome.Reason = schedule.ReasonWorkflowFailed
+	case outcome.Reason == schedule.ReasonSnoozed && s.graph != nil:
+		// Its caller waits for one outcome of its key.
+		outcome = schedule.Outcome{
+			Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, RunID: outcome.RunID, TraceID: outcome.TraceID,
+			ErrorCode: string(schedule.CodeSnoozed), ErrorMessage: "the executor answered SNOOZE, which a graph run cannot do",
+		}
 	}
 	outcome.ErrorCode = schedule.ExecutorErrorCode(outcome.ErrorCode)
 	sent := !s.called.at.IsZero() && !s.called.unsent

@@ -317,3 +317,15 @@ func TestAGraphRunThatEndsBehindItsCallLeavesItToTheNext(t *testing.T) {
 		}
 	})
 }
+
+func TestAGraphRunCannotBeSnoozed(t *testing.T) {
+	inGraphBubble(t, reports, func(g *graphRig) {
+		g.executor.run = answers(schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", SnoozeFor: time.Minute}, nil)
+		for range 2 {
+			if got := g.run(graphRun()); got.Status != schedule.StatusFailed || got.Reason != schedule.ReasonWorkflowFailed || got.ErrorCode != string(schedule.CodeSnoozed) || got.SnoozeFor != 0 {
+				g.Errorf("a snoozed graph run is answered %+v", got)
+			}
+		}
+		g.wantCalls(1, 0)
+	})
+}

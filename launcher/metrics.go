@@ -76,7 +76,7 @@ const (
 
 var outcomeLabels = []string{
 	string(schedule.StatusSuccess), string(schedule.StatusFailed), string(schedule.StatusEnqueued),
-	string(schedule.ReasonLaunchRefused), labelNotSent, labelUnknown,
+	string(schedule.ReasonLaunchRefused), string(schedule.ReasonSnoozed), labelNotSent, labelUnknown,
 }
 
 func outcomeLabel(outcome schedule.Outcome, err error) string {
@@ -84,6 +84,8 @@ func outcomeLabel(outcome schedule.Outcome, err error) string {
 	switch {
 	case err == nil && slices.Contains(outcomeLabels, string(outcome.Status)):
 		return string(outcome.Status)
+	case err == nil && outcome.Reason == schedule.ReasonSnoozed:
+		return string(outcome.Reason)
 	case errors.As(err, &refusal):
 		return string(schedule.ReasonLaunchRefused)
 	case errors.Is(err, ErrNotSent):

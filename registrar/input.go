@@ -135,11 +135,12 @@ type DeployInput struct {
 // ReportInput is an executor's report on a run.
 type ReportInput struct {
 	Key          schedule.Key
-	Status       schedule.Status // STARTED, SUCCESS or FAILED
+	Status       schedule.Status // STARTED, SUCCESS, FAILED or SNOOZE
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
 	FailureClass schedule.FailureClass // of FAILED; "": by the reason
+	DelayMS      int64                 // of SNOOZE
 	Output       string                // output so far, or its end
 	ExitCode     *int32
 	LogURL       string

@@ -64,7 +64,7 @@ func (r *Registrar) KnowsReportToken(key schedule.Key, token string) bool {
 
 // ReportOutcome is Report for executors inside this process.
 func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport) error {
-	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode}
+	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode, DelayMS: o.SnoozeFor.Milliseconds()}
 	if err := r.checkReport(ctx, &in); err != nil {
 		return err
 	}
@@ -83,7 +83,10 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	}
 	in.byToken = looks
 	var c schedule.Collect
-	checkWord(&c, "status", in.Status, []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed})
+	checkWord(&c, "status", in.Status, []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSnooze})
+	if in.Status == schedule.StatusSnooze {
+		schedule.CheckSnooze(&c, in.DelayMS)
+	}
 	if len(in.RunID) > schedule.MaxIDLength {
 		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
 	}
@@ -140,8 +143,9 @@ func (in *ReportInput) report() *schedule.RunReport {
 // report is the pure part. The first match decides:
 //
 //   - another run_id is recorded: an error;
-//   - the run has ended, or was never launched: the run does not move, and the first
-//     report of each status writes an event, unless it repeats the run's end;
+//   - the run has ended, or was never launched: a snooze is an error unless it repeats the end;
+//     for any other report the run does not move, and the first report of each status writes an
+//     event, unless it repeats the run's end;
 //   - else the run moves by ledger.SettlementOfReport.
 func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.RunChange, error) {
 	run := &found.Run
@@ -149,10 +153,13 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
-	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass}
+	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond}
 	if !run.Stage().InFlight() {
 		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil
+		}
+		if in.Status == schedule.StatusSnooze {
+			return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot snooze: the run %s", run.Stage().Clause())
 		}
 		change := schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}
 		if in.Status.Terminal() && run.Status.Terminal() && run.Status != schedule.StatusSkipped {

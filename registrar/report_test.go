@@ -111,3 +111,50 @@ func TestOnlyGoodTokensUseUpTheReportsOfARun(t *testing.T) {
 		t.Errorf("an executor inside the process is limited: %v", err)
 	}
 }
+
+func TestASnoozeIsRefusedUnlessTheRunIsInFlight(t *testing.T) {
+	const day = 24 * 3600 * 1000
+	for _, tc := range []struct {
+		name  string
+		is    schedule.Status
+		more  func(*schedule.Run)
+		delay int64
+		want  error // nil: it is taken
+		wrong bool  // the delay is refused
+		moves bool
+	}{
+		{name: "a run in flight, now", is: schedule.StatusStarted, moves: true},
+		{name: "a run in flight, for 30 days", is: schedule.StatusEnqueued, delay: 30 * day, moves: true},
+		{name: "a run whose call is open", is: schedule.StatusLaunching, delay: 1, moves: true},
+		{name: "a negative delay", is: schedule.StatusStarted, delay: -1, wrong: true},
+		{name: "more than 30 days", is: schedule.StatusStarted, delay: 30*day + 1, wrong: true},
+		{name: "a planned run", is: schedule.StatusPlanned, want: schedule.ErrPrecondition},
+		{name: "a waiting run of a queue", is: schedule.StatusEnqueued, more: func(r *schedule.Run) { r.Queue = schedule.QueuePlace{No: 1, State: schedule.QueueWaiting} }, want: schedule.ErrPrecondition},
+		{name: "a run that succeeded", is: schedule.StatusSuccess, want: schedule.ErrPrecondition},
+		{name: "a run that was skipped", is: schedule.StatusSkipped, more: func(r *schedule.Run) { r.Reason = schedule.ReasonPaused }, want: schedule.ErrPrecondition},
+		{name: "a snoozed run again", is: schedule.StatusSkipped, more: func(r *schedule.Run) { r.Reason = schedule.ReasonSnoozed }},
+		{name: "the snooze that was one too many again", is: schedule.StatusFailed, more: func(r *schedule.Run) { r.Reason = schedule.ReasonSnoozeLimit }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, registrar.Config{})
+			if tc.more == nil {
+				tc.more = func(*schedule.Run) {}
+			}
+			r.run(tc.is, tc.more)
+			_, _, err := r.Report(r.Context(), registrar.ReportInput{Key: key, Status: schedule.StatusSnooze, DelayMS: tc.delay})
+			if _, wrong := errors.AsType[*schedule.InvalidError](err); wrong != tc.wrong || !wrong && !errors.Is(err, tc.want) {
+				r.Fatalf("answered %v, want %v, or a wrong delay: %t", err, tc.want, tc.wrong)
+			}
+			if err != nil {
+				return
+			}
+			change := r.page.runChange
+			if (change.Settle != nil) != tc.moves || len(change.Events) > 0 {
+				r.Errorf("%+v is written, want a settlement: %t", change, tc.moves)
+			}
+			if s := change.Settle; tc.moves && (s.To != schedule.StatusSkipped || s.Reason != schedule.ReasonSnoozed || s.SnoozeUntil.Sub(s.CompletedAt).Milliseconds() != tc.delay) {
+				r.Errorf("it is settled as %+v", s)
+			}
+		})
+	}
+}

@@ -31,6 +31,8 @@ var reasons = map[schedule.Reason]string{
 	schedule.ReasonReplaced:          "A newer slot replaced it.",
 	schedule.ReasonCancelled:         "Its cancel was requested.",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request.",
+	schedule.ReasonSnoozed:           "The executor asked to get it again later.",
+	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, too often.",
 	schedule.ReasonAccepted:          "The executor accepted it; it does not report how runs end.",
 }
 

@@ -40,29 +40,34 @@ func (f *AttemptFacts) place(r *schedule.Run) int {
 	return int(max(r.Attempt-before, 1))
 }
 
-// NeedsAttemptFacts reports whether an end has a next attempt if the facts allow it.
+// NeedsAttemptFacts reports whether a run follows an end if the facts allow it.
 func NeedsAttemptFacts(r *schedule.Run) bool {
-	return r.Status == schedule.StatusFailed && r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()
+	return r.Snoozed() || r.Status == schedule.StatusFailed && r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()
 }
 
 // Conclude completes a run that has ended with its failure class and whether it is dead, and
-// returns its next attempt; nil: there is none. Each end of a run goes through it before it is
-// written to history, and the attempt is written in the same transaction. facts are needed as
-// NeedsAttemptFacts says. Of Planned and InForce it needs nothing else.
+// returns the run that follows it: its next attempt, or the same one after a snooze; nil: there
+// is none. Each end of a run goes through it before it is written to history, and what follows is
+// written in the same transaction. facts are needed as NeedsAttemptFacts says. Of Planned and InForce it needs nothing else.
 func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	r.Dead = nil
 	dead := r.Status == schedule.StatusSkipped && r.Reason == schedule.ReasonMissed && r.IsAutomaticRetry()
-	if r.Status == schedule.StatusFailed {
+	switch {
+	case r.Status == schedule.StatusFailed:
 		r.FailureClass = schedule.ClassOf(r.Reason, r.FailureClass)
 		next, _ = NextAttempt(r, facts)
 		dead = next == nil
-	} else {
+	case r.Snoozed():
+		next = afterSnooze(r, facts)
+		dead = next == nil
+		fallthrough
+	default:
 		r.FailureClass = ""
 	}
 	if dead {
 		r.Dead = &dead
 	}
-	r.StartBy = time.Time{} // history has no use for it
+	r.StartBy, r.SnoozeUntil = time.Time{}, time.Time{} // history has no use for them
 	return next
 }
 
@@ -83,12 +88,8 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 	if !policy.On.Has(r.FailureClass) {
 		return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)
 	}
-	row := schedule.Run{
-		Key: schedule.AttemptKey(r.Key), ScheduleID: r.ScheduleID, Revision: r.Revision, UserID: r.UserID, WorkflowID: r.WorkflowID, Version: r.Version,
-		RunAt: r.RunAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
-		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
-		Attempt: r.Attempt + 1, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
-	}
+	row := successor(r, schedule.AttemptKey(r.Key))
+	row.Attempt++
 	row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
 	enterQueueAgain(&row, r, r.CompletedAt)
 	if retriesSlot(r) {
@@ -98,6 +99,28 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 		return nil, "the next attempt would start later than catchup_window_ms after run_at"
 	}
 	return &row, ""
+}
+
+// successor is the run that Carillon plans after another one, as the same attempt.
+func successor(r *schedule.Run, key schedule.Key) schedule.Run {
+	return schedule.Run{
+		Key: key, ScheduleID: r.ScheduleID, Revision: r.Revision, UserID: r.UserID, WorkflowID: r.WorkflowID, Version: r.Version,
+		RunAt: r.RunAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
+		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
+	}
+}
+
+// afterSnooze returns the run that follows a snoozed one; nil: its schedule was deleted. The
+// executor decides when it starts, so that it has no catch-up window, and neither have its retries.
+func afterSnooze(r *schedule.Run, facts *AttemptFacts) *schedule.Run {
+	if !r.Queue.In() && (facts == nil || facts.InForce == nil) {
+		return nil
+	}
+	row := successor(r, schedule.SnoozeKey(r.Key))
+	row.Snoozes, row.FireAt = r.Snoozes+1, schedule.Later(r.SnoozeUntil, r.CompletedAt)
+	enterQueueAgain(&row, r, r.CompletedAt)
+	return &row
 }
 
 // retriesSlot reports whether the retry of a run has the catch-up window of the schedule. Retries

@@ -17,7 +17,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, LaunchedAt: f.LaunchedAt,
 		Deliveries: f.Deliveries, Unsent: f.Unsent,
 	}
-	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
+	if s.LaunchedAt.IsZero() && (o.OK() || tellsEnd(o)) {
 		// The answer belongs to an earlier call, and the time of that call is lost.
 		s.LaunchedAt = r.NotLaunchedBefore()
 	}
@@ -26,6 +26,9 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 		return s
 	}
 	s.CompletedAt = now
+	if s.Reason == schedule.ReasonSnoozed {
+		snooze(&s, r, o.SnoozeFor)
+	}
 	afterCancel(&s, r, "answered ")
 	return s
 }
@@ -43,7 +46,8 @@ func MayAnswer(r *schedule.Run, o *schedule.Outcome) bool {
 // tellsEnd reports whether an answer tells the end of the run, not only of its launch.
 func tellsEnd(o *schedule.Outcome) bool {
 	return o.Status == schedule.StatusSuccess && o.Reason != schedule.ReasonAccepted ||
-		o.Status == schedule.StatusFailed && o.Reason == schedule.ReasonWorkflowFailed
+		o.Status == schedule.StatusFailed && o.Reason == schedule.ReasonWorkflowFailed ||
+		o.Status == schedule.StatusSkipped && o.Reason == schedule.ReasonSnoozed
 }
 
 // LateAnswer returns the event of an answer that tells another end than the run has had
@@ -104,6 +108,11 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		return s
 	}
 	s.CompletedAt = now
+	if report.Status == schedule.StatusSnooze {
+		snooze(&s, r, report.SnoozeFor)
+		afterCancel(&s, r, "reported ")
+		return s
+	}
 	s.ErrorCode, s.ErrorMessage, s.FailureClass = report.ErrorCode, report.ErrorMessage, report.FailureClass
 	if report.Status == schedule.StatusFailed {
 		s.Reason = schedule.ReasonWorkflowFailed
@@ -115,19 +124,34 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 	return s
 }
 
+// snooze ends a run that the executor wants to get again after a delay. Too many snoozes in a
+// row are a failure: the executor will not finish this work.
+func snooze(s *schedule.Settlement, r *schedule.Run, delay time.Duration) {
+	if r.Snoozes < schedule.MaxSnoozes {
+		s.To, s.Reason, s.SnoozeUntil = schedule.StatusSkipped, schedule.ReasonSnoozed, s.CompletedAt.Add(delay)
+		return
+	}
+	s.To, s.Reason = schedule.StatusFailed, schedule.ReasonSnoozeLimit
+	s.ErrorMessage = fmt.Sprintf("the executor snoozed the run %d times in a row, which is the limit", schedule.MaxSnoozes+1)
+}
+
 // afterCancel applies the requested cancel of a run to its end. With reason `replaced`
 // a success and a failure become CANCELLED(replaced); with any other reason only a
-// failure becomes CANCELLED.
+// failure and a snooze become CANCELLED.
 func afterCancel(s *schedule.Settlement, r *schedule.Run, verb string) {
 	cancel := cancelled(r.CancelReason)
-	failed, ok := s.To == schedule.StatusFailed, s.To == schedule.StatusSuccess
+	failed, ok := s.To == schedule.StatusFailed || s.Reason == schedule.ReasonSnoozed, s.To == schedule.StatusSuccess
 	if r.CancelRequestedAt.IsZero() || !failed && (!ok || cancel != schedule.ReasonReplaced) {
 		return
 	}
 	if s.ErrorMessage == "" {
-		s.ErrorMessage = verb + string(s.To) + " after its cancel was requested"
+		said := s.To
+		if s.Reason == schedule.ReasonSnoozed {
+			said = schedule.StatusSnooze
+		}
+		s.ErrorMessage = verb + string(said) + " after its cancel was requested"
 	}
-	s.To, s.Reason = schedule.StatusCancelled, cancel
+	s.To, s.Reason, s.SnoozeUntil = schedule.StatusCancelled, cancel, time.Time{}
 }
 
 // RepeatsEnd reports whether a report repeats the end that the run already has.
@@ -137,7 +161,10 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 		return report.Status == schedule.StatusSuccess
 	case schedule.StatusFailed:
 		reported := r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonLost
-		return report.Status == schedule.StatusFailed && reported && report.ErrorCode == r.ErrorCode
+		return report.Status == schedule.StatusFailed && reported && report.ErrorCode == r.ErrorCode ||
+			report.Status == schedule.StatusSnooze && r.Reason == schedule.ReasonSnoozeLimit
+	case schedule.StatusSkipped:
+		return report.Status == schedule.StatusSnooze && r.Snoozed()
 	}
 	return false
 }
@@ -179,7 +206,11 @@ func MaySettle(from, to schedule.Status) bool {
 // Settle applies a settlement to a run; lease is that of its key. See LogAttempt for the
 // attempt that it may record.
 func Settle(r schedule.Run, lease schedule.KeyLease, s *schedule.Settlement, now time.Time) (after schedule.Run, moved bool) {
-	if !MaySettle(r.Stage(), s.To) {
+	may := MaySettle(r.Stage(), s.To)
+	if s.Reason == schedule.ReasonSnoozed {
+		may = r.Stage().InFlight()
+	}
+	if !may {
 		return r, false
 	}
 	r.UpdatedAt = stored(now)
@@ -223,7 +254,7 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	r.StartedAt = cmp.Or(r.StartedAt, stored(s.StartedAt)) // a heartbeat does not move it
 	r.TimeoutAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt)
 	if s.To.Terminal() {
-		r.CompletedAt, r.FailureClass = stored(cmp.Or(s.CompletedAt, now)), s.FailureClass
+		r.CompletedAt, r.FailureClass, r.SnoozeUntil = stored(cmp.Or(s.CompletedAt, now)), s.FailureClass, stored(s.SnoozeUntil)
 	}
 }
 

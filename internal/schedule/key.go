@@ -45,6 +45,9 @@ func RetryKey(k Key, requestID string) Key {
 // once. No request id has a slash (see ValidID), so no retry by hand has this key.
 func AttemptKey(k Key) Key { return RetryKey(k, "/auto") }
 
+// SnoozeKey is the key of the run that follows the snoozed run with key k, in the same way.
+func SnoozeKey(k Key) Key { return RetryKey(k, "/snooze") }
+
 // JobKey is the key of a job of a dispatch queue: the one at a place of a request. It begins
 // with 6 bytes of Unix milliseconds, so that jobs of one time are neighbours in an index.
 func JobKey(at time.Time, queueID, userID, requestID string, place int) (k Key) {

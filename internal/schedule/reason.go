@@ -37,6 +37,8 @@ const (
 	ReasonReplaced          Reason = "replaced"           // CANCELLED: a newer slot replaced it
 	ReasonCancelled         Reason = "cancelled"          // CANCELLED: requested by a user
 	ReasonKeyConflict       Reason = "key_conflict"       // FAILED: the key was used before for another request
+	ReasonSnoozed           Reason = "snoozed"            // SKIPPED: the executor asked to get it again later
+	ReasonSnoozeLimit       Reason = "snooze_limit"       // FAILED: the executor asked so after MaxSnoozes
 	ReasonAccepted          Reason = "accepted"           // SUCCESS without feedback: accepted is all that is known
 )
 
@@ -45,17 +47,18 @@ var Reasons = []Reason{
 	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused, ReasonDeleted,
 	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
 	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
-	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict, ReasonAccepted,
+	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
+	ReasonSnoozed, ReasonSnoozeLimit, ReasonAccepted,
 }
 
 // Ending is the status that a run with this reason ends in.
 func Ending(r Reason) Status {
 	switch r {
 	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused,
-		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied:
+		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied, ReasonSnoozed:
 		return StatusSkipped
 	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
-		ReasonTimeout, ReasonLost, ReasonKeyConflict:
+		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit:
 		return StatusFailed
 	case ReasonDeleted, ReasonReplaced, ReasonCancelled:
 		return StatusCancelled

@@ -39,6 +39,8 @@ func ClassOf(reason Reason, reported FailureClass) FailureClass {
 		return ClassTimeout
 	case ReasonLost:
 		return ClassLost
+	case ReasonSnoozeLimit:
+		return ClassLogic
 	}
 	if slices.Contains(ReportedClasses, reported) {
 		return reported
@@ -197,17 +199,21 @@ func ParseRetry(text string) (p RetryPolicy, err error) {
 	return p, err
 }
 
-// IsAutomaticRetry reports whether Carillon planned the run because an earlier attempt failed.
-// A retry by hand has another key.
+// IsAutomaticRetry reports whether Carillon planned the run by itself, because the run before it
+// failed or was snoozed. A retry by hand has another key.
 func (r *Run) IsAutomaticRetry() bool {
-	return r.Trigger == TriggerRetry && !r.RetryOf.IsZero() && r.Key == AttemptKey(r.RetryOf)
+	return r.Trigger == TriggerRetry && !r.RetryOf.IsZero() && (r.Key == AttemptKey(r.RetryOf) || r.Key == SnoozeKey(r.RetryOf))
 }
 
 // IsDead reports whether the run failed for good and nobody has retried it.
 func (r *Run) IsDead() bool { return r.Dead != nil && *r.Dead }
 
-// RetriedBy is the key of the automatic retry of a failed run; ok = false: it has none.
+// RetriedBy is the key of the run that Carillon has planned after a failed or snoozed one;
+// ok = false: there is none.
 func (r *Run) RetriedBy() (key Key, ok bool) {
+	if r.Snoozed() {
+		return SnoozeKey(r.Key), r.Dead == nil
+	}
 	if r.Status != StatusFailed || r.Dead != nil || r.Attempt >= r.MaxAttempts {
 		return key, false
 	}

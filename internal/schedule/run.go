@@ -28,13 +28,16 @@ type Run struct {
 	MaxQueued     uint32
 	WaitingSince  time.Time // set while it waits for its overlap key; outside the due index
 
-	Attempt     int32           // place in the retry_of chain, 1 = first
-	MaxAttempts int32           // the last attempt that Carillon plans by itself; fixed when the run is planned
-	StartBy     time.Time       // an automatic retry of a slot that is open does not start later; zero: no limit
-	RetryOf     Key             // zero = none
-	Deliveries  int32           // calls that reached the executor: their request was written to a connection
-	Input       json.RawMessage // nil: the revision's
-	Priority    int32
+	Attempt     int32     // place in the retry_of chain, 1 = first
+	MaxAttempts int32     // the last attempt that Carillon plans by itself; fixed when the run is planned
+	StartBy     time.Time // an automatic retry of a slot that is open does not start later; zero: no limit
+	RetryOf     Key       // zero = none
+	Snoozes     int32     // how often the executor has snoozed this attempt
+	// Interruptions is how often in a row a shutdown has interrupted this attempt.
+	Interruptions int32
+	Deliveries    int32           // calls that reached the executor: their request was written to a connection
+	Input         json.RawMessage // nil: the revision's
+	Priority      int32
 
 	RunID   string // given by the executor
 	TraceID string
@@ -62,6 +65,10 @@ type Run struct {
 	Dead *bool
 
 	Queue QueuePlace // of a run of a dispatch queue
+
+	// SnoozeUntil is when the run that follows a snoozed one starts. It is set only in the
+	// transaction that ends the snoozed run.
+	SnoozeUntil time.Time
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -124,6 +131,7 @@ type Settlement struct {
 	StartedAt    time.Time
 	CompletedAt  time.Time
 	TimeoutAt    time.Time
+	SnoozeUntil  time.Time // Reason == snoozed: the same attempt starts again then
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
 	// Deliveries raises Run.Deliveries to this number.
 	Deliveries int32
@@ -182,7 +190,8 @@ type Outcome struct {
 	TraceID      string
 	ErrorCode    string
 	ErrorMessage string
-	FailureClass FailureClass // of a failure, if the executor reported it
+	FailureClass FailureClass  // of a failure, if the executor reported it
+	SnoozeFor    time.Duration // of SKIPPED(snoozed)
 }
 
 // OK reports whether the executor accepted the run and no failure is known.

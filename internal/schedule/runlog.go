@@ -17,12 +17,13 @@ const (
 // ExecutorReport is what an in-process executor reports about a run.
 type ExecutorReport struct {
 	Key          Key
-	Status       Status // STARTED, SUCCESS or FAILED
+	Status       Status // STARTED, SUCCESS, FAILED or SNOOZE
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
 	FailureClass FailureClass // of a failure; "": by the reason
 	ExitCode     *int32       // of the run's process
+	SnoozeFor    time.Duration
 }
 
 // LogPart is a piece of a run's output: whole lines of plain text, secrets masked.

@@ -5,7 +5,7 @@ import "slices"
 // Status is a run's state. It only moves forward:
 //
 //	PLANNED → LAUNCHING → ENQUEUED → STARTED → SUCCESS | FAILED
-//	PLANNED | LAUNCHING → SKIPPED
+//	PLANNED | LAUNCHING → SKIPPED, and any run in flight that its executor snoozes
 //	any of the first four → CANCELLED
 //
 // A report may skip states. Terminal states are final.

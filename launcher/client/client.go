@@ -180,6 +180,7 @@ func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {
 	reply := schedule.StartReply{Outcome: schedule.Outcome{
 		Status: schedule.Status(resp.GetStatus()), Reason: schedule.Reason(resp.GetReason()), RunID: resp.GetRunId(),
 		TraceID: resp.GetTraceId(), ErrorCode: resp.GetErrorCode(), ErrorMessage: resp.GetErrorMessage(),
+		SnoozeFor: time.Duration(resp.GetSnoozeMs()) * time.Millisecond,
 	}, Deliveries: resp.GetDeliveries(), Settled: resp.GetSettled()}
 	if resp.LaunchedAt != nil {
 		reply.LaunchedAt = resp.GetLaunchedAt().AsTime()

@@ -125,7 +125,7 @@ func TestTheRequestThatTravelsHasEveryFieldSet(t *testing.T) {
 func TestStartArrivesAndReturnsWhole(t *testing.T) {
 	o := &over{reply: schedule.StartReply{
 		Outcome: schedule.Outcome{
-			Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "r", TraceID: "t", ErrorCode: "http_403", ErrorMessage: "no",
+			Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "r", TraceID: "t", ErrorCode: "http_403", ErrorMessage: "no", SnoozeFor: time.Hour,
 		},
 		LaunchedAt: runAt, Settled: true,
 	}}

@@ -66,10 +66,13 @@ func (t *text) ended() {
 // nextAttempt tells which automatic retry follows a failed run, or why none does.
 func (t *text) nextAttempt() {
 	r := t.Run
+	next, retried := r.RetriedBy()
+	if r.Snoozed() {
+		t.afterSnooze(next, retried)
+	}
 	if r.Status != schedule.StatusFailed || r.MaxAttempts <= 1 {
 		return
 	}
-	next, retried := r.RetriedBy()
 	i := slices.IndexFunc(t.Others, func(o schedule.Run) bool { return o.Key == next })
 	switch {
 	case retried && i >= 0 && t.Others[i].Stage() == schedule.StatusPlanned:
@@ -96,6 +99,22 @@ func (t *text) nextAttempt() {
 	}
 }
 
+// afterSnooze tells which run follows a snoozed one.
+func (t *text) afterSnooze(next schedule.Key, followed bool) {
+	i := slices.IndexFunc(t.Others, func(o schedule.Run) bool { return o.Key == next })
+	switch {
+	case !followed:
+		t.say("No run follows, because the schedule was deleted")
+	case i >= 0 && t.Others[i].Status == schedule.StatusPlanned:
+		t.say("The same attempt starts again at %s", describe.Instant(t.Others[i].FireAt))
+		if t.PausedNow {
+			t.say("It waits while the schedule is paused")
+		}
+	default:
+		t.say("The same attempt went on as run %s", next)
+	}
+}
+
 var endings = map[schedule.Reason]string{
 	schedule.ReasonLaunchRefused:     "The executor rejected it",
 	schedule.ReasonLaunchUnavailable: "The executor could not be reached in time",
@@ -105,6 +124,8 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonLost:              "The executor did not accept it in time. It may have received it",
 	schedule.ReasonReplaced:          "A newer slot replaced it (overlap_policy replace)",
 	schedule.ReasonCancelled:         "Its cancel was requested",
+	schedule.ReasonSnoozed:           "The executor asked to get it again later",
+	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, and had done so too often",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",
 }
 

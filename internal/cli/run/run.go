@@ -79,6 +79,14 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	if r.ExitCode != nil {
 		exitCode = fmt.Sprint(r.GetExitCode())
 	}
+	var snoozes string
+	if n := r.GetSnoozes(); n > 0 {
+		snoozes = fmt.Sprint(n)
+	}
+	followed := "retried by"
+	if r.GetReason() == "snoozed" {
+		followed = "continued by"
+	}
 	failed := r.GetErrorCode()
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
@@ -97,7 +105,8 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
 		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},
-		[2]string{"retried by", r.GetRetriedBy()},
+		[2]string{"snoozes before", snoozes},
+		[2]string{followed, r.GetRetriedBy()},
 		[2]string{"retry of", r.GetRetryOf()},
 		[2]string{"overlap", r.GetOverlapPolicy()},
 		[2]string{"run at", p.When(r.GetRunAt())},

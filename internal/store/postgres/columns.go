@@ -63,6 +63,8 @@ var runColumns = columns{
 	int4("max_attempts", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.MaxAttempts }),
 	instant("start_by", ofRun|ofRow|added, func(r *openRow) *time.Time { return &r.StartBy }).onlyOpen(),
 	key("retry_of", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.RetryOf }),
+	nonzero("snoozes", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Snoozes }),
+	nonzero("interruptions", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Interruptions }),
 	int4("deliveries", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.Deliveries }),
 	text("input", ofRun|ofRow|added|history, func(r *openRow) *json.RawMessage { return &r.Input }),
 	int4("priority", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Priority }),
@@ -108,7 +110,7 @@ var (
 	// What a claim does not know of a planned run, and what Begin reads: each column of a
 	// row costs.
 	columnsOfPlanned = runColumns.named("idempotency_key", "revision", "run_at", "fire_at", "trigger", "overlap_key", "policy", "max_queued",
-		"attempt", "max_attempts", "start_by", "retry_of", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
+		"attempt", "max_attempts", "start_by", "retry_of", "snoozes", "interruptions", "deliveries", "input", "priority", "trace_id", "failed_attempts", "timeout_at", "created_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "sid", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
 )

@@ -36,13 +36,13 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEnded := row.Run
-	wantEnded.WaitingSince, wantEnded.ClaimedUntil, wantEnded.StartBy = time.Time{}, time.Time{}, time.Time{} // history has no use for them
+	wantEnded.WaitingSince, wantEnded.ClaimedUntil, wantEnded.StartBy, wantEnded.SnoozeUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{} // history has no use for them
 	wantEnded.Queue = schedule.QueuePlace{No: row.Queue.No, EnqueuedAt: row.Queue.EnqueuedAt}
 	if d := cmp.Diff(wantEnded, ended); d != "" {
 		t.Errorf("history (- written, + read):\n%s", d)
 	}
 	wantOpen := row
-	wantOpen.Reason, wantOpen.CompletedAt, wantOpen.FailureClass, wantOpen.Dead = "", time.Time{}, "", nil // only an end gives them
+	wantOpen.Reason, wantOpen.CompletedAt, wantOpen.FailureClass, wantOpen.Dead, wantOpen.SnoozeUntil = "", time.Time{}, "", nil, time.Time{} // only an end gives them
 	wantOpen.ScheduleID, wantOpen.UserID, wantOpen.WorkflowID, wantOpen.Version = "", "", "", 0            // see nameSchedules
 	if d := cmp.Diff(wantOpen, open, cmpopts.IgnoreUnexported(postgres.OpenRow{})); d != "" {
 		t.Errorf("open runs (- written, + read):\n%s", d)

@@ -20,7 +20,7 @@ ON CONFLICT (idempotency_key) DO NOTHING`
 
 	sqlLockRecords = `
 SELECT e.idempotency_key, e.request_hash, e.state = 'DONE', e.calls, e.holder, e.lease_until,
-	e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message
+	e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.snooze_ms * 1000000
 FROM execution_requests e WHERE e.idempotency_key = ANY($1::bytea[]) ORDER BY e.idempotency_key FOR UPDATE`
 )
 

@@ -66,6 +66,8 @@ var runColumns = columns{
 	{name: "max_attempts", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.MaxAttempts} }},
 	{name: "start_by", in: ofRun | added, value: func(r *openRow) any { return moment{&r.StartBy} }, ended: "NULL"},
 	{name: "retry_of", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.RetryOf) }},
+	{name: "snoozes", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Snoozes} }},
+	{name: "interruptions", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Interruptions} }},
 	{name: "deliveries", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.Deliveries} }},
 	{name: "input", in: ofRun | added | history, value: func(r *openRow) any { return (*raw)(&r.Input) }},
 	{name: "priority", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Priority} }},
@@ -112,7 +114,7 @@ var (
 	// Each column of a row costs. A claim needs no more of a PLANNED run, and Begin no
 	// more of one in flight.
 	columnsOfPlanned = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "fire_at", "status", "trigger",
-		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "start_by", "retry_of", "input",
+		"overlap_key", "policy", "exclusive", "max_queued", "waiting_since", "attempt", "max_attempts", "start_by", "retry_of", "snoozes", "interruptions", "input",
 		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")

@@ -26,7 +26,7 @@ func (d *Dialect) Records(ctx context.Context, q Queries, keys []schedule.Key) (
 		o := &r.Outcome
 		return []any{
 			&r.Key, (*schedule.Key)(&r.RequestHash), &r.Done, &r.Calls, &r.Lease.Holder, &r.Lease.Until,
-			&o.Status, &o.Reason, &o.RunID, &o.TraceID, &o.ErrorCode, &o.ErrorMessage,
+			&o.Status, &o.Reason, &o.RunID, &o.TraceID, &o.ErrorCode, &o.ErrorMessage, &o.SnoozeFor,
 		}
 	}, d.LockRecords, keys)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *Dialect) WriteRecords(ctx context.Context, q Queries, records []schedul
 		}
 		calls[i] = Call{sqlWriteRecord, []any{
 			r.Key, r.RequestHash[:], state, r.Calls, r.Lease.Until, orNull(r.Lease.Holder), orNull(o.Status), orNull(o.Reason),
-			orNull(o.RunID), orNull(o.TraceID), orNull(o.ErrorCode), orNull(o.ErrorMessage), now,
+			orNull(o.RunID), orNull(o.TraceID), orNull(o.ErrorCode), orNull(o.ErrorMessage), now, orNull(o.SnoozeFor.Milliseconds()),
 		}}
 	}
 	if err := q.ExecAll(ctx, calls); err != nil {

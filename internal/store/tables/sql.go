@@ -116,11 +116,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
 	SELECT idempotency_key, seq FROM run_logs WHERE written_at < $1 ORDER BY written_at LIMIT $2)`
 
 	sqlWriteRecord = `INSERT INTO execution_requests (idempotency_key, request_hash, state, calls, lease_until, holder,
-	status, reason, run_id, trace_id, error_code, error_message, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)
+	status, reason, run_id, trace_id, error_code, error_message, created_at, updated_at, snooze_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14)
 ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excluded.calls, lease_until = excluded.lease_until,
 	holder = excluded.holder, status = excluded.status, reason = excluded.reason, run_id = excluded.run_id, trace_id = excluded.trace_id,
-	error_code = excluded.error_code, error_message = excluded.error_message, updated_at = excluded.updated_at`
+	error_code = excluded.error_code, error_message = excluded.error_message, updated_at = excluded.updated_at, snooze_ms = excluded.snooze_ms`
 )
 
 // Dispatch queues.

@@ -54,6 +54,7 @@ type attempt struct {
 	RetryOf      string `json:"retry_of"`
 	RetriedBy    string `json:"retried_by"`
 	FailureClass string `json:"failure_class"`
+	Snoozes      int    `json:"snoozes"`
 	Dead         bool   `json:"dead"`
 }
 

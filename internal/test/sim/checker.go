@@ -218,6 +218,8 @@ func (w *world) truthful(h *history) {
 	switch {
 	case r.Status == schedule.StatusSuccess:
 		so = wk != nil && !wk.refused && wk.outcome.Status == schedule.StatusSuccess && wk.ends <= h.completed && !wk.cancel
+	case r.Reason == schedule.ReasonSnoozed:
+		so = r.Status == schedule.StatusSkipped && wk != nil && wk.outcome.Reason == schedule.ReasonSnoozed && wk.ends <= h.completed && !wk.cancel
 	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted, r.Reason == schedule.ReasonWorkflowNotFound:
 		so = wk == nil
 	case r.Status == schedule.StatusCancelled: // it does not begin later, unless the cancel was not confirmed

@@ -120,5 +120,5 @@ func (l *ledgerWatch) cancellingJob(key schedule.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs[key].cancelled = true
-	l.retryCancels[successorKey(key, "/auto")] = true
+	l.retryCancels[successorKey(key, "/auto")], l.retryCancels[successorKey(key, "/snooze")] = true, true
 }

@@ -60,6 +60,8 @@ type manner struct {
 	twice    bool // reports twice
 	fails    bool // ends FAILED
 	class    schedule.FailureClass
+	snoozes  bool // ends with SNOOZE
+	snooze   time.Duration
 	duration time.Duration // of the run
 	declines int           // calls for a run of a queue that it does not take
 	away     time.Duration // how long it then wants no calls
@@ -74,6 +76,9 @@ func (w *world) manner(key schedule.Key) manner {
 	}
 	if d.of(10).perMille(60) {
 		m.declines, m.away = d.of(11).within(1, 3), d.of(12).span(300*time.Millisecond, 2*time.Second)
+	}
+	if d.of(13).perMille(80) {
+		m.snoozes, m.snooze = true, pick(d.of(14), 0, d.of(15).span(0, 4*time.Second).Truncate(time.Millisecond))
 	}
 	switch n := d.of(5).below(1000); {
 	case n < 350:
@@ -189,7 +194,9 @@ func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *wor
 	if wk = x.works[call.Key]; wk == nil {
 		wk = &work{call: call, began: at, ends: at + m.duration, refused: m.refuse}
 		wk.outcome = schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-" + call.Key.String()[:12]}
-		if m.fails {
+		if m.snoozes {
+			wk.outcome.Status, wk.outcome.Reason, wk.outcome.SnoozeFor = schedule.StatusSkipped, schedule.ReasonSnoozed, m.snooze
+		} else if m.fails {
 			wk.outcome.Status, wk.outcome.ErrorCode, wk.outcome.FailureClass = schedule.StatusFailed, "sim_failed", m.class
 		}
 		x.works[call.Key] = wk
@@ -225,10 +232,14 @@ func (w *world) work(wk *work, m manner) {
 		return
 	}
 	time.Sleep(d.of(2).span(1, 5*time.Millisecond))
-	w.report(wk, wk.outcome.Status, 5)
+	status := wk.outcome.Status
+	if m.snoozes {
+		status = schedule.StatusSnooze
+	}
+	w.report(wk, status, 5)
 	if m.twice {
 		time.Sleep(d.of(3).span(0, 2*time.Second))
-		w.report(wk, wk.outcome.Status, 1)
+		w.report(wk, status, 1)
 	}
 }
 
@@ -247,9 +258,12 @@ func (w *world) report(wk *work, status schedule.Status, tries int) {
 			if status == schedule.StatusFailed {
 				said.FailureClass = wk.outcome.FailureClass
 			}
+			if status == schedule.StatusSnooze {
+				said.SnoozeFor = wk.outcome.SnoozeFor
+			}
 			return w.registrar.ReportOutcome(context.Background(), said)
 		})
-		if err == nil || w.calm.Load() && n > 1 {
+		if err == nil || errors.Is(err, schedule.ErrPrecondition) || w.calm.Load() && n > 1 {
 			return
 		}
 		time.Sleep(100 * time.Millisecond << n)

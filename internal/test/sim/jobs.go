@@ -278,6 +278,10 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused:
 		so = r.Status == schedule.StatusFailed && from.inFlight()
 	}
+	if r.Reason == schedule.ReasonSnoozed {
+		so = r.Status == schedule.StatusSkipped && from.inFlight()
+		l.coverage.situations[jobSnoozed].Add(1)
+	}
 	if r.Reason == schedule.ReasonWorkflowNotFound { // only of schedules that were edited
 		so = r.Status == schedule.StatusFailed && from.inFlight()
 	}

@@ -216,8 +216,8 @@ func (l *ledgerWatch) commit() {
 var follows = map[schedule.Status][]schedule.Status{
 	"PLANNED":   {"LAUNCHING", "SKIPPED", "CANCELLED", "FAILED"},
 	"LAUNCHING": {"ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"},
-	"ENQUEUED":  {"STARTED", "SUCCESS", "FAILED", "CANCELLED"},
-	"STARTED":   {"SUCCESS", "FAILED", "CANCELLED"},
+	"ENQUEUED":  {"STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"},
+	"STARTED":   {"SUCCESS", "FAILED", "SKIPPED", "CANCELLED"},
 }
 
 func ended(s schedule.Status) bool {
@@ -274,8 +274,11 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = l.ungranted(now, r)
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess
-	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced:
+	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced, schedule.ReasonSnoozed:
 		so = flying(before.Status)
+	}
+	if r.Status == schedule.StatusSkipped && r.Reason != schedule.ReasonSnoozed {
+		so = so && (before.Status == schedule.StatusPlanned || before.Status == schedule.StatusLaunching)
 	}
 	if early := r.FireAt.Sub(now); r.Status == schedule.StatusFailed && early > 0 {
 		l.violation("%s run_at %s ended %s(%s) %s before it was due", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason, early)

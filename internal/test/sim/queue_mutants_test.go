@@ -88,6 +88,12 @@ var queueMutants = []struct {
 	{"a retry of a run does not enter its queue at the place of the run", []edit{{
 		"internal/ledger/queued.go", `Position: before.Queue.Position,`, `Position: before.Queue.Position + 1,`,
 	}}},
+	{"a snooze counts as an attempt", []edit{{
+		"internal/ledger/attempt.go", `row.Snoozes, row.FireAt = r.Snoozes+1,`, `row.Attempt, row.Snoozes, row.FireAt = r.Attempt+1, r.Snoozes+1,`,
+	}}},
+	{"a snoozed run starts again too early", []edit{{
+		"internal/ledger/attempt.go", `schedule.Later(r.SnoozeUntil, r.CompletedAt)`, `r.CompletedAt`,
+	}}},
 	{"a queue whose executor was away stalls for good", []edit{{
 		"launcher/dispatch/push.go", `pause := min(mostStall, firstStall<<min(s.level-1, 3))`, `pause := time.Hour`,
 	}}},

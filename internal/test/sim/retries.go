@@ -76,14 +76,29 @@ func (l *ledgerWatch) automatic(r *schedule.Run) bool {
 // attemptsOfJobs is the default of DEFAULT_MAX_ATTEMPTS.
 const attemptsOfJobs = 3
 
+// snooze reports whether a run follows a snoozed one, of the same attempt.
+func (l *ledgerWatch) snooze(r *schedule.Run) bool {
+	return r.Key == successorKey(r.RetryOf, "/snooze")
+}
+
+// chain is the number of the attempt of a run, and how often that was snoozed.
+func (l *ledgerWatch) chain(h *history) (attempt, snoozes int32) {
+	for attempt = 1; l.rows[h.row.RetryOf] != nil; h = l.rows[h.row.RetryOf] {
+		switch {
+		case !l.snooze(&h.row):
+			attempt++
+		case attempt == 1:
+			snoozes++
+		}
+	}
+	return attempt, snoozes
+}
+
 // attempted: a new row has the number of its attempt and the last one that is planned
 // without a request.
 func (l *ledgerWatch) attempted(h *history) {
-	r := &h.row
-	length, of := int32(1), l.rows[r.RetryOf]
-	for before := of; before != nil; before = l.rows[before.row.RetryOf] {
-		length++
-	}
+	r, of := &h.row, l.rows[h.row.RetryOf]
+	length, snoozes := l.chain(h)
 	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
 	if most == 1 && r.Trigger == schedule.TriggerJob && l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts == 0 {
 		most = attemptsOfJobs
@@ -103,16 +118,19 @@ func (l *ledgerWatch) attempted(h *history) {
 	case r.Trigger == schedule.TriggerRetry:
 		most = of.row.MaxAttempts
 	}
-	if r.Attempt != length || r.MaxAttempts != most {
-		l.violation("%s run_at %s is attempt %d of %d, and by its chain %d of %d", r.ScheduleID, l.at(r.RunAt), r.Attempt, r.MaxAttempts, length, most)
+	if r.Attempt != length || r.MaxAttempts != most || r.Snoozes != snoozes {
+		l.violation("%s run_at %s is attempt %d of %d after %d snoozes, and by its chain %d of %d after %d", r.ScheduleID, l.at(r.RunAt), r.Attempt, r.MaxAttempts, r.Snoozes, length, most, snoozes)
+	}
+	if snoozes > 1 {
+		l.coverage.situations[snoozedAgain].Add(1)
 	}
 	if !l.automatic(r) {
 		return
 	}
-	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, "/auto") {
+	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, automaticName(&of.row)) {
 		l.violation("%s run_at %s has %d automatic retries, the last one with key %s", r.ScheduleID, l.at(r.RunAt), of.next, r.Key)
 	}
-	if l.ofSlot(of) {
+	if l.ofSlot(h) {
 		h.startBy = r.RunAt.Add(ruleOf(&l.lives[r.ScheduleID].row).window)
 	}
 	was := &of.row
@@ -122,10 +140,21 @@ func (l *ledgerWatch) attempted(h *history) {
 	}
 }
 
+// automaticName is the name in the key of the run that Carillon plans after one that has ended.
+func automaticName(r *schedule.Run) string {
+	if r.Reason == schedule.ReasonSnoozed {
+		return "/snooze"
+	}
+	return "/auto"
+}
+
 // ofSlot reports whether a run is a slot, or an automatic retry of one: it has a catch-up
-// window.
+// window. A snooze ends that.
 func (l *ledgerWatch) ofSlot(h *history) bool {
 	for h.row.Trigger == schedule.TriggerRetry && l.automatic(&h.row) && l.rows[h.row.RetryOf] != nil {
+		if l.snooze(&h.row) {
+			return false
+		}
 		h = l.rows[h.row.RetryOf]
 	}
 	return h.row.Trigger.FromSpec()
@@ -133,8 +162,10 @@ func (l *ledgerWatch) ofSlot(h *history) bool {
 
 // retriesBefore counts the automatic retries of the budget that a run is in.
 func (l *ledgerWatch) retriesBefore(h *history) (n int) {
-	for h != nil && l.automatic(&h.row) {
-		n, h = n+1, l.rows[h.row.RetryOf]
+	for ; h != nil && l.automatic(&h.row); h = l.rows[h.row.RetryOf] {
+		if !l.snooze(&h.row) {
+			n++
+		}
 	}
 	return n
 }
@@ -142,6 +173,10 @@ func (l *ledgerWatch) retriesBefore(h *history) (n int) {
 // followed: what follows the end of a run is what its schedule's policy says at that
 // moment, and the run is dead if nothing follows.
 func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
+	if r.Reason == schedule.ReasonSnoozed {
+		l.snoozed(at, r)
+		return
+	}
 	h, next := l.rows[r.Key], l.rows[successorKey(r.Key, "/auto")]
 	has := next != nil && next.planned == at
 	dead := r.Status == schedule.StatusFailed && !has || r.Reason == schedule.ReasonMissed && l.automatic(r)
@@ -189,6 +224,23 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 		}
 	case r.MaxAttempts > 1 && r.Attempt == r.MaxAttempts:
 		l.coverage.situations[retriedInVain].Add(1)
+	}
+}
+
+// snoozed: the same attempt follows a snoozed run, after the delay that the executor has named.
+// If its schedule is deleted, nothing follows, and it is dead.
+func (l *ledgerWatch) snoozed(at time.Duration, r *schedule.Run) {
+	next := l.rows[successorKey(r.Key, "/snooze")]
+	has, inQueue := next != nil && next.planned == at, l.jobs[r.Key] != nil
+	l.executor.mu.Lock()
+	delay := l.executor.works[r.Key].outcome.SnoozeFor
+	l.executor.mu.Unlock()
+	dead := r.Dead != nil && *r.Dead
+	switch {
+	case has == dead, has != (inQueue || l.lives[r.ScheduleID].row.Alive()), r.FailureClass != "", !r.CancelRequestedAt.IsZero():
+		l.violation("%s run_at %s was snoozed, a run follows: %t, and it is dead: %t, of class %q", r.ScheduleID, l.at(r.RunAt), has, dead, r.FailureClass)
+	case has && !next.row.FireAt.Equal(r.CompletedAt.Add(delay)):
+		l.violation("%s run_at %s was snoozed for %s at %s, and follows at %s", r.ScheduleID, l.at(r.RunAt), delay, l.at(r.CompletedAt), l.at(next.row.FireAt))
 	}
 }
 
@@ -260,7 +312,8 @@ func (l *ledgerWatch) heldUp(f *backfillLife, now time.Time) bool {
 func (l *ledgerWatch) cancelled(key schedule.Key, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h, next := l.rows[key], l.rows[successorKey(key, "/auto")]
+	h := l.rows[key]
+	next := l.rows[successorKey(key, automaticName(&h.row))]
 	if err != nil || !ended(h.row.Status) || h.row.Status == schedule.StatusCancelled {
 		return
 	}

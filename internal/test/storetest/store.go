@@ -167,6 +167,7 @@ var topics = []topic{
 	{name: "alerts", checks: alerts},
 	{name: "failing", checks: failing},
 	{name: "retries", checks: retries},
+	{name: "snoozes", checks: snoozes},
 	{name: "redrive", checks: redrives},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},

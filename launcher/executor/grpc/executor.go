@@ -214,6 +214,7 @@ type answer interface {
 	GetErrorMessage() string
 	GetFailureClass() string
 	GetTraceId() string
+	GetDelayMs() int64
 }
 
 // outcome reads an answer and refuses one that cannot be stored.
@@ -236,8 +237,14 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.ErrorCode = schedule.ExecutorErrorCode(a.GetErrorCode())
 		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
 		o.FailureClass = schedule.FailureClass(a.GetFailureClass())
+	case string(schedule.StatusSnooze):
+		delay, err := schedule.SnoozeDelay(a.GetDelayMs())
+		if err != nil {
+			return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered SNOOZE: %w", err)
+		}
+		o.Status, o.Reason, o.SnoozeFor = schedule.StatusSkipped, schedule.ReasonSnoozed, delay
 	default:
-		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))
+		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with status %s; it is ENQUEUED, SUCCESS, FAILED or SNOOZE", schedule.Quote(a.GetStatus()))
 	}
 	return o, nil
 }

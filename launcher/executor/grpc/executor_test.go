@@ -145,6 +145,11 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 			name: "finished badly", resp: &carillonv1.ExecutorRunResponse{Status: "FAILED", ErrorCode: "oom", ErrorMessage: "too\x00big"},
 			want: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, TraceID: trace, ErrorCode: "oom", ErrorMessage: "too big"},
 		},
+		{
+			name: "snoozed", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SNOOZE", DelayMs: 90_000},
+			want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", TraceID: trace, SnoozeFor: 90 * time.Second},
+		},
+		{name: "snoozed for too long", resp: &carillonv1.ExecutorRunResponse{Status: "SNOOZE", DelayMs: 2592000001}, unknown: "delay_ms"},
 		{name: "another status", resp: &carillonv1.ExecutorRunResponse{Status: "DONE"}, unknown: `status "DONE"`},
 		{name: "a run_id that no row can hold", resp: &carillonv1.ExecutorRunResponse{RunId: "a\x00"}, unknown: "cannot be stored"},
 		{name: "too large an answer", resp: &carillonv1.ExecutorRunResponse{ErrorMessage: strings.Repeat("x", 70<<10)}, unknown: "resource_exhausted"},

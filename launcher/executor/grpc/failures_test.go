@@ -59,7 +59,7 @@ func TestAFailedLaunchSaysWhatItMet(t *testing.T) {
 		{
 			"a status that the contract does not have", answers(&carillonv1.ExecutorRunResponse{Status: "DONE"}, nil),
 			schedule.CodeExecutorBadAnswer, true,
-			[]string{`status "DONE"`, "ENQUEUED, SUCCESS or FAILED"},
+			[]string{`status "DONE"`, "ENQUEUED, SUCCESS, FAILED or SNOOZE"},
 		},
 		{
 			"a run_id that cannot be stored", answers(&carillonv1.ExecutorRunResponse{RunId: "a\x00"}, nil),

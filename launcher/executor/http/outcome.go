@@ -30,6 +30,8 @@ type said struct {
 	ErrorCode    string `json:"error_code"`
 	ErrorMessage string `json:"error_message"`
 	FailureClass string `json:"failure_class"`
+	// DelayMS is read of SNOOZE only: another answer may have any member of this name.
+	DelayMS json.RawMessage `json:"delay_ms"`
 }
 
 // reader reads a body in a dialect.
@@ -87,11 +89,28 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		o.ErrorCode = schedule.ExecutorErrorCode(s.ErrorCode)
 		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
 		o.FailureClass = schedule.FailureClass(s.FailureClass)
+	case string(schedule.StatusSnooze):
+		delay, err := s.delay()
+		if err != nil {
+			return schedule.Outcome{}, badAnswer("the executor answered SNOOZE: %w", err)
+		}
+		o.Status, o.Reason, o.SnoozeFor = schedule.StatusSkipped, schedule.ReasonSnoozed, delay
 	default:
-		return schedule.Outcome{}, badAnswer("the executor answered 200 with status %s; it must be SUCCESS or FAILED, or 202 if the run continues",
+		return schedule.Outcome{}, badAnswer("the executor answered 200 with status %s; it must be SUCCESS, FAILED or SNOOZE, or 202 if the run continues",
 			schedule.Quote(s.Status))
 	}
 	return o, nil
+}
+
+// delay reads delay_ms; a missing one is 0.
+func (s *said) delay() (time.Duration, error) {
+	var ms int64
+	if len(s.DelayMS) > 0 {
+		if err := json.Unmarshal(s.DelayMS, &ms); err != nil {
+			return 0, schedule.Invalid("delay_ms", string(s.DelayMS), "is not a whole number", "")
+		}
+	}
+	return schedule.SnoozeDelay(ms)
 }
 
 // accepted believes the status: a 202 with an empty body or without a run_id has

@@ -140,6 +140,21 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 			},
 		},
 		{
+			name: "snoozed", status: 200, body: `{"run_id":"r","status":"SNOOZE","delay_ms":2592000000}`,
+			want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", TraceID: trace, SnoozeFor: 30 * 24 * time.Hour},
+		},
+		{
+			name: "snoozed without a delay", status: 200, body: `{"status":"SNOOZE"}`,
+			want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, TraceID: trace},
+		},
+		{name: "snoozed for too long", status: 200, body: `{"status":"SNOOZE","delay_ms":2592000001}`, unknown: "delay_ms"},
+		{name: "snoozed into the past", status: 200, body: `{"status":"SNOOZE","delay_ms":-1}`, unknown: "delay_ms"},
+		{name: "snoozed for a word", status: 200, body: `{"status":"SNOOZE","delay_ms":"1h"}`, unknown: "delay_ms"},
+		{
+			name: "finished well, with a delay_ms of its own", status: 200, body: `{"run_id":"r","status":"SUCCESS","delay_ms":"1h"}`,
+			want: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r", TraceID: trace},
+		},
+		{
 			name: "goes on", status: 202, body: `{"run_id":"r","extra":[1]}`,
 			want: schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: trace},
 		},

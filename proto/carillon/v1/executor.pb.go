@@ -203,13 +203,17 @@ type ExecutorRunResponse struct {
 	// The executor's own id of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Empty or ENQUEUED: accepted, reports follow. SUCCESS, FAILED: it has ended.
+	// SNOOZE: the executor wants to get it again after delay_ms, under another
+	// key and as the same attempt.
 	Status       string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	ErrorCode    string `protobuf:"bytes,3,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string `protobuf:"bytes,4,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	TraceId      string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Of FAILED: transient, logic, approval, reconciliation or internal. Any other
 	// word counts as transient.
-	FailureClass  string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	// Of SNOOZE: 0 to 30 days.
+	DelayMs       int64 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +288,13 @@ func (x *ExecutorRunResponse) GetFailureClass() string {
 		return x.FailureClass
 	}
 	return ""
+}
+
+func (x *ExecutorRunResponse) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
 }
 
 type ExecutorCancelRequest struct {
@@ -502,14 +513,16 @@ type ExecutorGetByKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Empty or ENQUEUED: it is running or will run. SUCCESS, FAILED: it has
-	// ended.
+	// ended. SNOOZE: as of Run.
 	Status       string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	ErrorCode    string `protobuf:"bytes,3,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string `protobuf:"bytes,4,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	TraceId      string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Of FAILED: transient, logic, approval, reconciliation or internal. Any other
 	// word counts as transient.
-	FailureClass  string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	// Of SNOOZE: 0 to 30 days.
+	DelayMs       int64 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +599,13 @@ func (x *ExecutorGetByKeyResponse) GetFailureClass() string {
 	return ""
 }
 
+func (x *ExecutorGetByKeyResponse) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
 var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
@@ -611,15 +631,17 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"report_url\x18\r \x01(\tR\treportUrl\x12!\n" +
 	"\freport_token\x18\x0e \x01(\tR\vreportToken\x12$\n" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\x12 \n" +
-	"\venvironment\x18\x10 \x01(\tR\venvironment\"\xed\x01\n" +
+	"\venvironment\x18\x10 \x01(\tR\venvironment\"\x9f\x02\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12;\n" +
-	"\x06status\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1bR\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1d\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
+	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
-	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\"\xd1\x02\n" +
+	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12(\n" +
+	"\bdelay_ms\x18\a \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMs\"\xd1\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
@@ -637,15 +659,17 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
 	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
-	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xf2\x01\n" +
+	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa4\x02\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12;\n" +
-	"\x06status\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1bR\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1d\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
+	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
-	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass2\x80\x02\n" +
+	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12(\n" +
+	"\bdelay_ms\x18\a \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMs2\x80\x02\n" +
 	"\bExecutor\x12H\n" +
 	"\x03Run\x12\x1f.carillon.v1.ExecutorRunRequest\x1a .carillon.v1.ExecutorRunResponse\x12Q\n" +
 	"\x06Cancel\x12\".carillon.v1.ExecutorCancelRequest\x1a#.carillon.v1.ExecutorCancelResponse\x12W\n" +

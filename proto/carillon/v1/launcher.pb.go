@@ -199,7 +199,8 @@ type RunLauncherStartResponse struct {
 	Ok    bool   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// ENQUEUED: accepted, a report follows. SUCCESS, FAILED: ended already.
-	// SKIPPED, CANCELLED: refused by a check before the executor was called.
+	// SKIPPED, CANCELLED: refused by a check before the executor was called, or
+	// reason snoozed: the executor wants to get the run again after snooze_ms.
 	Status       string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	Reason       string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	TraceId      string `protobuf:"bytes,5,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
@@ -210,7 +211,9 @@ type RunLauncherStartResponse struct {
 	// How many calls of the key have reached the executor. Absent: unknown.
 	Deliveries *int32 `protobuf:"varint,9,opt,name=deliveries,proto3,oneof" json:"deliveries,omitempty"`
 	// Whether the launcher has settled the run in the ledger. If not, the sender does.
-	Settled       bool `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
+	Settled bool `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
+	// Of reason snoozed.
+	SnoozeMs      int64 `protobuf:"varint,11,opt,name=snooze_ms,json=snoozeMs,proto3" json:"snooze_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +316,13 @@ func (x *RunLauncherStartResponse) GetSettled() bool {
 		return x.Settled
 	}
 	return false
+}
+
+func (x *RunLauncherStartResponse) GetSnoozeMs() int64 {
+	if x != nil {
+		return x.SnoozeMs
+	}
+	return 0
 }
 
 // RunLauncherFailure says why a start has no outcome. It is a detail of the
@@ -773,13 +783,13 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
-	"\x0f_run_timeout_ms\"\x89\x05\n" +
+	"\x0f_run_timeout_ms\"\xbd\x05\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
-	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8d\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12\x19\n" +
+	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xa4\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\x8b\x02\xbaH\x87\x02\xd8\x01\x01r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedR\x06reason\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x06 \x01(\tR\terrorCode\x12#\n" +
@@ -790,7 +800,8 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"deliveries\x18\t \x01(\x05H\x00R\n" +
 	"deliveries\x88\x01\x01\x12\x18\n" +
 	"\asettled\x18\n" +
-	" \x01(\bR\asettledB\r\n" +
+	" \x01(\bR\asettled\x12\x1b\n" +
+	"\tsnooze_ms\x18\v \x01(\x03R\bsnoozeMsB\r\n" +
 	"\v_deliveries\"\xbf\x01\n" +
 	"\x12RunLauncherFailure\x12\x1d\n" +
 	"\n" +

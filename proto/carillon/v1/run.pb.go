@@ -98,7 +98,8 @@ type Run struct {
 	FailureClass string `protobuf:"bytes,36,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// It failed for good: no retry follows, automatic or by hand.
 	Dead bool `protobuf:"varint,37,opt,name=dead,proto3" json:"dead,omitempty"`
-	// idempotency_key of the automatic retry that follows this run.
+	// idempotency_key of the run that Carillon has planned after this one: its
+	// automatic retry, or the same attempt after a snooze.
 	RetriedBy string `protobuf:"bytes,38,opt,name=retried_by,json=retriedBy,proto3" json:"retried_by,omitempty"`
 	// The dispatch queue. Empty: the run is outside queues.
 	QueueId string `protobuf:"bytes,39,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
@@ -112,7 +113,10 @@ type Run struct {
 	// When it entered the queue.
 	EnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,42,opt,name=enqueued_at,json=enqueuedAt,proto3" json:"enqueued_at,omitempty"`
 	// When it was first admitted. Input, priority and start cannot change after it.
-	DispatchedAt  *timestamppb.Timestamp `protobuf:"bytes,43,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
+	DispatchedAt *timestamppb.Timestamp `protobuf:"bytes,43,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
+	// How often the executor has snoozed this attempt before. After 1000 snoozes
+	// the next one ends the run FAILED(snooze_limit).
+	Snoozes       int32 `protobuf:"varint,44,opt,name=snoozes,proto3" json:"snoozes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +450,13 @@ func (x *Run) GetDispatchedAt() *timestamppb.Timestamp {
 		return x.DispatchedAt
 	}
 	return nil
+}
+
+func (x *Run) GetSnoozes() int32 {
+	if x != nil {
+		return x.Snoozes
+	}
+	return 0
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -1199,7 +1210,10 @@ type ReportRunRequest struct {
 	// a person must grant access or sign in. reconciliation: it is unknown
 	// whether the effect happened. internal: a defect of the host. Default:
 	// transient.
-	FailureClass  string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	FailureClass string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
+	// Of SNOOZE: when the run starts again, 0 to 30 days from now. Ignored with
+	// any other status.
+	DelayMs       int64 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1295,6 +1309,13 @@ func (x *ReportRunRequest) GetFailureClass() string {
 		return x.FailureClass
 	}
 	return ""
+}
+
+func (x *ReportRunRequest) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
 }
 
 type ReportRunResponse struct {
@@ -2729,7 +2750,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x12\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x12\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2741,10 +2762,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\x05R\aversion\x121\n" +
 	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12i\n" +
-	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8d\x02\n" +
+	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xa4\x02\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12P\n" +
+	" \x01(\tB\x8b\x02\xbaH\x87\x02\xd8\x01\x01r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedR\x06reason\x12P\n" +
 	"\atrigger\x18\v \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12I\n" +
 	"\x0eoverlap_policy\x18\f \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x19\n" +
@@ -2789,7 +2810,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\bposition\x18) \x01(\rR\bposition\x12;\n" +
 	"\venqueued_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"enqueuedAt\x12?\n" +
-	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAtB\f\n" +
+	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x12\x18\n" +
+	"\asnoozes\x18, \x01(\x05R\asnoozesB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -2832,7 +2854,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xa0\n" +
+	"\x0e_first_sent_at\"\xb7\n" +
 	"\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -2840,9 +2862,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xa6\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\x88\x02\xbaH\x84\x02r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12%\n" +
@@ -2866,10 +2888,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf2\x03\n" +
 	"\x10ReportRunRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12;\n" +
-	"\x06status\x18\x02 \x01(\tB#\xe2A\x01\x02\xbaH\x1cr\x1aR\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1f\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
+	"\x06status\x18\x02 \x01(\tB+\xe2A\x01\x02\xbaH$r\"R\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1f\n" +
 	"\x06run_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runId\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x04 \x01(\tR\terrorCode\x12#\n" +
@@ -2877,7 +2899,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06output\x18\x06 \x01(\tR\x06output\x12 \n" +
 	"\texit_code\x18\a \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x17\n" +
 	"\alog_url\x18\b \x01(\tR\x06logUrl\x12b\n" +
-	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClassB\f\n" +
+	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClass\x12(\n" +
+	"\bdelay_ms\x18\n" +
+	" \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMsB\f\n" +
 	"\n" +
 	"_exit_code\"M\n" +
 	"\x11ReportRunResponse\x12\"\n" +
@@ -2910,15 +2935,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x05renew\x18\x04 \x01(\bR\x05renewB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xca\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe1\x06\n" +
 	"\rDeadRunFilter\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12\x8f\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
+	"workflowId\x12\xa6\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\x88\x02\xbaH\x84\x02r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
 	"\rfailure_class\x18\x06 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x01R\ffailureClass\x88\x01\x01\x12.\n" +
@@ -2950,16 +2975,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x10RedrivenSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
-	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xb4\x06\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xcb\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xa6\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\x88\x02\xbaH\x84\x02r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02toB\t\n" +
@@ -2967,16 +2992,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe5\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfc\x06\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xa6\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\x88\x02\xbaH\x84\x02r\x81\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +

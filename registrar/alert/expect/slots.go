@@ -112,6 +112,10 @@ func (v *evaluation) metAt(r *schedule.SlotRun) time.Time {
 	switch r.Status {
 	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess:
 		return begun(r)
+	case schedule.StatusSkipped:
+		if r.Reason == schedule.ReasonSnoozed {
+			return begun(r)
+		}
 	case schedule.StatusCancelled:
 		return r.LaunchedAt // set only if the executor accepted the run
 	case schedule.StatusFailed:
