@@ -105,6 +105,9 @@ func (s *start) finish(outcome schedule.Outcome, launchedAt time.Time) {
 			ErrorCode: string(schedule.CodeSnoozed), ErrorMessage: "the executor answered SNOOZE, which a graph run cannot do",
 		}
 	}
+	if outcome.Reason == schedule.ReasonWorkflowFailed && outcome.ErrorCode == string(schedule.CodeInterrupted) {
+		outcome.Reason = schedule.ReasonInterrupted
+	}
 	outcome.ErrorCode = schedule.ExecutorErrorCode(outcome.ErrorCode)
 	sent := !s.called.at.IsZero() && !s.called.unsent
 	deliveries := s.before

@@ -282,9 +282,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })
 	servers.Go(func() error { a.pruneLogs(serveCtx); return nil })
 	servers.Go(func() error { a.auditor.Run(serveCtx); return nil })
-	if a.executor != nil && a.executor.serve != nil {
-		servers.Go(func() error { return a.executor.serve(serveCtx) })
-	}
+	stopExecutor := a.serveExecutor(serveCtx, servers)
 	a.log.Info("carillon started", "http", a.HTTPAddr(), "grpc", a.GRPCAddr(), "roles", a.cfg.Roles, "executor", a.cfg.Executor)
 
 	workers, workCtx := errgroup.WithContext(ctx)
@@ -308,6 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	err := workers.Wait()
 	close(a.ending)
+	stopExecutor()
 	stopServing()
 	if serveErr := servers.Wait(); serveErr != nil && !errors.Is(serveErr, context.Canceled) {
 		err = errors.Join(err, serveErr)
@@ -318,6 +317,21 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.Info("carillon stopped")
 	return a.cfg.Scrub(err)
+}
+
+// serveExecutor runs the executor of this process among the servers. stop ends it, and returns
+// when its runs are over: until then they can report and call the API.
+func (a *App) serveExecutor(ctx context.Context, servers *errgroup.Group) (stop func()) {
+	if a.executor == nil || a.executor.serve == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	servers.Go(func() error {
+		defer close(ended)
+		return a.executor.serve(ctx)
+	})
+	return func() { cancel(); <-ended }
 }
 
 func (a *App) serveHTTP(ctx context.Context) error {

@@ -63,6 +63,7 @@ type Config struct {
 	AllowLocalExecutor bool   `name:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
 	LocalExecutorRoles string `name:"local_executor_roles" help:"EXECUTOR=local: roles whose callers may store workflows, which are commands on this machine: any of operator, compiler, user, separated by commas; required if authentication is on; the same in registrar and launcher"`
 	LocalExecutorUser  string `name:"local_executor_user" help:"EXECUTOR=local: user that runs the commands, a name or UID:GID; needs root or equivalent capabilities (default: the user of this process)"`
+	ShutdownGraceMS    int    `name:"shutdown_grace_ms" default:"30000" min:"0" max:"3600000" help:"EXECUTOR=local: how long running commands may go on after SIGTERM; then they are stopped, and their runs are FAILED(interrupted)"`
 	AllowEgress        string `name:"allow_egress" help:"where the local executor's HTTP steps and alerts may connect, in addition to ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; separated by commas (dev: loopback,private)"`
 	ReportSecret       Secret `name:"report_secret" secret:"true" help:"signs report tokens; at least 16 characters; the same in every process (default: a random one stored in DATA_DIR)"`
 

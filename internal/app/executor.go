@@ -58,7 +58,7 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if os.Geteuid() == 0 && cfg.LocalExecutorUser == "" {
 		log.Warn("the local executor runs commands as root, with access to all files and to the secrets of this process; set LOCAL_EXECUTOR_USER, or start carillon as another user")
 	}
-	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser, Environment: cfg.Environment, Logs: logs, Mask: cfg.mask()})
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser, Environment: cfg.Environment, Logs: logs, Mask: cfg.mask(), ShutdownGrace: ms(cfg.ShutdownGraceMS)})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

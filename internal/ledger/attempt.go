@@ -42,7 +42,7 @@ func (f *AttemptFacts) place(r *schedule.Run) int {
 
 // NeedsAttemptFacts reports whether a run follows an end if the facts allow it.
 func NeedsAttemptFacts(r *schedule.Run) bool {
-	return r.Snoozed() || r.Status == schedule.StatusFailed && r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()
+	return r.Snoozed() || r.Status == schedule.StatusFailed && (r.Attempt < r.MaxAttempts || r.StartsAgain()) && r.CancelRequestedAt.IsZero()
 }
 
 // Conclude completes a run that has ended with its failure class and whether it is dead, and
@@ -71,26 +71,34 @@ func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	return next
 }
 
-// NextAttempt returns the automatic retry of a failed run, or nil and why there is none. The
-// catch-up window of the schedule limits the retries of its slots.
+// NextAttempt returns the automatic retry of a failed run, or nil and why there is none. An
+// interrupted run starts again at once, as the same attempt. The catch-up window of the schedule
+// limits the retries of its slots.
 func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why string) {
+	again := r.StartsAgain()
 	switch {
+	case again && r.CancelRequestedAt.IsZero(): // it uses no attempt
 	case r.Attempt >= r.MaxAttempts && r.MaxAttempts > 1:
 		return nil, fmt.Sprintf("attempt %d of %d was the last one", r.Attempt, r.MaxAttempts)
 	case r.Attempt >= r.MaxAttempts:
 		return nil, "the run has one attempt"
 	case !r.CancelRequestedAt.IsZero():
 		return nil, "its cancel was requested"
-	case facts == nil || facts.InForce == nil && !(r.Queue.In() && facts.Planned != nil):
+	}
+	if facts == nil || facts.InForce == nil && !(r.Queue.In() && facts.Planned != nil) {
 		return nil, "the schedule was deleted"
 	}
-	policy := facts.policy(r)
-	if !policy.On.Has(r.FailureClass) {
-		return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)
+	row := successor(r, schedule.AgainKey(r.Key))
+	row.Snoozes, row.Interruptions, row.FireAt = r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)
+	if !again {
+		policy := facts.policy(r)
+		if !policy.On.Has(r.FailureClass) {
+			return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)
+		}
+		row = successor(r, schedule.AttemptKey(r.Key))
+		row.Attempt++
+		row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
 	}
-	row := successor(r, schedule.AttemptKey(r.Key))
-	row.Attempt++
-	row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
 	enterQueueAgain(&row, r, r.CompletedAt)
 	if retriesSlot(r) {
 		row.StartBy = stored(r.RunAt.Add(facts.InForce.CatchupWindow()))

@@ -46,7 +46,7 @@ func MayAnswer(r *schedule.Run, o *schedule.Outcome) bool {
 // tellsEnd reports whether an answer tells the end of the run, not only of its launch.
 func tellsEnd(o *schedule.Outcome) bool {
 	return o.Status == schedule.StatusSuccess && o.Reason != schedule.ReasonAccepted ||
-		o.Status == schedule.StatusFailed && o.Reason == schedule.ReasonWorkflowFailed ||
+		o.Status == schedule.StatusFailed && (o.Reason == schedule.ReasonWorkflowFailed || o.Reason == schedule.ReasonInterrupted) ||
 		o.Status == schedule.StatusSkipped && o.Reason == schedule.ReasonSnoozed
 }
 
@@ -119,6 +119,9 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		if report.ErrorCode == string(schedule.CodeLost) { // an executor in this process has lost the run
 			s.Reason = schedule.ReasonLost
 		}
+		if report.ErrorCode == string(schedule.CodeInterrupted) {
+			s.Reason = schedule.ReasonInterrupted
+		}
 	}
 	afterCancel(&s, r, "reported ")
 	return s
@@ -160,7 +163,7 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 	case schedule.StatusSuccess:
 		return report.Status == schedule.StatusSuccess
 	case schedule.StatusFailed:
-		reported := r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonLost
+		reported := r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonLost || r.Reason == schedule.ReasonInterrupted
 		return report.Status == schedule.StatusFailed && reported && report.ErrorCode == r.ErrorCode ||
 			report.Status == schedule.StatusSnooze && r.Reason == schedule.ReasonSnoozeLimit
 	case schedule.StatusSkipped:

@@ -32,6 +32,7 @@ const (
 	CodeOutcomeUnknown       ErrorCode = "outcome_unknown"       // lost: an attempt failed at an unknown step
 	CodeCancelled            ErrorCode = "cancelled"             // cancelled, replaced: the local executor ended it
 	CodeLost                 ErrorCode = "lost"                  // lost: the local executor's process died with it
+	CodeInterrupted          ErrorCode = "interrupted"           // interrupted: a shutdown of the executor stopped the run
 	CodeSnoozed              ErrorCode = "snoozed"               // workflow_failed: the executor snoozed a graph run
 	CodeOther                ErrorCode = "other"                 // workflow_failed: the executor's code had no valid character
 )
@@ -43,7 +44,7 @@ var ErrorCodes = []ErrorCode{
 	CodeGrantExpired, CodeGrantRevoked, CodeGrantDenied,
 	CodeExecutorUnreachable, CodeExecutorTimeout, CodeExecutorError, CodeExecutorBadAnswer,
 	CodeLauncherUnreachable, CodeQueueUnavailable, CodeWorkflowUnavailable, CodeLaunchTimeout,
-	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeSnoozed, CodeOther,
+	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeInterrupted, CodeSnoozed, CodeOther,
 }
 
 // OfLaunch reports whether the code describes a failed launch attempt. An executor may report the

@@ -48,6 +48,9 @@ func AttemptKey(k Key) Key { return RetryKey(k, "/auto") }
 // SnoozeKey is the key of the run that follows the snoozed run with key k, in the same way.
 func SnoozeKey(k Key) Key { return RetryKey(k, "/snooze") }
 
+// AgainKey is the key of the run that follows the interrupted run with key k, in the same way.
+func AgainKey(k Key) Key { return RetryKey(k, "/again") }
+
 // JobKey is the key of a job of a dispatch queue: the one at a place of a request. It begins
 // with 6 bytes of Unix milliseconds, so that jobs of one time are neighbours in an index.
 func JobKey(at time.Time, queueID, userID, requestID string, place int) (k Key) {

@@ -39,6 +39,7 @@ const (
 	ReasonKeyConflict       Reason = "key_conflict"       // FAILED: the key was used before for another request
 	ReasonSnoozed           Reason = "snoozed"            // SKIPPED: the executor asked to get it again later
 	ReasonSnoozeLimit       Reason = "snooze_limit"       // FAILED: the executor asked so after MaxSnoozes
+	ReasonInterrupted       Reason = "interrupted"        // FAILED: a shutdown of the executor stopped it
 	ReasonAccepted          Reason = "accepted"           // SUCCESS without feedback: accepted is all that is known
 )
 
@@ -48,7 +49,7 @@ var Reasons = []Reason{
 	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
 	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
 	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
-	ReasonSnoozed, ReasonSnoozeLimit, ReasonAccepted,
+	ReasonSnoozed, ReasonSnoozeLimit, ReasonInterrupted, ReasonAccepted,
 }
 
 // Ending is the status that a run with this reason ends in.
@@ -58,7 +59,7 @@ func Ending(r Reason) Status {
 		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied, ReasonSnoozed:
 		return StatusSkipped
 	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
-		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit:
+		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit, ReasonInterrupted:
 		return StatusFailed
 	case ReasonDeleted, ReasonReplaced, ReasonCancelled:
 		return StatusCancelled

@@ -37,7 +37,7 @@ func ClassOf(reason Reason, reported FailureClass) FailureClass {
 	switch reason {
 	case ReasonTimeout:
 		return ClassTimeout
-	case ReasonLost:
+	case ReasonLost, ReasonInterrupted:
 		return ClassLost
 	case ReasonSnoozeLimit:
 		return ClassLogic
@@ -202,7 +202,16 @@ func ParseRetry(text string) (p RetryPolicy, err error) {
 // IsAutomaticRetry reports whether Carillon planned the run by itself, because the run before it
 // failed or was snoozed. A retry by hand has another key.
 func (r *Run) IsAutomaticRetry() bool {
-	return r.Trigger == TriggerRetry && !r.RetryOf.IsZero() && (r.Key == AttemptKey(r.RetryOf) || r.Key == SnoozeKey(r.RetryOf))
+	return r.Trigger == TriggerRetry && !r.RetryOf.IsZero() && (r.Key == AttemptKey(r.RetryOf) || r.Key == SnoozeKey(r.RetryOf) || r.Key == AgainKey(r.RetryOf))
+}
+
+// MaxInterruptions is how often in a row an interrupted attempt starts again. After that an
+// interruption is a failure like any other.
+const MaxInterruptions = 3
+
+// StartsAgain reports whether the run was interrupted, and the same attempt may start again.
+func (r *Run) StartsAgain() bool {
+	return r.Status == StatusFailed && r.Reason == ReasonInterrupted && r.Interruptions < MaxInterruptions && r.MaxAttempts > 1
 }
 
 // IsDead reports whether the run failed for good and nobody has retried it.
@@ -213,6 +222,9 @@ func (r *Run) IsDead() bool { return r.Dead != nil && *r.Dead }
 func (r *Run) RetriedBy() (key Key, ok bool) {
 	if r.Snoozed() {
 		return SnoozeKey(r.Key), r.Dead == nil
+	}
+	if r.StartsAgain() {
+		return AgainKey(r.Key), r.Dead == nil
 	}
 	if r.Status != StatusFailed || r.Dead != nil || r.Attempt >= r.MaxAttempts {
 		return key, false

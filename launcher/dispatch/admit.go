@@ -11,18 +11,21 @@ import (
 // admitAll visits each queue with waiting runs, in rotation, and returns when it should look
 // again at the latest.
 func (d *Dispatcher) admitAll(ctx context.Context) (again time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
 	if d.held || d.free() == 0 {
 		return tick // the next sweep or an answer goes on
 	}
-	queues, err := d.Store.QueuesWaiting(ctx)
+	short, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	queues, err := d.Store.QueuesWaiting(short)
 	if err != nil {
 		d.failed(ctx, "look for waiting runs", err)
 		return tick
 	}
 	again = tick
 	for i := range queues {
+		if short.Err() != nil {
+			break
+		}
 		pause := d.admit(ctx, queues[(d.first+i)%len(queues)])
 		again = min(again, pause)
 	}
@@ -36,13 +39,16 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	if free == 0 {
 		return tick
 	}
-	holder, err := d.holder(ctx)
+	// A stop does not interrupt it: what it has admitted must be known, to be put back.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	holder, err := d.holder(whole)
 	if err != nil {
 		d.failed(ctx, "await the presence lock", err)
 		return tick
 	}
 	began := time.Now()
-	out, err := d.Store.Admit(ctx, schedule.AdmitRequest{
+	out, err := d.Store.Admit(whole, schedule.AdmitRequest{
 		QueueNo: q.No, Now: d.now(), Free: free, Holder: holder, Lease: d.Launcher.Lease, RetryFor: d.RetryFor, RequireGrant: d.RequireGrant,
 	})
 	switch {
@@ -56,7 +62,7 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	if out.Block != nil {
 		d.Metrics.blocked.WithLabelValues(string(out.Block.What)).Inc()
 	}
-	d.dispatch(&out)
+	d.dispatch(ctx, &out)
 	for i := range out.Ended {
 		d.ended(out.Ended[i].To, out.Ended[i].Reason, true)
 	}
@@ -70,7 +76,7 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 }
 
 // dispatch sends admitted runs.
-func (d *Dispatcher) dispatch(out *ledger.Dispatched) {
+func (d *Dispatcher) dispatch(ctx context.Context, out *ledger.Dispatched) {
 	if len(out.Dispatches) == 0 {
 		return
 	}
@@ -80,7 +86,7 @@ func (d *Dispatcher) dispatch(out *ledger.Dispatched) {
 		d.Metrics.admittedRun(&out.Dispatches[i].Run, d.now())
 		sent[i] = sending{Launch: out.Dispatches[i].Launch, queue: out.Queue, stalled: out.StallLevel}
 	}
-	d.send(sent)
+	d.send(ctx, sent)
 }
 
 func (d *Dispatcher) free() int {

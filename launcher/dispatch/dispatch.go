@@ -96,8 +96,8 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Run admits and sends runs until ctx ends. Then it waits up to Drain for open calls; other
-// processes send what is left again.
+// Run admits and sends runs until ctx ends. Then admitted runs whose call has not begun wait
+// again, and it waits up to Drain for open calls; other processes send what is left again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	listening := make(chan struct{})
 	go func() {

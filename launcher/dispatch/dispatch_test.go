@@ -264,6 +264,57 @@ func TestWhatADeadProcessHasAdmittedIsSentByAnother(t *testing.T) {
 	})
 }
 
+func TestAStopPutsBackWhatWasNotCalledAndAwaitsWhatWas(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.end()
+		r.upsert(4)
+		keys := r.enqueue(4, nil)
+		r.open = 1
+		r.executor.Behave(launchertest.Behavior{Delay: time.Second})
+		r.run()
+		r.pass(100 * time.Millisecond)
+		r.wantCalls("one call is open", keys[0])
+		for _, key := range keys {
+			r.wantStatus(key, schedule.StatusEnqueued, schedule.QueueDispatching)
+		}
+		r.stop()
+		r.pass(10 * time.Millisecond)
+		for _, key := range keys[1:] {
+			if run := r.wantStatus(key, schedule.StatusEnqueued, schedule.QueueWaiting); run.Deliveries != 0 || run.Attempt != 1 {
+				r.Errorf("10 ms after the stop it is %+v", run)
+			}
+		}
+		<-r.stopped
+		r.wantStatus(keys[0], schedule.StatusSuccess, "")
+		r.upsert(1)
+		r.run()
+		r.pass(5 * time.Second)
+		r.wantCalls("each once, in order", keys...)
+	})
+}
+
+func TestAStopDuringAnAdmissionPutsItsRunsBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.end()
+		r.upsert(4)
+		keys := r.enqueue(4, nil)
+		r.admitted = func() { r.stop() }
+		r.run()
+		<-r.stopped
+		r.wantCalls("none")
+		for _, key := range keys {
+			if run := r.wantStatus(key, schedule.StatusEnqueued, schedule.QueueWaiting); run.Deliveries != 0 {
+				r.Errorf("after the stop it is %+v", run)
+			}
+		}
+		r.admitted = nil
+		r.upsert(1)
+		r.run()
+		r.pass(100 * time.Millisecond)
+		r.wantCalls("each once, at once", keys...)
+	})
+}
+
 func TestACancelOfARunOfAQueue(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.executor.Behave(launchertest.Behavior{AcceptOnly: true})

@@ -31,8 +31,9 @@ func (s *sending) onlyItself() bool {
 	return s.queue != nil && s.queue.Backpressure == schedule.BackpressureRun
 }
 
-// send hands runs to the launcher, and returns at once.
-func (d *Dispatcher) send(runs []sending) {
+// send hands runs to the launcher, and returns at once. When ctx ends, runs whose call has not
+// begun come back as given up; open calls go on.
+func (d *Dispatcher) send(ctx context.Context, runs []sending) {
 	d.mu.Lock()
 	d.open += len(runs)
 	d.mu.Unlock()
@@ -42,7 +43,7 @@ func (d *Dispatcher) send(runs []sending) {
 			reqs[i] = runs[i].StartRequest()
 			reqs[i].RunTimeout = schedule.RunTimeout(runs[i].queue, runs[i].Definition)
 		}
-		d.Launcher.StartAll(context.Background(), reqs, func(i int, reply schedule.StartReply, err error) {
+		d.Launcher.StartAll(ctx, reqs, func(i int, reply schedule.StartReply, err error) {
 			d.calls.Go(func() { d.answer(&runs[i], &reqs[i], reply, err) })
 		})
 	})
@@ -50,11 +51,14 @@ func (d *Dispatcher) send(runs []sending) {
 
 // answer handles an answer of the launcher, and gives the call back.
 func (d *Dispatcher) answer(run *sending, req *schedule.StartRequest, reply schedule.StartReply, err error) {
-	d.Begun.drop(req.Key)
-	if err != nil {
-		d.unanswered(run, req, err)
-	} else {
+	admitted, unbegun := d.Begun.drop(req.Key)
+	switch {
+	case err == nil:
 		d.answered(run, req, &reply)
+	case unbegun || errors.Is(err, context.Canceled) && !called(err):
+		d.givenUp(run, &admitted)
+	default:
+		d.unanswered(run, req, err)
 	}
 	d.mu.Lock()
 	d.open--
@@ -79,6 +83,23 @@ func (d *Dispatcher) answered(run *sending, req *schedule.StartRequest, reply *s
 		return
 	}
 	d.settle(run, s)
+}
+
+// called reports whether an attempt to call the executor has failed.
+func called(err error) bool {
+	_, failed := errors.AsType[*schedule.LaunchError](err)
+	return failed
+}
+
+// givenUp handles a run whose call has not begun when this process stops: it waits again. If it
+// may have been sent before, another process sends the same key when its turn is over.
+func (d *Dispatcher) givenUp(run *sending, admitted *schedule.BeginResult) {
+	back := putBack{PutBack: schedule.PutBack{Key: run.Run.Key}, run: run, cause: &schedule.LaunchError{Err: schedule.ErrWithheld}, admitted: admitted.Request}
+	if put, err := d.backs.Do(context.Background(), back); err != nil {
+		d.log.Error("cannot let a run wait again; the same key is sent again when its lease is over", "key", run.Run.Key.String(), "err", err)
+	} else if put {
+		d.Metrics.putBack.Inc()
+	}
 }
 
 // unanswered handles a call without a definite answer. If the executor certainly does not have
@@ -151,6 +172,8 @@ type putBack struct {
 	schedule.PutBack
 	run   *sending
 	cause *schedule.LaunchError
+	// admitted is the key as the admission has recorded it, if the launcher has not begun it.
+	admitted schedule.ExecutionRequest
 }
 
 // stalls reports whether the queue of the run stalls: not because a check forbids this run.
@@ -180,8 +203,17 @@ func (d *Dispatcher) putBackAll(ctx context.Context, backs []putBack) ([]bool, e
 	defer cancel()
 	now := d.now()
 	runs := make([]schedule.PutBack, len(backs))
+	var releases []schedule.KeyRelease
 	for i := range backs {
 		runs[i] = backs[i].PutBack
+		if a := &backs[i].admitted; !a.Key.IsZero() {
+			releases = append(releases, schedule.KeyRelease{Key: a.Key, Held: a.Lease.Until, Calls: a.Calls - 1})
+		}
+	}
+	if len(releases) > 0 {
+		if err := d.Begun.Release(ctx, releases, now); err != nil {
+			return nil, err
+		}
 	}
 	return d.Store.PutBack(ctx, runs, d.stallsOf(backs, now), now)
 }

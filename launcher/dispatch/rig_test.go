@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/migrated"
@@ -28,7 +29,9 @@ type rig struct {
 	executor  *launchertest.Executor
 	queueNo   int32
 	entered   int
-	calls     int // MaxCalls; 0: the default
+	calls     int    // MaxCalls; 0: the default
+	open      int    // MaxCalls of the launcher; 0: the default
+	admitted  func() // called after an admission that has taken runs; nil: nothing
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
@@ -68,10 +71,10 @@ func (r *rig) run() {
 	quiet := slog.New(slog.DiscardHandler)
 	begun := dispatch.NewBegun(r.store)
 	l := launcher.New(launcher.Options{
-		Store: begun, Workflows: anyWorkflow{}, Executor: r.executor, Now: r.store.Now, Logger: quiet, Config: launcher.Config{Feedback: true},
+		Store: begun, Workflows: anyWorkflow{}, Executor: r.executor, Now: r.store.Now, Logger: quiet, Config: launcher.Config{Feedback: true, MaxCalls: r.open},
 	})
 	d := dispatch.New(dispatch.Options{
-		Store: r.store, Begun: begun, Launcher: l, Now: r.store.Now, Logger: quiet, RetryFor: 10 * time.Minute, CancelWait: 30 * time.Second, MaxCalls: r.calls,
+		Store: admissions{r.store, r.admitted}, Begun: begun, Launcher: l, Now: r.store.Now, Logger: quiet, RetryFor: 10 * time.Minute, CancelWait: 30 * time.Second, MaxCalls: r.calls,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.stopped = stop, make(chan struct{})
@@ -81,6 +84,20 @@ func (r *rig) run() {
 			r.Error(err)
 		}
 	}()
+}
+
+// admissions is a store that tells of admissions.
+type admissions struct {
+	dispatch.Store
+	admitted func()
+}
+
+func (a admissions) Admit(ctx context.Context, req schedule.AdmitRequest) (ledger.Dispatched, error) {
+	out, err := a.Store.Admit(ctx, req)
+	if a.admitted != nil && len(out.Dispatches) > 0 {
+		a.admitted()
+	}
+	return out, err
 }
 
 func (r *rig) end() {

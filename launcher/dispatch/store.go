@@ -55,11 +55,13 @@ func (b *Begun) note(dispatches []ledger.Dispatch) {
 	}
 }
 
-// drop forgets a run that has an answer.
-func (b *Begun) drop(key schedule.Key) {
+// drop forgets a run that has an answer. unbegun: its launch was given up before it was begun.
+func (b *Begun) drop(key schedule.Key) (admitted schedule.BeginResult, unbegun bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	admitted, unbegun = b.admitted[key]
 	delete(b.admitted, key)
+	return admitted, unbegun
 }
 
 // Begin answers for runs that were just admitted, each once, and asks the tables for the rest.

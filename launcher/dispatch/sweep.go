@@ -10,9 +10,9 @@ import (
 
 // sweep looks at runs that are due, and returns when to sweep again.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	short, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	swept, err := d.Store.SweepQueues(ctx, schedule.QueueSweep{
+	swept, err := d.Store.SweepQueues(short, schedule.QueueSweep{
 		SweepRequest: schedule.SweepRequest{Now: now, CancelWait: d.CancelWait, RetryFor: d.RetryFor, Limit: maxBatch}, Free: d.free(),
 	})
 	if err != nil {
@@ -30,7 +30,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 		for i := range swept.Resend {
 			runs[i] = sending{Launch: swept.Resend[i], queue: swept.Queues[swept.Resend[i].Run.Queue.No]}
 		}
-		d.send(runs)
+		d.send(ctx, runs)
 	}
 	for i := range swept.Cancels {
 		d.calls.Go(func() { d.cancel(&swept.Cancels[i]) })

@@ -75,6 +75,8 @@ func (t *text) nextAttempt() {
 	}
 	i := slices.IndexFunc(t.Others, func(o schedule.Run) bool { return o.Key == next })
 	switch {
+	case retried && r.StartsAgain():
+		t.say("The same attempt, %d of %d, starts again at once as run %s", r.Attempt, r.MaxAttempts, next)
 	case retried && i >= 0 && t.Others[i].Stage() == schedule.StatusPlanned:
 		t.say("It was attempt %d of %d. The next attempt is due at %s", r.Attempt, r.MaxAttempts, describe.Instant(t.Others[i].FireAt))
 		if t.PausedNow {
@@ -105,7 +107,7 @@ func (t *text) afterSnooze(next schedule.Key, followed bool) {
 	switch {
 	case !followed:
 		t.say("No run follows, because the schedule was deleted")
-	case i >= 0 && t.Others[i].Status == schedule.StatusPlanned:
+	case i >= 0 && t.Others[i].Stage() == schedule.StatusPlanned:
 		t.say("The same attempt starts again at %s", describe.Instant(t.Others[i].FireAt))
 		if t.PausedNow {
 			t.say("It waits while the schedule is paused")
@@ -126,6 +128,7 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonCancelled:         "Its cancel was requested",
 	schedule.ReasonSnoozed:           "The executor asked to get it again later",
 	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, and had done so too often",
+	schedule.ReasonInterrupted:       "A shutdown of the executor stopped it",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",
 }
 

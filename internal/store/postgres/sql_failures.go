@@ -73,7 +73,7 @@ FROM schedule_failures f WHERE f.schedule_id = ANY($1::text[])`
 // sqlRecentOutcomes reads the end of each schedule's history.
 const sqlRecentOutcomes = `
 SELECT u.schedule_id, r.idempotency_key, r.run_at, r.completed_at, ` + statusWord + `, r.reason, r.error_code,
-	r.status = 6 AND r.dead IS NULL AND r.attempt < r.max_attempts
+	r.status = 6 AND r.dead IS NULL AND (r.attempt < r.max_attempts OR r.reason = 'interrupted')
 FROM unnest($1::text[]) AS u(schedule_id) JOIN schedules k ON k.schedule_id = u.schedule_id
 CROSS JOIN LATERAL (
 	SELECT * FROM ended_runs l WHERE l.sid = k.sid ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT $2) AS r`

@@ -21,7 +21,7 @@ const (
  (SELECT r.error_message FROM ended_runs r INDEXED BY ended_runs_key WHERE r.idempotency_key = f.idempotency_key)`
 	sqlFailures       = `SELECT ` + failureColumns + ` FROM json_each(?) j CROSS JOIN schedule_failures f ON f.schedule_id = j.value`
 	sqlRecentOutcomes = `SELECT s.schedule_id, r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code,
-  r.status = 6 AND r.dead IS NULL AND r.attempt < r.max_attempts
+  r.status = 6 AND r.dead IS NULL AND (r.attempt < r.max_attempts OR r.reason = 'interrupted')
  FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN ended_runs r ON r.rowid IN (
   SELECT l.rowid FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = s.sid ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT ?2)
  ORDER BY r.run_at DESC, r.idempotency_key DESC`

@@ -226,6 +226,8 @@ func (w *world) truthful(h *history) {
 		so = wk == nil || wk.began <= h.completed || w.watch.timedOut[r.Key.String()]
 	case r.Reason == schedule.ReasonLaunchRefused:
 		so = wk != nil && wk.refused
+	case r.Reason == schedule.ReasonInterrupted:
+		so = wk != nil && wk.outcome.ErrorCode == "interrupted" && !wk.cancel
 	case r.Reason == schedule.ReasonWorkflowFailed:
 		so = wk != nil && (wk.outcome.Status == schedule.StatusFailed || wk.refused || wk.cancel)
 	}

@@ -140,6 +140,8 @@ const (
 	retryMissed                     // an automatic retry could not start within its catch-up window
 	retryCancelled                  // a user cancels a failed run, and with it its retry
 	snoozedAgain                    // a snoozed run follows another one
+	interruptedAgain                // an interrupted run starts again
+	interruptedTooOften             // one interruption too many is a failure
 	retryHeld                       // an automatic retry is planned while its schedule is paused
 	jobAdmitted
 	jobAdmittedAgain // after it waited again
@@ -164,7 +166,7 @@ const (
 
 var situationNames = [situations]string{
 	"change late", "change late by more than a second", "key taken over by proof", "window full",
-	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "retry held by a pause",
+	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "interrupted run started again", "run interrupted too often", "retry held by a pause",
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs",

@@ -120,5 +120,7 @@ func (l *ledgerWatch) cancellingJob(key schedule.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs[key].cancelled = true
-	l.retryCancels[successorKey(key, "/auto")], l.retryCancels[successorKey(key, "/snooze")] = true, true
+	for _, name := range []string{"/auto", "/snooze", "/again"} {
+		l.retryCancels[successorKey(key, name)] = true
+	}
 }

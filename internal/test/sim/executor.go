@@ -61,6 +61,7 @@ type manner struct {
 	fails    bool // ends FAILED
 	class    schedule.FailureClass
 	snoozes  bool // ends with SNOOZE
+	stopped  bool // ends FAILED, because the executor is shut down
 	snooze   time.Duration
 	duration time.Duration // of the run
 	declines int           // calls for a run of a queue that it does not take
@@ -76,6 +77,10 @@ func (w *world) manner(key schedule.Key) manner {
 	}
 	if d.of(10).perMille(60) {
 		m.declines, m.away = d.of(11).within(1, 3), d.of(12).span(300*time.Millisecond, 2*time.Second)
+	}
+	m.stopped = d.of(16).perMille(250)
+	if w.watch.interrupted(key) > 0 { // shutdowns come in a row
+		m.stopped, m.fails = d.of(16).perMille(700), m.fails || d.of(17).perMille(700)
 	}
 	if d.of(13).perMille(80) {
 		m.snoozes, m.snooze = true, pick(d.of(14), 0, d.of(15).span(0, 4*time.Second).Truncate(time.Millisecond))
@@ -198,6 +203,9 @@ func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *wor
 			wk.outcome.Status, wk.outcome.Reason, wk.outcome.SnoozeFor = schedule.StatusSkipped, schedule.ReasonSnoozed, m.snooze
 		} else if m.fails {
 			wk.outcome.Status, wk.outcome.ErrorCode, wk.outcome.FailureClass = schedule.StatusFailed, "sim_failed", m.class
+			if m.stopped {
+				wk.outcome.ErrorCode = "interrupted"
+			}
 		}
 		x.works[call.Key] = wk
 		x.order = append(x.order, wk)

@@ -275,7 +275,7 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 			}
 			l.coverage.situations[where].Add(1)
 		}
-	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused:
+	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused, schedule.ReasonInterrupted:
 		so = r.Status == schedule.StatusFailed && from.inFlight()
 	}
 	if r.Reason == schedule.ReasonSnoozed {

@@ -274,7 +274,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = l.ungranted(now, r)
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess
-	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced, schedule.ReasonSnoozed:
+	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced, schedule.ReasonSnoozed, schedule.ReasonInterrupted:
 		so = flying(before.Status)
 	}
 	if r.Status == schedule.StatusSkipped && r.Reason != schedule.ReasonSnoozed {

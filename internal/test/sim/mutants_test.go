@@ -259,7 +259,7 @@ var mutants = []struct {
 		"internal/store/memory/failures.go", `t.insert(t.next[i], t.next[i].CreatedAt)`, "t.insert(t.next[i], t.next[i].CreatedAt)\n\t\tt.next[i].Key[31] ^= 1\n\t\tt.insert(t.next[i], t.next[i].CreatedAt)",
 	}}},
 	{"a run is retried although its cancel was requested", []edit{{
-		"internal/ledger/attempt.go", `r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero()`, `r.Attempt < r.MaxAttempts`,
+		"internal/ledger/attempt.go", `(r.Attempt < r.MaxAttempts || r.StartsAgain()) && r.CancelRequestedAt.IsZero()`, `r.Attempt < r.MaxAttempts`,
 	}, {
 		"internal/ledger/attempt.go", `case !r.CancelRequestedAt.IsZero():`, `case false:`,
 	}}},

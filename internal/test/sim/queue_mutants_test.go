@@ -91,6 +91,14 @@ var queueMutants = []struct {
 	{"a snooze counts as an attempt", []edit{{
 		"internal/ledger/attempt.go", `row.Snoozes, row.FireAt = r.Snoozes+1,`, `row.Attempt, row.Snoozes, row.FireAt = r.Attempt+1, r.Snoozes+1,`,
 	}}},
+	{"an interruption counts as an attempt", []edit{{
+		"internal/ledger/attempt.go", `row.Snoozes, row.Interruptions, row.FireAt = r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)`,
+		`row.Attempt, row.Snoozes, row.Interruptions, row.FireAt = r.Attempt+1, r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)`,
+	}}},
+	{"interruptions are not counted", []edit{{
+		"internal/ledger/attempt.go", `row.Snoozes, row.Interruptions, row.FireAt = r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)`,
+		`row.Snoozes, row.FireAt = r.Snoozes, stored(r.CompletedAt)`,
+	}}},
 	{"a snoozed run starts again too early", []edit{{
 		"internal/ledger/attempt.go", `schedule.Later(r.SnoozeUntil, r.CompletedAt)`, `r.CompletedAt`,
 	}}},

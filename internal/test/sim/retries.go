@@ -81,10 +81,14 @@ func (l *ledgerWatch) snooze(r *schedule.Run) bool {
 	return r.Key == successorKey(r.RetryOf, "/snooze")
 }
 
+// again reports whether a run follows an interrupted one, of the same attempt.
+func (l *ledgerWatch) again(r *schedule.Run) bool { return r.Key == successorKey(r.RetryOf, "/again") }
+
 // chain is the number of the attempt of a run, and how often that was snoozed.
 func (l *ledgerWatch) chain(h *history) (attempt, snoozes int32) {
 	for attempt = 1; l.rows[h.row.RetryOf] != nil; h = l.rows[h.row.RetryOf] {
 		switch {
+		case l.again(&h.row):
 		case !l.snooze(&h.row):
 			attempt++
 		case attempt == 1:
@@ -92,6 +96,21 @@ func (l *ledgerWatch) chain(h *history) (attempt, snoozes int32) {
 		}
 	}
 	return attempt, snoozes
+}
+
+// interruptions is how often in a row a run was interrupted before.
+func (l *ledgerWatch) interruptions(h *history) (n int32) {
+	for ; h != nil && l.again(&h.row); h = l.rows[h.row.RetryOf] {
+		n++
+	}
+	return n
+}
+
+// interrupted is interruptions of the run with a key.
+func (l *ledgerWatch) interrupted(key schedule.Key) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interruptions(l.rows[key])
 }
 
 // attempted: a new row has the number of its attempt and the last one that is planned
@@ -118,7 +137,7 @@ func (l *ledgerWatch) attempted(h *history) {
 	case r.Trigger == schedule.TriggerRetry:
 		most = of.row.MaxAttempts
 	}
-	if r.Attempt != length || r.MaxAttempts != most || r.Snoozes != snoozes {
+	if r.Attempt != length || r.MaxAttempts != most || r.Snoozes != snoozes || r.Interruptions != l.interruptions(h) {
 		l.violation("%s run_at %s is attempt %d of %d after %d snoozes, and by its chain %d of %d after %d", r.ScheduleID, l.at(r.RunAt), r.Attempt, r.MaxAttempts, r.Snoozes, length, most, snoozes)
 	}
 	if snoozes > 1 {
@@ -127,7 +146,7 @@ func (l *ledgerWatch) attempted(h *history) {
 	if !l.automatic(r) {
 		return
 	}
-	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, automaticName(&of.row)) {
+	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, l.automaticName(of)) {
 		l.violation("%s run_at %s has %d automatic retries, the last one with key %s", r.ScheduleID, l.at(r.RunAt), of.next, r.Key)
 	}
 	if l.ofSlot(h) {
@@ -141,9 +160,12 @@ func (l *ledgerWatch) attempted(h *history) {
 }
 
 // automaticName is the name in the key of the run that Carillon plans after one that has ended.
-func automaticName(r *schedule.Run) string {
-	if r.Reason == schedule.ReasonSnoozed {
+func (l *ledgerWatch) automaticName(h *history) string {
+	switch {
+	case h.row.Reason == schedule.ReasonSnoozed:
 		return "/snooze"
+	case h.row.Reason == schedule.ReasonInterrupted && h.row.MaxAttempts > 1 && l.interruptions(h) < 3:
+		return "/again"
 	}
 	return "/auto"
 }
@@ -163,7 +185,7 @@ func (l *ledgerWatch) ofSlot(h *history) bool {
 // retriesBefore counts the automatic retries of the budget that a run is in.
 func (l *ledgerWatch) retriesBefore(h *history) (n int) {
 	for ; h != nil && l.automatic(&h.row); h = l.rows[h.row.RetryOf] {
-		if !l.snooze(&h.row) {
+		if !l.snooze(&h.row) && !l.again(&h.row) {
 			n++
 		}
 	}
@@ -177,7 +199,8 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 		l.snoozed(at, r)
 		return
 	}
-	h, next := l.rows[r.Key], l.rows[successorKey(r.Key, "/auto")]
+	h := l.rows[r.Key]
+	next := l.rows[successorKey(r.Key, l.automaticName(h))]
 	has := next != nil && next.planned == at
 	dead := r.Status == schedule.StatusFailed && !has || r.Reason == schedule.ReasonMissed && l.automatic(r)
 	if dead != (r.Dead != nil && *r.Dead) || !dead && r.Dead != nil {
@@ -205,8 +228,14 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
 		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}
 	}
-	permitted := r.Attempt < r.MaxAttempts && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) && slices.Contains(strings.Split(string(policy.On), ","), string(class))
+	again := l.automaticName(h) == "/again"
+	permitted := again && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) || r.Attempt < r.MaxAttempts && !again && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) && slices.Contains(strings.Split(string(policy.On), ","), string(class))
 	least, most := backoff(policy, l.retriesBefore(h)+1)
+	if again {
+		least, most = 0, 0
+	} else if r.Reason == schedule.ReasonInterrupted && r.MaxAttempts > 1 {
+		l.coverage.situations[interruptedTooOften].Add(1)
+	}
 	required := permitted
 	if l.ofSlot(h) {
 		limit := r.RunAt.Add(window)
@@ -219,6 +248,9 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 	case !has && required:
 		l.violation("%s run_at %s failed (%s) on attempt %d of %d, and is not retried under %+v", r.ScheduleID, l.at(r.RunAt), class, r.Attempt, r.MaxAttempts, policy)
 	case has:
+		if again {
+			l.coverage.situations[interruptedAgain].Add(1)
+		}
 		if wait := next.row.FireAt.Sub(r.CompletedAt); wait < least || wait > most {
 			l.violation("%s run_at %s is retried after %s, and not within %s to %s", r.ScheduleID, l.at(r.RunAt), wait, least, most)
 		}
@@ -259,7 +291,7 @@ func (l *ledgerWatch) classOf(r *schedule.Run) schedule.FailureClass {
 	switch r.Reason {
 	case schedule.ReasonTimeout:
 		return schedule.ClassTimeout
-	case schedule.ReasonLost:
+	case schedule.ReasonLost, schedule.ReasonInterrupted:
 		return schedule.ClassLost
 	case schedule.ReasonLaunchRefused, schedule.ReasonWorkflowNotFound, schedule.ReasonKeyConflict:
 		return schedule.ClassLogic
@@ -313,7 +345,7 @@ func (l *ledgerWatch) cancelled(key schedule.Key, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.rows[key]
-	next := l.rows[successorKey(key, automaticName(&h.row))]
+	next := l.rows[successorKey(key, l.automaticName(h))]
 	if err != nil || !ended(h.row.Status) || h.row.Status == schedule.StatusCancelled {
 		return
 	}

@@ -168,6 +168,7 @@ var topics = []topic{
 	{name: "failing", checks: failing},
 	{name: "retries", checks: retries},
 	{name: "snoozes", checks: snoozes},
+	{name: "interruptions", checks: interruptions},
 	{name: "redrive", checks: redrives},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},

@@ -35,6 +35,7 @@ type Config struct {
 	Environment     string            // ENVIRONMENT; steps see it as CARILLON_ENVIRONMENT
 	Concurrency     int               // runs at once, others wait; 0: DefaultConcurrency
 	StepConcurrency int               // steps at once in one run; 0: DefaultStepConcurrency
+	ShutdownGrace   time.Duration     // how long running commands may go on after ctx of Serve has ended; 0: they are stopped at once
 	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace
 	Egress          safehttp.Policy   // where HTTP steps may go in addition to the public internet: ALLOW_EGRESS
 	PassEnv         []string          // variables of this process that steps may see, in addition to PATH, HOME and the like

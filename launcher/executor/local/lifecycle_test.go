@@ -259,6 +259,37 @@ func TestAStopInterruptsWhatRunsAndKeepsWhatWaits(t *testing.T) {
 	}
 }
 
+func TestAStopLetsACommandEndWithinTheShutdownGrace(t *testing.T) {
+	s := stage(t, local.Config{ShutdownGrace: time.Minute})
+	call := callOf(0, shell("echo up > ready; until [ -e go ]; do sleep 0.01; done; echo done > ended"))
+	s.run(t, call)
+	awaitFile(t, s.work("ready"))
+	stopped := make(chan struct{})
+	go func() { s.stop(); close(stopped) }()
+	for err := error(nil); !errors.Is(err, launcher.ErrNotSent); { // until it refuses new runs
+		_, err = s.GetByKey(t.Context(), schedule.RunRef{Key: callOf(1, shell("true")).Key})
+	}
+	if err := os.WriteFile(s.work("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	if r := s.end(t, call.Key); r.status != schedule.StatusSuccess {
+		t.Errorf("reported %+v, want SUCCESS", r)
+	}
+}
+
+func TestACommandThatIsStillThereAfterTheShutdownGraceIsInterrupted(t *testing.T) {
+	s := stage(t, local.Config{ShutdownGrace: 50 * time.Millisecond})
+	call := callOf(0, shell("echo $$ > pid; sleep 600"))
+	s.run(t, call)
+	pid := strings.TrimSpace(awaitFile(t, s.work("pid")))
+	s.stop()
+	awaitGone(t, pid)
+	if r := s.end(t, call.Key); r.status != schedule.StatusFailed || r.code != "interrupted" {
+		t.Errorf("reported %+v, want FAILED interrupted", r)
+	}
+}
+
 func TestARunThatWaitedTooLongIsNotBegun(t *testing.T) {
 	now := noon
 	s := rehearse(t, local.Config{Now: func() time.Time { return now }})

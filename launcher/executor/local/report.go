@@ -26,7 +26,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 			e.reportEnd(ctx, r)
 			return
 		case <-heartbeat.C:
-			if err := e.send(ctx, r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
+			if err := e.send(context.WithoutCancel(ctx), r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
 				if ctx.Err() == nil {
 					e.cfg.Log.Warn("cannot report the run's heartbeat", "key", r.key.String(), "err", err)
 				}

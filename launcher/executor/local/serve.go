@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -65,9 +66,9 @@ func (e *Executor) readopt(r *activeRun) {
 	}
 }
 
-// Serve runs accepted runs until ctx ends. Then it ends the running ones (SIGTERM,
-// SIGKILL after the grace) as FAILED with error code "interrupted"; waiting ones are
-// left to the next start. It owns every goroutine and returns when the last has
+// Serve runs accepted runs until ctx ends. Running ones have ShutdownGrace to end by
+// themselves. Then it ends them (SIGTERM, SIGKILL after StopGrace) as FAILED with error
+// code "interrupted"; waiting ones are left to the next start. It owns every goroutine and returns when the last has
 // ended.
 func (e *Executor) Serve(ctx context.Context) error {
 	if err := e.Recover(ctx); err != nil {
@@ -75,9 +76,9 @@ func (e *Executor) Serve(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	defer e.stop()
-	group.Go(func() { e.reportRecovered(ctx) })
 	places := make(chan struct{}, e.cfg.Concurrency)
+	defer func() { e.stop(len(places)) }()
+	group.Go(func() { e.reportRecovered(ctx) })
 	for {
 		select {
 		case places <- struct{}{}:
@@ -112,17 +113,34 @@ func (e *Executor) next(ctx context.Context) *activeRun {
 }
 
 // stop refuses new runs from now on.
-func (e *Executor) stop() {
+func (e *Executor) stop(running int) {
 	e.mu.Lock()
 	e.stopping = true
 	e.mu.Unlock()
+	if running > 0 && e.cfg.ShutdownGrace > 0 {
+		e.cfg.Log.Info("waiting for running commands", "runs", running, "at_most", e.cfg.ShutdownGrace)
+	}
+}
+
+// runContext is the context of a run: it ends ShutdownGrace after ctx has ended.
+func (e *Executor) runContext(ctx context.Context) (runCtx context.Context, cancel context.CancelCauseFunc, release func() bool) {
+	runCtx, cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	release = context.AfterFunc(ctx, func() {
+		if e.cfg.ShutdownGrace <= 0 {
+			cancel(errInterrupted)
+			return
+		}
+		time.AfterFunc(e.cfg.ShutdownGrace, func() { cancel(errInterrupted) }) // no effect on a run that has ended
+	})
+	return runCtx, cancel, release
 }
 
 // carry takes one run from its marker to its reported end. leave lets the next run
 // begin: it must not wait for the report.
 func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
-	runCtx, cancel := context.WithCancelCause(ctx)
+	runCtx, cancel, release := e.runContext(ctx)
 	defer cancel(nil)
+	defer release()
 	e.mu.Lock()
 	r.cancel = cancel
 	if r.cancelled { // between the queue and here
@@ -142,7 +160,7 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 		r.log = newRunLog(r.key, e.cfg.Logs, e.cfg.Now)
 		executed := make(chan struct{})
 		reports.Go(func() { e.report(ctx, r) })
-		reports.Go(func() { r.log.follow(ctx, executed, func(err error) { e.logNotStored(r, err) }) })
+		reports.Go(func() { r.log.follow(context.WithoutCancel(ctx), executed, func(err error) { e.logNotStored(r, err) }) })
 		result = e.execute(runCtx, r)
 		close(executed)
 	}
@@ -189,7 +207,7 @@ func (e *Executor) stopped(ctx context.Context, r *activeRun) *Result {
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeCancelled), errCancelled.Error())
 	}
-	return e.ended(r.key, r.call, schedule.StatusFailed, "interrupted", errInterrupted.Error()+" while it ran")
+	return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeInterrupted), errInterrupted.Error()+" while it ran")
 }
 
 // Cancel ends a run: a waiting one never begins, the processes of a running one get

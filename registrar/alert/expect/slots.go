@@ -119,7 +119,7 @@ func (v *evaluation) metAt(r *schedule.SlotRun) time.Time {
 	case schedule.StatusCancelled:
 		return r.LaunchedAt // set only if the executor accepted the run
 	case schedule.StatusFailed:
-		if r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonTimeout {
+		if r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonTimeout || r.Reason == schedule.ReasonInterrupted {
 			return begun(r)
 		}
 	}
