@@ -119,6 +119,25 @@ func (r *Registrar) RunKey(ctx context.Context, text string) (schedule.Key, erro
 	return schedule.Key{}, schedule.Invalid("idempotency_key", text, "begins the keys of "+candidates(found), "give more digits")
 }
 
+// RunOfID finds the run with a whole key, or the one with a run_id that the executor gave.
+func (r *Registrar) RunOfID(ctx context.Context, id string) (schedule.Key, error) {
+	if key, err := schedule.ParseKey(id); err == nil {
+		return key, nil
+	}
+	found, err := r.runs.ListRuns(ctx, schedule.RunFilter{
+		UserID: auth.FromContext(ctx).Owner, RunID: id, Statuses: schedule.Statuses, Now: r.now(), Limit: candidatesNamed + 1,
+	})
+	switch {
+	case err != nil:
+		return schedule.Key{}, err
+	case len(found) == 0:
+		return schedule.Key{}, schedule.Explain(schedule.ErrNotFound, "there is no run with the key or run_id %s", schedule.Quote(id))
+	case len(found) == 1:
+		return found[0].Key, nil
+	}
+	return schedule.Key{}, schedule.Invalid("run_id", id, "is that of "+candidates(found), "give the idempotency_key of one of them")
+}
+
 // candidates lists runs by as many digits of their keys as distinguish them.
 func candidates(runs []schedule.Run) string {
 	const digits = 16 // 64 bits: enough for any ledger

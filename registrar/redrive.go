@@ -78,7 +78,7 @@ func (r *Registrar) checkRedrive(ctx context.Context, in *RedriveInput) error {
 // narrows reports whether a filter names some dead runs only.
 func narrows(f *schedule.RunFilter) bool {
 	return f.ScheduleID != "" || f.WorkflowID != "" || f.UserID != "" || f.Reason != "" || f.ErrorCode != "" || f.Class != "" ||
-		!f.From.IsZero() || !f.To.IsZero() || f.AnyOf != nil
+		!f.From.IsZero() || !f.To.IsZero() || f.AnyOf != nil || f.QueueNo != 0
 }
 
 // redriven counts new runs by schedule, and makes the event of each schedule.

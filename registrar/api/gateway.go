@@ -90,8 +90,11 @@ const jobsDeprecated = "@1795737600"
 // RFC 8288.
 func markDeprecated(h http.Header, r *http.Request) {
 	key, one := strings.CutPrefix(r.URL.Path, "/jobs/")
+	of, retry := strings.CutPrefix(r.URL.Path, "/api/job-runs/")
 	successor := "/v1/runs"
 	switch {
+	case retry:
+		successor += "/" + url.PathEscape(strings.TrimSuffix(of, "/retry")) + ":retry"
 	case one && r.Method == http.MethodDelete:
 		successor += "/" + url.PathEscape(key) + ":cancel"
 	case one:

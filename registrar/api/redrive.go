@@ -18,6 +18,9 @@ func (s *runServer) RedriveRuns(ctx context.Context, req *carillonv1.RedriveRuns
 		return nil, err
 	}
 	filter.Limit = int(req.GetPageSize())
+	if filter.QueueNo, err = s.queueNo(ctx, req.GetFilter().GetQueueId()); err != nil {
+		return nil, err
+	}
 	done, err := s.runs.RedriveRuns(ctx, registrar.RedriveInput{
 		Filter: filter, All: req.GetAll(), Renew: req.GetRenew(), RatePerMinute: req.GetRatePerMinute(), DryRun: req.GetDryRun(),
 		RequestID: req.GetRequestId(), Page: place, Actor: s.actor(ctx),

@@ -165,7 +165,7 @@ func (s *runServer) CancelRun(ctx context.Context, req *carillonv1.CancelRunRequ
 }
 
 func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunRequest) (*carillonv1.RetryRunResponse, error) {
-	key, err := s.runs.RunKey(ctx, req.GetIdempotencyKey())
+	key, err := s.retried(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +177,20 @@ func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunReques
 		return nil, err
 	}
 	return &carillonv1.RetryRunResponse{Run: runOf(&run)}, nil
+}
+
+// retried is the key of the run that a request names.
+func (s *runServer) retried(ctx context.Context, req *carillonv1.RetryRunRequest) (schedule.Key, error) {
+	named, byID := req.GetIdempotencyKey(), req.GetRunId()
+	switch {
+	case named != "" && byID != "":
+		return schedule.Key{}, schedule.Invalid("run_id", byID, "is given with idempotency_key", "give one of the two")
+	case named == "" && byID == "":
+		return schedule.Key{}, schedule.Invalid("idempotency_key", "", "is required", "")
+	case byID != "":
+		return s.runs.RunOfID(ctx, byID)
+	}
+	return s.runs.RunKey(ctx, named)
 }
 
 // queueNo is the number of the queue that a filter names; 0: it names none.

@@ -109,6 +109,7 @@ type Queues interface {
 type Runs interface {
 	// RunKey is the key that text is, or begins.
 	RunKey(ctx context.Context, text string) (schedule.Key, error)
+	RunOfID(ctx context.Context, id string) (schedule.Key, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// LaunchAttempts are the last attempts to launch a run, oldest first.
 	LaunchAttempts(ctx context.Context, run *schedule.Run) ([]schedule.LaunchAttempt, error)

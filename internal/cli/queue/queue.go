@@ -12,6 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
+	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -28,6 +29,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(newUpsertCommand(o), client.QueueIDs), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.QueueIDs), o.WithWatch(newListCommand(o)),
 		o.CompleteArg(o.WithWatch(newWaitingCommand(o)), client.QueueIDs), o.CompleteArg(newPauseCommand(o), client.QueueIDs), o.CompleteArg(newResumeCommand(o), client.QueueIDs),
 		o.CompleteArg(newCloseCommand(o), client.QueueIDs), o.CompleteArg(newOpenCommand(o), client.QueueIDs), o.CompleteArg(newDeleteCommand(o), client.QueueIDs),
+		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.QueueIDs),
 	)
 	return o.CompleteFlags(cmd)

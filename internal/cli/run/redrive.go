@@ -57,6 +57,7 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.StringVar(&filter.QueueId, "queue", "", "only of this dispatch queue `ID`")
 	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.Func("reason", "only with this `REASON`", command.Text(&filter.Reason))
@@ -65,12 +66,36 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
 	f.BoolVar(&req.All, "all", false, "all dead runs; required without KEY and without a filter")
+	redriveFlags(cmd, req)
+	command.CompleteValues(cmd, "reason", schedule.Reasons)
+	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
+	return cmd
+}
+
+// redriveFlags adds the flags that say how runs are redriven.
+func redriveFlags(cmd *cobra.Command, req *carillonv1.RedriveRunsRequest) {
+	f := cmd.Flags()
 	f.BoolVar(&req.Renew, "renew", false, "give the new runs the automatic retries of their schedules")
 	f.Func("rate", "start at most this `NUMBER` of them per minute (default: as capacity and overlap keys allow)", command.Uint32(&req.RatePerMinute))
 	f.BoolVar(&req.DryRun, "dry-run", false, "change nothing, show what would be redriven; exit with 3 if anything would")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the redrive: a repeat does not redrive the runs that it made")
-	command.CompleteValues(cmd, "reason", schedule.Reasons)
-	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
+}
+
+// NewRedriveOfQueueCommand is queue redrive.
+func NewRedriveOfQueueCommand(o *client.Client) *cobra.Command {
+	req := &carillonv1.RedriveRunsRequest{Filter: &carillonv1.DeadRunFilter{}}
+	cmd := &cobra.Command{
+		Use:     "redrive ID",
+		Short:   "Retry the dead runs of a queue: runs that failed for good",
+		Long:    "Retries the dead runs of a queue. Each becomes a new run in the queue and is no longer dead. `carillon run redrive`\nhas more filters.",
+		Example: "  carillon queue redrive gpu --dry-run\n  carillon queue redrive mail --renew --rate 60",
+		Args:    command.Args([]string{"ID"}, 0),
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			req.Filter.QueueId = args[0]
+			return redriveAndShow(ctx, o, l, req)
+		}),
+	}
+	redriveFlags(cmd, req)
 	return cmd
 }
 

@@ -1628,7 +1628,10 @@ type RetryRunRequest struct {
 	OverlapPolicy *string `protobuf:"bytes,3,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
 	// Give the new run automatic retries: as many attempts as the retry policy of
 	// its revision has. Default: it has none.
-	Renew         bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
+	Renew bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
+	// Instead of idempotency_key: the whole key, or the run_id of one run that the
+	// caller may see.
+	RunId         string `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1691,6 +1694,13 @@ func (x *RetryRunRequest) GetRenew() bool {
 	return false
 }
 
+func (x *RetryRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
 type RetryRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new attempt.
@@ -1750,7 +1760,9 @@ type DeadRunFilter struct {
 	// run_at before this time.
 	To *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	// Only these runs, by their whole keys.
-	Keys          []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	// Only runs of this dispatch queue.
+	QueueId       string `protobuf:"bytes,10,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1846,6 +1858,13 @@ func (x *DeadRunFilter) GetKeys() []string {
 		return x.Keys
 	}
 	return nil
+}
+
+func (x *DeadRunFilter) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
 }
 
 type RedriveRunsRequest struct {
@@ -2926,16 +2945,17 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
 	"\t_priority\"7\n" +
 	"\x11UpdateRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x99\x02\n" +
-	"\x0fRetryRunRequest\x12J\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12A\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xb6\x02\n" +
+	"\x0fRetryRunRequest\x12F\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12N\n" +
 	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01\x12\x14\n" +
-	"\x05renew\x18\x04 \x01(\bR\x05renewB\x11\n" +
+	"\x05renew\x18\x04 \x01(\bR\x05renew\x12\x1f\n" +
+	"\x06run_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runIdB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xee\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xad\a\n" +
 	"\rDeadRunFilter\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2949,7 +2969,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rfailure_class\x18\x06 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x01R\ffailureClass\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x121\n" +
-	"\x04keys\x18\t \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\"\x12r\x102\x0e^[0-9a-f]{64}$R\x04keysB\t\n" +
+	"\x04keys\x18\t \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\"\x12r\x102\x0e^[0-9a-f]{64}$R\x04keys\x12=\n" +
+	"\bqueue_id\x18\n" +
+	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueIdB\t\n" +
 	"\a_reasonB\x10\n" +
 	"\x0e_failure_class\"\xea\x02\n" +
 	"\x12RedriveRunsRequest\x122\n" +
@@ -3034,7 +3056,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04note2\xda\v\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note2\xaa\f\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
@@ -3046,9 +3068,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"ExplainRun\x12\x1e.carillon.v1.ExplainRunRequest\x1a\x1f.carillon.v1.ExplainRunResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{idempotency_key}:explain\x12x\n" +
 	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12p\n" +
-	"\aMoveRun\x12\x1b.carillon.v1.MoveRunRequest\x1a\x1c.carillon.v1.MoveRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/runs/{idempotency_key}:move\x12t\n" +
-	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12m\n" +
-	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/runs:redrive\x12d\n" +
+	"\aMoveRun\x12\x1b.carillon.v1.MoveRunRequest\x1a\x1c.carillon.v1.MoveRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/runs/{idempotency_key}:move\x12\x97\x01\n" +
+	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"N\x82\xd3\xe4\x93\x02H:\x01*Z!:\x01*\"\x1c/api/job-runs/{run_id}/retry\" /v1/runs/{idempotency_key}:retry\x12\x98\x01\n" +
+	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"F\x82\xd3\xe4\x93\x02@:\x01*Z):\x01*\"$/v1/queues/{filter.queue_id}:redrive\"\x10/v1/runs:redrive\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
 	"\n" +
 	"ExportRuns\x12\x1e.carillon.v1.ExportRunsRequest\x1a\x1f.carillon.v1.ExportRunsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/runs:export0\x01B\xa3\x01\n" +

@@ -88,7 +88,7 @@ type RunServiceClient interface {
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
-	// run is in flight.
+	// run is in flight. INVALID_ARGUMENT: run_id is that of several runs.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
 	// RedriveRuns retries dead runs: runs that failed for good and were not
 	// retried. Each becomes one new run, as with RetryRun, and is no longer dead.
@@ -312,7 +312,7 @@ type RunServiceServer interface {
 	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
 	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
 	// the run has not ended, it succeeded, or the overlap policy is skip and a
-	// run is in flight.
+	// run is in flight. INVALID_ARGUMENT: run_id is that of several runs.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
 	// RedriveRuns retries dead runs: runs that failed for good and were not
 	// retried. Each becomes one new run, as with RetryRun, and is no longer dead.
