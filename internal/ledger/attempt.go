@@ -30,10 +30,10 @@ func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 }
 
 // place is the number of the retry after a failed run within its budget of attempts, counted
-// from 1. A retry by hand that renews the budget begins a new one. The budget of a job is not that
-// of its schedule: all its attempts count.
+// from 1. A retry by hand that renews the budget begins a new one. The budget of a job can be
+// another one than that of its schedule, so that its row says where it begins.
 func (f *AttemptFacts) place(r *schedule.Run) int {
-	before := int32(0)
+	before := r.AttemptsBefore
 	if f.Planned != nil && !r.Queue.In() {
 		before = max(r.MaxAttempts-f.Planned.Retry.Attempts(), 0)
 	}
@@ -67,7 +67,7 @@ func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	if dead {
 		r.Dead = &dead
 	}
-	r.StartBy, r.SnoozeUntil = time.Time{}, time.Time{} // history has no use for them
+	r.StartBy, r.SnoozeUntil, r.AttemptsBefore = time.Time{}, time.Time{}, 0 // history has no use for them
 	return next
 }
 
@@ -115,7 +115,7 @@ func successor(r *schedule.Run, key schedule.Key) schedule.Run {
 		Key: key, ScheduleID: r.ScheduleID, Revision: r.Revision, UserID: r.UserID, WorkflowID: r.WorkflowID, Version: r.Version,
 		RunAt: r.RunAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, AttemptsBefore: r.AttemptsBefore, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, CreatedAt: r.CompletedAt,
 	}
 }
 

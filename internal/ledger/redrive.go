@@ -23,7 +23,7 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 	row.MaxQueued = d.MaxQueued
 	switch {
 	case o.Renew && old.Queue.In():
-		row.MaxAttempts = old.Attempt + d.Retry.JobAttempts(o.JobAttempts)
+		row.MaxAttempts, row.AttemptsBefore = old.Attempt+d.Retry.JobAttempts(o.JobAttempts), old.Attempt
 	case o.Renew:
 		row.MaxAttempts = old.Attempt + d.Retry.Attempts()
 	}

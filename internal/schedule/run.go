@@ -33,6 +33,9 @@ type Run struct {
 	StartBy     time.Time // an automatic retry of a slot that is open does not start later; zero: no limit
 	RetryOf     Key       // zero = none
 	Snoozes     int32     // how often the executor has snoozed this attempt
+	// AttemptsBefore is how many attempts the job had before its budget of attempts was renewed by
+	// hand. Its waits are counted from there; in history it is 0.
+	AttemptsBefore int32
 	// Interruptions is how often in a row a shutdown has interrupted this attempt.
 	Interruptions int32
 	Deliveries    int32           // calls that reached the executor: their request was written to a connection

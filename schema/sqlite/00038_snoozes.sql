@@ -3,6 +3,8 @@
 -- before this run, in the same attempt. NULL: never.
 ALTER TABLE open_runs ADD COLUMN snoozes INTEGER;
 ALTER TABLE open_runs ADD COLUMN interruptions INTEGER;
+-- Attempts of a job before its budget of attempts was renewed by hand. NULL: none.
+ALTER TABLE open_runs ADD COLUMN attempts_before INTEGER;
 ALTER TABLE ended_runs ADD COLUMN snoozes INTEGER;
 ALTER TABLE ended_runs ADD COLUMN interruptions INTEGER;
 -- The delay of a recorded answer SNOOZE.
@@ -18,7 +20,7 @@ SELECT
     o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
     o.attempt_log, o.exit_code, o.log_url, o.max_attempts, o.start_by, NULL AS failure_class, NULL AS dead,
     (SELECT q.queue_id FROM queues q WHERE q.queue_no = o.queue_no) AS queue_id, CASE o.queue_state WHEN 1 THEN 'delayed' WHEN 2 THEN 'waiting' WHEN 3 THEN 'chained' WHEN 4 THEN 'dispatching' WHEN 5 THEN 'running' END AS queue_state, o.enqueued_at,
-    coalesce(o.snoozes, 0) AS snoozes, coalesce(o.interruptions, 0) AS interruptions
+    coalesce(o.snoozes, 0) AS snoozes, coalesce(o.interruptions, 0) AS interruptions, coalesce(o.attempts_before, 0) AS attempts_before
 FROM open_runs o JOIN schedules s ON s.sid = o.sid
 UNION ALL
 SELECT
@@ -30,7 +32,7 @@ SELECT
     e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
     e.attempt_log, e.exit_code, e.log_url, e.max_attempts, NULL, e.failure_class, e.dead,
     (SELECT q.queue_id FROM queues q WHERE q.queue_no = e.queue_no), NULL, e.enqueued_at,
-    coalesce(e.snoozes, 0), coalesce(e.interruptions, 0)
+    coalesce(e.snoozes, 0), coalesce(e.interruptions, 0), NULL
 FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
 
 -- +goose Down
@@ -60,5 +62,6 @@ FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
 ALTER TABLE execution_requests DROP COLUMN snooze_ms;
 ALTER TABLE ended_runs DROP COLUMN interruptions;
 ALTER TABLE ended_runs DROP COLUMN snoozes;
+ALTER TABLE open_runs DROP COLUMN attempts_before;
 ALTER TABLE open_runs DROP COLUMN interruptions;
 ALTER TABLE open_runs DROP COLUMN snoozes;

@@ -126,7 +126,7 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, RunAt: at(r.RunAt), FireAt: at(r.FireAt),
 		Status: schedule.StatusPlanned, Reason: r.Reason, Trigger: r.Trigger,
 		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
-		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), MaxAttempts: r.MaxAttempts, StartBy: at(r.StartBy), RetryOf: r.RetryOf, Snoozes: r.Snoozes, Interruptions: r.Interruptions,
+		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), MaxAttempts: r.MaxAttempts, StartBy: at(r.StartBy), RetryOf: r.RetryOf, Snoozes: r.Snoozes, Interruptions: r.Interruptions, AttemptsBefore: r.AttemptsBefore,
 		Input: clone(r.Input), Priority: r.Priority, TraceID: r.TraceID,
 		Queue:     r.Queue,
 		CreatedAt: either(r.CreatedAt, now), UpdatedAt: either(r.UpdatedAt, now),

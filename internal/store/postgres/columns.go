@@ -65,6 +65,7 @@ var runColumns = columns{
 	key("retry_of", ofRun|ofRow|added|history, func(r *openRow) *schedule.Key { return &r.RetryOf }),
 	nonzero("snoozes", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Snoozes }),
 	nonzero("interruptions", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Interruptions }),
+	nonzero("attempts_before", ofRun|ofRow|added, func(r *openRow) *int32 { return &r.AttemptsBefore }).onlyOpen(),
 	int4("deliveries", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.Deliveries }),
 	text("input", ofRun|ofRow|added|history, func(r *openRow) *json.RawMessage { return &r.Input }),
 	int4("priority", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Priority }),

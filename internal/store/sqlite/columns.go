@@ -68,6 +68,7 @@ var runColumns = columns{
 	{name: "retry_of", in: ofRun | added | history, value: func(r *openRow) any { return (*key)(&r.RetryOf) }},
 	{name: "snoozes", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Snoozes} }},
 	{name: "interruptions", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Interruptions} }},
+	{name: "attempts_before", in: ofRun | added, value: func(r *openRow) any { return nonzero[int32]{&r.AttemptsBefore} }, ended: "NULL"},
 	{name: "deliveries", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.Deliveries} }},
 	{name: "input", in: ofRun | added | history, value: func(r *openRow) any { return (*raw)(&r.Input) }},
 	{name: "priority", in: ofRun | added | history, value: func(r *openRow) any { return integer[int32]{&r.Priority} }},

@@ -15,6 +15,7 @@ var admittedRuns = []check{
 	{"a failed run with attempts left has a retry in its queue, at its place", lifeRetried},
 	{"the last attempt is dead, and a deletion of its schedule ends no attempts", lifeDead},
 	{"a retry by hand enters the queue of the run before it", lifeRetriedByHand},
+	{"the waits of a job whose attempts were renewed by hand begin anew", lifeRenewed},
 	{"a cancel ends a waiting or delayed run at once", lifeCancelWaiting},
 	{"a cancel of an admitted run that nobody has is its end, else it is asked for", lifeCancelAdmitted},
 	{"an answer that comes late or twice moves nothing", lifeAnswers},
@@ -109,6 +110,40 @@ func lifeRetriedByHand(r *rig) {
 	waiting := j.listed()
 	j.hold(len(waiting) == 1 && waiting[0].RetryOf == old.Key && waiting[0].Attempt == 2, "it waits, got %+v", waiting)
 	j.hold(len(j.admission(1).Dispatches) == 1, "it is admitted")
+}
+
+func lifeRenewed(r *rig) {
+	j := r.jobs("q")
+	run := j.put("a")[0]
+	for attempt := int32(1); attempt <= 2; attempt++ {
+		j.admission(1)
+		run = r.next(j.end(run, schedule.StatusFailed))
+		r.now = run.FireAt
+		j.sweepQueues()
+	}
+	j.admission(1)
+	old := j.end(run, schedule.StatusFailed)
+	j.hold(old.IsDead() && old.Attempt == 3, "the third attempt is dead, got %+v", old)
+	var retry schedule.Run
+	_, moved := r.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
+		retry = ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand", Renew: true, JobAttempts: 3}, r.now)
+		retry.OverlapPolicy = in.Run.OverlapPolicy
+		return schedule.RunChange{Insert: &retry}
+	})
+	j.hold(moved && retry.Attempt == 4 && retry.MaxAttempts == 6, "it is inserted, got %+v", retry)
+	run = r.ledger(retry.Key)
+	for n := time.Duration(1); n <= 2; n++ {
+		j.admission(1)
+		failed := j.end(run, schedule.StatusFailed)
+		run = r.next(failed)
+		wait, want := run.FireAt.Sub(failed.CompletedAt), n*10*time.Second
+		j.hold(wait >= want*9/10 && wait <= want*11/10, "retry %d of the new budget waits %s, want about %s", n, wait, want)
+		r.now = run.FireAt
+		j.sweepQueues()
+	}
+	j.admission(1)
+	last := j.end(run, schedule.StatusFailed)
+	j.hold(last.IsDead() && last.Attempt == 6 && last.AttemptsBefore == 0, "the sixth is the last one, got %+v", last)
 }
 
 // cancel cancels a run as a caller does.

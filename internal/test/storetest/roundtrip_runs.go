@@ -13,7 +13,7 @@ func plannedFields(r *rig, s schedule.Schedule) schedule.Run {
 		run.FireAt, run.WaitingSince = odd(2), odd(3)
 		run.Trigger, run.Attempt, run.RetryOf = schedule.TriggerRetry, 3, schedule.ManualKey(s.ScheduleID, "first")
 		run.MaxAttempts, run.StartBy = 3, r.at(time.Hour+123457*time.Microsecond)
-		run.Snoozes, run.Interruptions = 7, 2
+		run.Snoozes, run.Interruptions, run.AttemptsBefore = 7, 2, 4
 		run.Input, run.Priority, run.MaxQueued = rawJSON, -7, 1000
 		run.OverlapPolicy, run.Exclusive = schedule.OverlapQueue, true
 		run.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -106,13 +106,14 @@ func livedRunSurvives(r *rig) {
 	want.ExitCode, want.LogURL = new(int32(-3)), "https://logs.example/?q=ü"
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1", awkward
 	want.CompletedAt, want.UpdatedAt = completed, r.now
-	want.FailureClass, want.Dead = schedule.ClassTransient, new(true)
+	want.FailureClass, want.Dead, want.AttemptsBefore = schedule.ClassTransient, new(true), 0
 	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil, &want.StartBy} { // never set on a run that has ended
 		*field = time.Time{}
 	}
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
 	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.SnoozeUntil = r.now, r.now, r.now, r.now // see snoozes
+	want.AttemptsBefore = 4
 	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, Position: 1, EnqueuedAt: r.now} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")
 }
