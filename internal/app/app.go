@@ -319,21 +319,6 @@ func (a *App) Run(ctx context.Context) error {
 	return a.cfg.Scrub(err)
 }
 
-// serveExecutor runs the executor of this process among the servers. stop ends it, and returns
-// when its runs are over: until then they can report and call the API.
-func (a *App) serveExecutor(ctx context.Context, servers *errgroup.Group) (stop func()) {
-	if a.executor == nil || a.executor.serve == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	servers.Go(func() error {
-		defer close(ended)
-		return a.executor.serve(ctx)
-	})
-	return func() { cancel(); <-ended }
-}
-
 func (a *App) serveHTTP(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.drain())

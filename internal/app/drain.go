@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // drainMargin is the time for open requests after the longest call of the executor.
@@ -29,4 +31,19 @@ func (a *App) mayServe(context.Context) error {
 		return errors.New("shutting down")
 	}
 	return nil
+}
+
+// serveExecutor runs the executor of this process among the servers. stop ends it, and returns
+// when its runs are over: until then they can report and call the API.
+func (a *App) serveExecutor(ctx context.Context, servers *errgroup.Group) (stop func()) {
+	if a.executor == nil || a.executor.serve == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	servers.Go(func() error {
+		defer close(ended)
+		return a.executor.serve(ctx)
+	})
+	return func() { cancel(); <-ended }
 }

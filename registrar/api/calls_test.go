@@ -237,7 +237,7 @@ func TestARedriveNamesItsRunsWithinBounds(t *testing.T) {
 		`{"filter":{"reason":"tired"}}`:                           http.StatusBadRequest,
 		`{"filter":{"failure_class":"tired"}}`:                    http.StatusBadRequest,
 		`{"filter":{"keys":["5f0c"]}}`:                            http.StatusBadRequest,
-		`{"filter":{"queue":"q"}}`:                             http.StatusBadRequest,
+		`{"filter":{"queue":"q"}}`:                                http.StatusBadRequest,
 		`{"filter":{"schedule_id":"never-was"}}`:                  http.StatusNotFound,
 		`{"filter":{"keys":["` + strings.Repeat("0", 64) + `"]}}`: http.StatusOK,
 	} {

@@ -79,14 +79,6 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	if r.ExitCode != nil {
 		exitCode = fmt.Sprint(r.GetExitCode())
 	}
-	var snoozes string
-	if n := r.GetSnoozes(); n > 0 {
-		snoozes = fmt.Sprint(n)
-	}
-	followed := "retried by"
-	if r.GetReason() == "snoozed" {
-		followed = "continued by"
-	}
 	failed := r.GetErrorCode()
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
@@ -105,8 +97,8 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
 		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},
-		[2]string{"snoozes before", snoozes},
-		[2]string{followed, r.GetRetriedBy()},
+		[2]string{"snoozes before", snoozes(r)},
+		[2]string{followedBy(r), r.GetRetriedBy()},
 		[2]string{"retry of", r.GetRetryOf()},
 		[2]string{"overlap", r.GetOverlapPolicy()},
 		[2]string{"run at", p.When(r.GetRunAt())},
@@ -139,6 +131,21 @@ func attempt(r *carillonv1.Run) string {
 		return fmt.Sprint(n)
 	}
 	return ""
+}
+
+func snoozes(r *carillonv1.Run) string {
+	if n := r.GetSnoozes(); n > 0 {
+		return fmt.Sprint(n)
+	}
+	return ""
+}
+
+// followedBy names the run that Carillon has planned after this one.
+func followedBy(r *carillonv1.Run) string {
+	if r.GetReason() == "snoozed" {
+		return "continued by"
+	}
+	return "retried by"
 }
 
 // launchAttempts is the number of attempts to launch a run. The API counts them only

@@ -44,7 +44,7 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 	}
 	wantOpen := row
 	wantOpen.Reason, wantOpen.CompletedAt, wantOpen.FailureClass, wantOpen.Dead, wantOpen.SnoozeUntil = "", time.Time{}, "", nil, time.Time{} // only an end gives them
-	wantOpen.ScheduleID, wantOpen.UserID, wantOpen.WorkflowID, wantOpen.Version = "", "", "", 0            // see nameSchedules
+	wantOpen.ScheduleID, wantOpen.UserID, wantOpen.WorkflowID, wantOpen.Version = "", "", "", 0                                               // see nameSchedules
 	if d := cmp.Diff(wantOpen, open, cmpopts.IgnoreUnexported(postgres.OpenRow{})); d != "" {
 		t.Errorf("open runs (- written, + read):\n%s", d)
 	}

@@ -130,19 +130,19 @@ var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock s
 type situation int
 
 const (
-	changeLate     situation = iota // readers have passed a transaction whose changes come now
-	changeLateBy1s                  // likewise, and it was open for more than a second
-	keyTakenOver                    // from a process that has lost its presence lock
-	windowFull                      // a leader knows as many planned runs as it may, and more come
-	retriedItself                   // the executor is called for an automatic retry
-	retriedInVain                   // the last attempt of several fails
-	retriedByHand                   // a user runs an ended run again
-	retryMissed                     // an automatic retry could not start within its catch-up window
-	retryCancelled                  // a user cancels a failed run, and with it its retry
-	snoozedAgain                    // a snoozed run follows another one
-	interruptedAgain                // an interrupted run starts again
-	interruptedTooOften             // one interruption too many is a failure
-	retryHeld                       // an automatic retry is planned while its schedule is paused
+	changeLate          situation = iota // readers have passed a transaction whose changes come now
+	changeLateBy1s                       // likewise, and it was open for more than a second
+	keyTakenOver                         // from a process that has lost its presence lock
+	windowFull                           // a leader knows as many planned runs as it may, and more come
+	retriedItself                        // the executor is called for an automatic retry
+	retriedInVain                        // the last attempt of several fails
+	retriedByHand                        // a user runs an ended run again
+	retryMissed                          // an automatic retry could not start within its catch-up window
+	retryCancelled                       // a user cancels a failed run, and with it its retry
+	snoozedAgain                         // a snoozed run follows another one
+	interruptedAgain                     // an interrupted run starts again
+	interruptedTooOften                  // one interruption too many is a failure
+	retryHeld                            // an automatic retry is planned while its schedule is paused
 	jobAdmitted
 	jobAdmittedAgain // after it waited again
 	jobPutBack       // the executor did not take it

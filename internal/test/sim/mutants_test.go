@@ -276,7 +276,7 @@ var mutants = []struct {
 		"internal/ledger/attempt.go", `before = max(r.MaxAttempts-f.Planned.Retry.Attempts(), 0)`, `before = 0`,
 	}}},
 	{"an edit changes how many attempts a run has", []edit{{
-		"internal/ledger/attempt.go", `MaxAttempts: r.MaxAttempts, RetryOf: r.Key`, `MaxAttempts: facts.InForce.Retry.Attempts(), RetryOf: r.Key`,
+		"internal/ledger/attempt.go", `row.Attempt++`, `row.Attempt, row.MaxAttempts = row.Attempt+1, facts.InForce.Retry.Attempts()`,
 	}}},
 	{"a run has one attempt too many", []edit{{
 		"internal/plan/decide.go", `MaxAttempts: d.Retry.Attempts()`, `MaxAttempts: d.Retry.Attempts() + 1`,

@@ -216,20 +216,11 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 	if r.FailureClass != class {
 		l.violation("%s run_at %s failed with class %q, recorded is %q", r.ScheduleID, l.at(r.RunAt), class, r.FailureClass)
 	}
-	f := l.lives[r.ScheduleID]
-	policy, window := f.row.Retry, ruleOf(&f.row).window
-	if policy.MaxAttempts == 0 {
-		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
-	}
-	inQueue := l.jobs[r.Key] != nil
-	if inQueue && !f.row.Alive() {
-		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
-	}
-	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
-		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}
-	}
+	f, inQueue := l.lives[r.ScheduleID], l.jobs[r.Key] != nil
+	policy, window := l.policyOf(r, f, inQueue), ruleOf(&f.row).window
 	again := l.automaticName(h) == "/again"
-	permitted := again && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) || r.Attempt < r.MaxAttempts && !again && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue) && slices.Contains(strings.Split(string(policy.On), ","), string(class))
+	counted := r.Attempt < r.MaxAttempts && slices.Contains(strings.Split(string(policy.On), ","), string(class))
+	permitted := (again || counted) && r.CancelRequestedAt.IsZero() && (f.row.Alive() || inQueue)
 	least, most := backoff(policy, l.retriesBefore(h)+1)
 	if again {
 		least, most = 0, 0
@@ -257,6 +248,18 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 	case r.MaxAttempts > 1 && r.Attempt == r.MaxAttempts:
 		l.coverage.situations[retriedInVain].Add(1)
 	}
+}
+
+// policyOf is the retry policy for a failed run.
+func (l *ledgerWatch) policyOf(r *schedule.Run, f *life, inQueue bool) schedule.RetryPolicy {
+	policy := f.row.Retry
+	if policy.MaxAttempts == 0 || inQueue && !f.row.Alive() {
+		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
+	}
+	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
+		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}
+	}
+	return policy
 }
 
 // snoozed: the same attempt follows a snoozed run, after the delay that the executor has named.

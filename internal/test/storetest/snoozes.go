@@ -49,7 +49,9 @@ func snoozeAgain(r *rig) {
 		}
 		equal(r, "what follows", next, stored(want))
 		r.hold(next.IsAutomaticRetry(), "Carillon has planned it")
-		r.everyView(next.Key, func(view string, run schedule.Run) { r.hold(run.Snoozes == n, "%s: snoozes is %d, got %d", view, n, run.Snoozes) })
+		r.everyView(next.Key, func(view string, run schedule.Run) {
+			r.hold(run.Snoozes == n, "%s: snoozes is %d, got %d", view, n, run.Snoozes)
+		})
 		r.now = next.FireAt.Add(-time.Microsecond)
 		r.hold(len(r.claim().Launches) == 0, "it is not claimed before")
 		r.now = next.FireAt
