@@ -30,7 +30,7 @@ type MoveInput struct {
 }
 
 // MoveRuns moves runs of a queue among those of their priority, and returns the first one.
-// schedule.ErrStale: one was admitted meanwhile, and nothing was moved.
+// schedule.ErrMoveStale: one was admitted meanwhile, and nothing was moved.
 func (r *Registrar) MoveRuns(ctx context.Context, in MoveInput) (*schedule.Run, error) {
 	if err := in.check(); err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // QueueState says where an open run of a dispatch queue is.
 type QueueState string
@@ -134,7 +137,7 @@ type QueueMove struct {
 }
 
 // ErrMoveStale refuses a move: a run of it has changed since it was read.
-var ErrMoveStale = Explain(ErrStale, "a run was admitted, changed or ended meanwhile; nothing was moved: look again, and repeat the call")
+var ErrMoveStale = errors.New("a run was admitted, changed or ended meanwhile: nothing was moved; look again, and repeat the call")
 
 // WaitingFilter selects runs of a queue that are not admitted.
 type WaitingFilter struct {

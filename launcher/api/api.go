@@ -98,7 +98,7 @@ func responseOf(reply schedule.StartReply, err error) (*carillonv1.RunLauncherSt
 	}
 	resp := &carillonv1.RunLauncherStartResponse{
 		Ok: o.OK(), RunId: o.RunID, Status: string(o.Status), Reason: string(o.Reason), TraceId: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, Settled: reply.Settled, SnoozeMs: o.SnoozeFor.Milliseconds(),
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, Settled: reply.Settled, SnoozeMs: uint32(o.SnoozeFor.Milliseconds()),
 	}
 	if !reply.LaunchedAt.IsZero() {
 		resp.LaunchedAt = timestamppb.New(reply.LaunchedAt)

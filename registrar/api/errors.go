@@ -58,6 +58,7 @@ var codeOf = []struct {
 	{schedule.ErrShardCount, codes.FailedPrecondition, ""},
 	{schedule.ErrBusy, codes.Aborted, ""},
 	{schedule.ErrStale, codes.Aborted, ReasonStale},
+	{schedule.ErrMoveStale, codes.Aborted, ""},
 	{schedule.ErrQueueAway, codes.Unavailable, ""},
 	{schedule.ErrWithheld, codes.Unavailable, ""},
 	{context.Canceled, codes.Canceled, ""},

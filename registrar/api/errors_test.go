@@ -57,6 +57,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrShardCount", schedule.ErrShardCount, codes.FailedPrecondition, http.StatusConflict, "number of shards", ""},
 		{"ErrBusy", schedule.ErrBusy, codes.Aborted, http.StatusConflict, "is in progress", ""},
 		{"ErrStale", schedule.ErrStale, codes.Aborted, http.StatusPreconditionFailed, "changed in the meantime", "REVISION_MISMATCH"},
+		{"ErrMoveStale", schedule.ErrMoveStale, codes.Aborted, http.StatusConflict, "nothing was moved", ""},
 		{"ErrExhausted", schedule.Explain(schedule.ErrExhausted, "1000 schedules"), codes.ResourceExhausted, http.StatusTooManyRequests, "1000", ""},
 		{"ErrWithheld", schedule.ErrWithheld, codes.Unavailable, http.StatusServiceUnavailable, "not to be sent", ""},
 		{"ErrOverdue", schedule.ErrOverdue, codes.Unavailable, http.StatusServiceUnavailable, "launch time is over", ""},

@@ -118,7 +118,7 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
 		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(), FailureClass: schedule.FailureClass(req.GetFailureClass()),
 		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(),
-		DelayMS: req.GetDelayMs(), Token: reportToken(ctx),
+		DelayMS: int64(req.GetDelayMs()), Token: reportToken(ctx),
 	})
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
 	sqlMovePlace        = `UPDATE open_runs SET position_key = $2 WHERE idempotency_key = $1 AND queue_state = 2`
 	// sqlSetAside locks a run that is moved, and takes it from those that wait.
 	sqlSetAside         = `UPDATE open_runs SET queue_state = 1 WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = $4`
-	sqlPutPlace         = `UPDATE open_runs SET position_key = $2, queue_state = $3, updated_at = $4 WHERE idempotency_key = $1`
+	sqlPutPlace         = `UPDATE open_runs SET position_key = $2, queue_state = $3, updated_at = $4 WHERE idempotency_key = $1 AND queue_state = 1`
 	sqlPlaceOf          = `SELECT position_key FROM open_runs WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = 2`
 	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events

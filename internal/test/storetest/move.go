@@ -125,7 +125,7 @@ func moveStale(r *rig) {
 		r.Helper()
 		m.QueueID, m.Runs, m.Now = j.queue.QueueID, runs, r.now
 		err := r.MoveQueued(r.ctx, m)
-		r.hold(errors.Is(err, schedule.ErrStale), "%s: %v", what, err)
+		r.hold(errors.Is(err, schedule.ErrMoveStale), "%s: %v", what, err)
 	}
 	read := j.runsNamed("a", "b", "c", "d")
 	j.admits(1, "a")

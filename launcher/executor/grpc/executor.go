@@ -214,7 +214,7 @@ type answer interface {
 	GetErrorMessage() string
 	GetFailureClass() string
 	GetTraceId() string
-	GetDelayMs() int64
+	GetDelayMs() uint32
 }
 
 // outcome reads an answer and refuses one that cannot be stored.
@@ -238,7 +238,7 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
 		o.FailureClass = schedule.FailureClass(a.GetFailureClass())
 	case string(schedule.StatusSnooze):
-		delay, err := schedule.SnoozeDelay(a.GetDelayMs())
+		delay, err := schedule.SnoozeDelay(int64(a.GetDelayMs()))
 		if err != nil {
 			return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered SNOOZE: %w", err)
 		}

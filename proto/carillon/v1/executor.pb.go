@@ -213,7 +213,7 @@ type ExecutorRunResponse struct {
 	// word counts as transient.
 	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: 0 to 30 days.
-	DelayMs       int64 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs       uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,7 +290,7 @@ func (x *ExecutorRunResponse) GetFailureClass() string {
 	return ""
 }
 
-func (x *ExecutorRunResponse) GetDelayMs() int64 {
+func (x *ExecutorRunResponse) GetDelayMs() uint32 {
 	if x != nil {
 		return x.DelayMs
 	}
@@ -522,7 +522,7 @@ type ExecutorGetByKeyResponse struct {
 	// word counts as transient.
 	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: 0 to 30 days.
-	DelayMs       int64 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs       uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -599,7 +599,7 @@ func (x *ExecutorGetByKeyResponse) GetFailureClass() string {
 	return ""
 }
 
-func (x *ExecutorGetByKeyResponse) GetDelayMs() int64 {
+func (x *ExecutorGetByKeyResponse) GetDelayMs() uint32 {
 	if x != nil {
 		return x.DelayMs
 	}
@@ -631,7 +631,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"report_url\x18\r \x01(\tR\treportUrl\x12!\n" +
 	"\freport_token\x18\x0e \x01(\tR\vreportToken\x12$\n" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\x12 \n" +
-	"\venvironment\x18\x10 \x01(\tR\venvironment\"\x9f\x02\n" +
+	"\venvironment\x18\x10 \x01(\tR\venvironment\"\x9d\x02\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -639,9 +639,8 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
-	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12(\n" +
-	"\bdelay_ms\x18\a \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMs\"\xd1\x02\n" +
+	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"\xd1\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
@@ -659,7 +658,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
 	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
-	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa4\x02\n" +
+	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa2\x02\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -667,9 +666,8 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
-	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12(\n" +
-	"\bdelay_ms\x18\a \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMs2\x80\x02\n" +
+	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs2\x80\x02\n" +
 	"\bExecutor\x12H\n" +
 	"\x03Run\x12\x1f.carillon.v1.ExecutorRunRequest\x1a .carillon.v1.ExecutorRunResponse\x12Q\n" +
 	"\x06Cancel\x12\".carillon.v1.ExecutorCancelRequest\x1a#.carillon.v1.ExecutorCancelResponse\x12W\n" +

@@ -213,7 +213,7 @@ type RunLauncherStartResponse struct {
 	// Whether the launcher has settled the run in the ledger. If not, the sender does.
 	Settled bool `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
 	// Of reason snoozed.
-	SnoozeMs      int64 `protobuf:"varint,11,opt,name=snooze_ms,json=snoozeMs,proto3" json:"snooze_ms,omitempty"`
+	SnoozeMs      uint32 `protobuf:"varint,11,opt,name=snooze_ms,json=snoozeMs,proto3" json:"snooze_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,7 +318,7 @@ func (x *RunLauncherStartResponse) GetSettled() bool {
 	return false
 }
 
-func (x *RunLauncherStartResponse) GetSnoozeMs() int64 {
+func (x *RunLauncherStartResponse) GetSnoozeMs() uint32 {
 	if x != nil {
 		return x.SnoozeMs
 	}
@@ -801,7 +801,7 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"deliveries\x88\x01\x01\x12\x18\n" +
 	"\asettled\x18\n" +
 	" \x01(\bR\asettled\x12\x1b\n" +
-	"\tsnooze_ms\x18\v \x01(\x03R\bsnoozeMsB\r\n" +
+	"\tsnooze_ms\x18\v \x01(\rR\bsnoozeMsB\r\n" +
 	"\v_deliveries\"\xbf\x01\n" +
 	"\x12RunLauncherFailure\x12\x1d\n" +
 	"\n" +

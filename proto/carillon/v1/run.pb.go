@@ -1213,7 +1213,7 @@ type ReportRunRequest struct {
 	FailureClass string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: when the run starts again, 0 to 30 days from now. Ignored with
 	// any other status.
-	DelayMs       int64 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs       uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1311,7 +1311,7 @@ func (x *ReportRunRequest) GetFailureClass() string {
 	return ""
 }
 
-func (x *ReportRunRequest) GetDelayMs() int64 {
+func (x *ReportRunRequest) GetDelayMs() uint32 {
 	if x != nil {
 		return x.DelayMs
 	}
@@ -2907,7 +2907,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf2\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf0\x03\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xe2A\x01\x02\xbaH$r\"R\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1f\n" +
@@ -2918,10 +2918,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06output\x18\x06 \x01(\tR\x06output\x12 \n" +
 	"\texit_code\x18\a \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x17\n" +
 	"\alog_url\x18\b \x01(\tR\x06logUrl\x12b\n" +
-	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClass\x12(\n" +
+	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClass\x12&\n" +
 	"\bdelay_ms\x18\n" +
-	" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x90\xfb\xd3\t(\x00R\adelayMsB\f\n" +
+	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMsB\f\n" +
 	"\n" +
 	"_exit_code\"M\n" +
 	"\x11ReportRunResponse\x12\"\n" +
