@@ -48,21 +48,20 @@ func NeedsAttemptFacts(r *schedule.Run) bool {
 // Conclude completes a run that has ended with its failure class and whether it is dead, and
 // returns the run that follows it: its next attempt, or the same one after a snooze; nil: there
 // is none. Each end of a run goes through it before it is written to history, and what follows is
-// written in the same transaction. facts are needed as NeedsAttemptFacts says. Of Planned and InForce it needs nothing else.
+// written in the same transaction. facts are needed as NeedsAttemptFacts says.
 func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	r.Dead = nil
 	dead := r.Status == schedule.StatusSkipped && r.Reason == schedule.ReasonMissed && r.IsAutomaticRetry()
-	switch {
-	case r.Status == schedule.StatusFailed:
+	if r.Status == schedule.StatusFailed {
 		r.FailureClass = schedule.ClassOf(r.Reason, r.FailureClass)
 		next, _ = NextAttempt(r, facts)
 		dead = next == nil
-	case r.Snoozed():
+	} else {
+		r.FailureClass = ""
+	}
+	if r.Snoozed() {
 		next = afterSnooze(r, facts)
 		dead = next == nil
-		fallthrough
-	default:
-		r.FailureClass = ""
 	}
 	if dead {
 		r.Dead = &dead
@@ -88,9 +87,11 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 	if facts == nil || facts.InForce == nil && !(r.Queue.In() && facts.Planned != nil) {
 		return nil, "the schedule was deleted"
 	}
-	row := successor(r, schedule.AgainKey(r.Key))
-	row.Snoozes, row.Interruptions, row.FireAt = r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)
-	if !again {
+	var row schedule.Run
+	if again {
+		row = successor(r, schedule.AgainKey(r.Key))
+		row.Snoozes, row.Interruptions, row.FireAt = r.Snoozes, r.Interruptions+1, stored(r.CompletedAt)
+	} else {
 		policy := facts.policy(r)
 		if !policy.On.Has(r.FailureClass) {
 			return nil, fmt.Sprintf("class %s is not in retry.on", r.FailureClass)

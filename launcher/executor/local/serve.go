@@ -68,8 +68,8 @@ func (e *Executor) readopt(r *activeRun) {
 
 // Serve runs accepted runs until ctx ends. Running ones have ShutdownGrace to end by
 // themselves. Then it ends them (SIGTERM, SIGKILL after StopGrace) as FAILED with error
-// code "interrupted"; waiting ones are left to the next start. It owns every goroutine and returns when the last has
-// ended.
+// code "interrupted"; waiting ones are left to the next start. It owns every goroutine and
+// returns when the last has ended.
 func (e *Executor) Serve(ctx context.Context) error {
 	if err := e.Recover(ctx); err != nil {
 		return err
