@@ -6,21 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/carillon/carillon/internal/test/services"
 )
 
 // TestTheDeadRunsOfAQueueAreRedriven, and single runs by the id that their executor gave.
 func TestTheDeadRunsOfAQueueAreRedriven(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		redriveQueue(t, "")
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		redriveQueue(t, services.Postgres(t, nil))
-	})
+	onEachDatabase(t, redriveQueue)
 }
 
 func redriveQueue(t *testing.T, database string) {

@@ -99,20 +99,26 @@ func (r *rest) dead(t *testing.T) (keys []string) {
 	return keys
 }
 
+// onEachDatabase runs a test with SQLite, for which database is empty, and with Postgres.
+func onEachDatabase(t *testing.T, test func(t *testing.T, database string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "")
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, services.Postgres(t, nil))
+	})
+}
+
 // TestFailedRunsAreRetried is acceptance 5 without a queue.
 func TestFailedRunsAreRetried(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		retryRuns(t, "")
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		retryRuns(t, services.Postgres(t, nil))
-	})
+	onEachDatabase(t, retryRuns)
 }
 
 func retryRuns(t *testing.T, database string) {

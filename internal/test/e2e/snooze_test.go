@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/carillon/carillon/internal/test/services"
 )
 
 // drowsy is an executor that snoozes each piece of work twice, for a second: in its answer, then
@@ -54,14 +52,7 @@ func (d *drowsy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestASnoozedRunStartsAgainAsTheSameAttempt, for a schedule and for a dispatch queue.
 func TestASnoozedRunStartsAgainAsTheSameAttempt(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		snoozeRuns(t, "")
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		snoozeRuns(t, services.Postgres(t, nil))
-	})
+	onEachDatabase(t, snoozeRuns)
 }
 
 func snoozeRuns(t *testing.T, database string) {

@@ -15,7 +15,7 @@ var admittedRuns = []check{
 	{"a failed run with attempts left has a retry in its queue, at its place", lifeRetried},
 	{"the last attempt is dead, and a deletion of its schedule ends no attempts", lifeDead},
 	{"a retry by hand enters the queue of the run before it", lifeRetriedByHand},
-	{"the waits of a job whose attempts were renewed by hand begin anew", lifeRenewed},
+	{"the waits of a job whose attempts were renewed by hand begin again", lifeRenewed},
 	{"a cancel ends a waiting or delayed run at once", lifeCancelWaiting},
 	{"a cancel of an admitted run that nobody has is its end, else it is asked for", lifeCancelAdmitted},
 	{"an answer that comes late or twice moves nothing", lifeAnswers},
