@@ -63,7 +63,7 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	if f.Position, err = r.Position(ctx, f.Run); err != nil {
 		return err
 	}
-	place, err := r.entries.ReadWaitingPlace(ctx, f.Run, maxShownPosition, maxShownFlights)
+	place, err := r.entries.ReadWaitingPlace(ctx, f.Run, maxShownPosition, maxShownFlights, r.now())
 	if err != nil || place.Queue == nil {
 		return err
 	}

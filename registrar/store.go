@@ -134,6 +134,24 @@ type QueueStore interface {
 	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)
 }
 
+// LimitStore stores limits.
+type LimitStore interface {
+	// ChangeLimit lets decide change a limit, in one transaction and under its lock: no admission
+	// that begins later reads what was before. decide may be called again. An error of decide writes
+	// nothing. It returns the limit after the change; nil: there is none.
+	ChangeLimit(ctx context.Context, limitID string, decide func(schedule.LimitFacts) (schedule.LimitChange, error)) (*schedule.Limit, error)
+	// GetLimit returns schedule.ErrNotFound for an unknown limit.
+	GetLimit(ctx context.Context, limitID string) (*schedule.Limit, error)
+	// ListLimits is ordered by limit_id.
+	ListLimits(ctx context.Context, f schedule.LimitFilter) ([]schedule.Limit, error)
+	// ListLimitKeys are the keys above after that have their own numbers, in order.
+	ListLimitKeys(ctx context.Context, limitNo int32, after string, limit int) ([]schedule.LimitKey, error)
+	// CountLimitUses counts the runs in flight that use a limit, by key, the most used first.
+	CountLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitCount, error)
+	// ListLimitUses are runs in flight that use a limit, by key.
+	ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error)
+}
+
 // EnqueueStore stores the runs of dispatch queues.
 type EnqueueStore interface {
 	// Enqueue puts runs into a queue as decide says, in one transaction: all or none. It gives
@@ -147,9 +165,10 @@ type EnqueueStore interface {
 	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and
 	// limit if it is not before that. 0: it does not wait.
 	PositionOf(ctx context.Context, r *schedule.Run, limit int) (int, error)
-	// ReadWaitingPlace is what explains a run that waits in a queue: its queue as an admission finds
-	// it, how many runs of higher priorities wait, up to counted, and up to flights runs in flight.
-	ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, flights int) (ledger.WaitingPlace, error)
+	// ReadWaitingPlace is what explains a run that waits in a queue: its queue and limits as an
+	// admission finds them, how many runs of higher priorities wait, up to counted, and up to users
+	// runs in flight, of the queue and of each limit.
+	ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, users int, now time.Time) (ledger.WaitingPlace, error)
 	// QueueID is the id of a queue by its number, also of a deleted one; "": there is none.
 	QueueID(ctx context.Context, queueNo int32) (string, error)
 	// ChangeQueued changes a run that is not over, as decide says, in one transaction, and returns

@@ -16,11 +16,20 @@ const maxAdmitted = 1000
 type WaitingRun struct {
 	Key     schedule.Key
 	Owner   string
-	Set     int64 // the limit set: runs of one set have one owner and the same limits
-	Limits  []LimitRef
-	OwnsUse *LimitRef // an ordered limit whose use the run has from the attempt before
-	Since   time.Time // since when it could have started
+	Set     string // the limit set: runs of one set have one owner and the same limits
+	Limits  []schedule.LimitRef
+	OwnsUse *schedule.LimitRef // an ordered limit whose use the run has from the attempt before
+	Since   time.Time          // since when it could have started
 	Order   QueueOrder
+}
+
+// Waiting is a run of a queue as an admission sees it.
+func Waiting(r *schedule.Run) WaitingRun {
+	q := &r.Queue
+	return WaitingRun{
+		Key: r.Key, Owner: r.UserID, Set: string(q.Limits), Limits: q.Limits.Refs(), Since: q.EnqueuedAt,
+		Order: QueueOrder{Priority: q.Priority, Position: q.Position},
+	}
 }
 
 // QueueOrder orders the runs of a queue, ascending. Runs that are equal go by their keys.
@@ -46,17 +55,13 @@ type Head struct {
 	More bool         // others of the set and priority come after them
 }
 
-// LimitRef names a limit, or one key of a keyed limit.
-type LimitRef struct {
-	No  int32
-	Key string // "" of a limit without keys
-}
-
 // LimitNow is a limit as an admission finds it.
 type LimitNow struct {
-	Max  int // in flight; 0: none may start
-	Used int
-	Rate Rate
+	No        int32
+	Max       int  // in flight; 0: none may start
+	Unlimited bool // Max does not matter: only the rate does
+	Used      int
+	Rate      Rate
 }
 
 // Visit is what one admission reads of a queue, under its lock.
@@ -69,17 +74,17 @@ type Visit struct {
 	Paused       bool
 	StalledUntil time.Time // zero: the executor can take work
 	PromoteAfter time.Duration
-	Oldest       []WaitingRun           // with PromoteAfter: the runs that wait longest, longest first
-	Reservations []Reservation          // that wait, in order of arrival
-	Heads        []Head                 // of each limit set and priority with a waiting run
-	Limits       map[LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
-	Capacity     func(owner string) int // how many calls an owner may take; nil: any number
+	Oldest       []WaitingRun                    // with PromoteAfter: the runs that wait longest, longest first
+	Reservations []Reservation                   // that wait, in order of arrival
+	Heads        []Head                          // of each limit set and priority with a waiting run
+	Limits       map[schedule.LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
+	Capacity     func(owner string) int          // how many calls an owner may take; nil: any number
 }
 
 // Reservation waits for the next slot of a queue, ahead of all runs.
 type Reservation struct {
 	ID     schedule.Key
-	Limits []LimitRef
+	Limits []schedule.LimitRef
 }
 
 // BlockedBy says what keeps a waiting run from its start.
@@ -100,10 +105,10 @@ const (
 // Block is why no further run of a queue, or of a limit set, starts.
 type Block struct {
 	What  BlockedBy
-	Limit LimitRef  // of limit and rate; zero: the queue's own
-	Used  int       // of full and limit, with what this admission has taken
-	Max   int       // of full and limit
-	Until time.Time // of stalled and rate: it ends then
+	Limit schedule.LimitRef // of limit and rate; zero: the queue's own
+	Used  int               // of full and limit, with what this admission has taken
+	Max   int               // of full and limit
+	Until time.Time         // of stalled and rate: it ends then
 }
 
 // Admitted is a run that starts.
@@ -120,7 +125,7 @@ type Admission struct {
 	// All blocks all runs that are left; nil: see Sets.
 	All *Block
 	// Sets has what blocks a limit set, as far as the admission came to it.
-	Sets map[int64]Block
+	Sets map[string]Block
 	// Unread: all runs of a head have started, and a run that was not read may be next. So
 	// the admission ended; with new heads it can go on.
 	Unread bool
@@ -135,8 +140,8 @@ type Admission struct {
 // No run starts while one that comes before it could: whatever starts is the first that
 // nothing blocks. It changes the rates of v and of its limits to those after the starts.
 func Admit(v *Visit) Admission {
-	a := admitting{v: v, used: make(map[LimitRef]int), calls: make(map[string]int), started: make(map[schedule.Key]bool)}
-	a.out.Sets = make(map[int64]Block)
+	a := admitting{v: v, used: make(map[schedule.LimitRef]int), calls: make(map[string]int), started: make(map[schedule.Key]bool)}
+	a.out.Sets = make(map[string]Block)
 	a.reserve()
 	for i := range v.Heads {
 		a.heads = append(a.heads, &headAt{Head: &v.Heads[i]})
@@ -161,9 +166,9 @@ type admitting struct {
 	out      Admission
 	heads    headQueue
 	started  map[schedule.Key]bool
-	used     map[LimitRef]int // uses that begin
-	calls    map[string]int   // by owner
-	lastAged bool             // the last start was that of an aged run
+	used     map[schedule.LimitRef]int // uses that begin
+	calls    map[string]int            // by owner
+	lastAged bool                      // the last start was that of an aged run
 }
 
 func (a *admitting) inFlight() int { return a.v.InFlight + len(a.out.Runs) + len(a.out.Granted) }
@@ -202,20 +207,20 @@ func (a *admitting) blockedAll() *Block {
 }
 
 // fullLimit is the first limit that is full; nil: none. The run's own use does not count.
-func (a *admitting) fullLimit(limits []LimitRef, own *LimitRef) *Block {
+func (a *admitting) fullLimit(limits []schedule.LimitRef, own *schedule.LimitRef) *Block {
 	for _, ref := range limits {
 		l := a.v.Limits[ref]
 		if l == nil || own != nil && *own == ref {
 			continue
 		}
-		if used := l.Used + a.used[ref]; used >= l.Max {
+		if used := l.Used + a.used[ref]; !l.Unlimited && used >= l.Max {
 			return &Block{What: BlockedByLimit, Limit: ref, Used: used, Max: l.Max}
 		}
 	}
 	return nil
 }
 
-func (a *admitting) use(limits []LimitRef, own *LimitRef) {
+func (a *admitting) use(limits []schedule.LimitRef, own *schedule.LimitRef) {
 	for _, ref := range limits {
 		if own == nil || *own != ref {
 			a.used[ref]++

@@ -16,11 +16,11 @@ import (
 var admitNow = time.Unix(1_700_000_000, 0).UTC()
 
 // waiting are runs of one limit set, in order, named by letters.
-func waiting(set int64, priority int32, names string, limits ...ledger.LimitRef) ledger.Head {
+func waiting(set int, priority int32, names string, limits ...schedule.LimitRef) ledger.Head {
 	var h ledger.Head
 	for _, name := range names {
 		h.Runs = append(h.Runs, ledger.WaitingRun{
-			Key: schedule.Key{byte(name)}, Owner: "u", Set: set, Limits: limits, Since: admitNow.Add(-time.Minute),
+			Key: schedule.Key{byte(name)}, Owner: "u", Set: fmt.Sprint(set), Limits: limits, Since: admitNow.Add(-time.Minute),
 			Order: ledger.QueueOrder{Priority: priority, Position: int64(name)},
 		})
 	}
@@ -28,9 +28,9 @@ func waiting(set int64, priority int32, names string, limits ...ledger.LimitRef)
 }
 
 func TestAdmission(t *testing.T) {
-	gpu, customer := ledger.LimitRef{No: 1}, ledger.LimitRef{No: 2, Key: "a7"}
-	limits := func(gpuUsed, customerUsed int) map[ledger.LimitRef]*ledger.LimitNow {
-		return map[ledger.LimitRef]*ledger.LimitNow{gpu: {Max: 2, Used: gpuUsed}, customer: {Max: 1, Used: customerUsed}}
+	gpu, customer := schedule.LimitRef{ID: "gpu"}, schedule.LimitRef{ID: "customer", Key: "a7"}
+	limits := func(gpuUsed, customerUsed int) map[schedule.LimitRef]*ledger.LimitNow {
+		return map[schedule.LimitRef]*ledger.LimitNow{gpu: {Max: 2, Used: gpuUsed}, customer: {Max: 1, Used: customerUsed}}
 	}
 	rate := func(next time.Duration) ledger.Rate {
 		return ledger.Rate{Starts: 10, Burst: 1, Per: time.Second, Next: admitNow.Add(next)}
@@ -64,7 +64,7 @@ func TestAdmission(t *testing.T) {
 			ledger.Visit{MaxInFlight: 2, Reservations: []ledger.Reservation{{}}, Heads: []ledger.Head{waiting(1, 0, "abc")}}, "1 granted a | full 2 of 2",
 		},
 		"a reservation whose limit is full is passed over": {
-			ledger.Visit{Reservations: []ledger.Reservation{{Limits: []ledger.LimitRef{gpu}}}, Limits: limits(2, 0), Heads: []ledger.Head{waiting(1, 0, "a")}}, "a",
+			ledger.Visit{Reservations: []ledger.Reservation{{Limits: []schedule.LimitRef{gpu}}}, Limits: limits(2, 0), Heads: []ledger.Head{waiting(1, 0, "a")}}, "a",
 		},
 		"a full limit blocks its set, and others pass": {
 			ledger.Visit{Limits: limits(1, 0), Heads: []ledger.Head{waiting(1, 0, "acd", gpu), waiting(2, 0, "be")}}, "a b e | set 1 limit 2 of 2",
@@ -76,7 +76,7 @@ func TestAdmission(t *testing.T) {
 			ledger.Visit{Heads: []ledger.Head{waiting(1, 0, "ab", gpu)}}, "a b",
 		},
 		"a limit of 0 starts nothing": {
-			ledger.Visit{Limits: map[ledger.LimitRef]*ledger.LimitNow{gpu: {}}, Heads: []ledger.Head{waiting(1, 0, "a", gpu)}}, "| set 1 limit 0 of 0",
+			ledger.Visit{Limits: map[schedule.LimitRef]*ledger.LimitNow{gpu: {}}, Heads: []ledger.Head{waiting(1, 0, "a", gpu)}}, "| set 1 limit 0 of 0",
 		},
 		"a retry has the use of the attempt before": {
 			func() ledger.Visit {
@@ -96,13 +96,13 @@ func TestAdmission(t *testing.T) {
 		},
 		"a rate of a limit blocks its set": {
 			ledger.Visit{
-				Limits: map[ledger.LimitRef]*ledger.LimitNow{gpu: {Max: 9, Rate: rate(260 * time.Millisecond)}},
+				Limits: map[schedule.LimitRef]*ledger.LimitNow{gpu: {Max: 9, Rate: rate(260 * time.Millisecond)}},
 				Heads:  []ledger.Head{waiting(1, 0, "a", gpu), waiting(2, 0, "b")},
 			}, "b | set 1 rate +260ms",
 		},
 		"the slower of two rates says when": {
 			ledger.Visit{
-				Rate: rate(100 * time.Millisecond), Limits: map[ledger.LimitRef]*ledger.LimitNow{gpu: {Max: 9, Rate: rate(200 * time.Millisecond)}},
+				Rate: rate(100 * time.Millisecond), Limits: map[schedule.LimitRef]*ledger.LimitNow{gpu: {Max: 9, Rate: rate(200 * time.Millisecond)}},
 				Heads: []ledger.Head{waiting(1, 0, "a", gpu)},
 			}, "a+200ms | rate +300ms",
 		},
@@ -180,8 +180,8 @@ func admissionText(a ledger.Admission) string {
 	if a.All != nil {
 		say("", a.All)
 	}
-	for set := range int64(9) {
-		if b, ok := a.Sets[set]; ok {
+	for set := range 9 {
+		if b, ok := a.Sets[fmt.Sprint(set)]; ok {
 			say(fmt.Sprintf("set %d ", set), &b)
 		}
 	}
@@ -196,14 +196,14 @@ func admissionText(a ledger.Admission) string {
 func drawVisit(t *rapid.T) ledger.Visit {
 	v := ledger.Visit{
 		Now: admitNow, Free: rapid.IntRange(0, 12).Draw(t, "free"), MaxInFlight: rapid.IntRange(1, 12).Draw(t, "max_in_flight"),
-		InFlight: rapid.IntRange(0, 3).Draw(t, "in flight"), Limits: make(map[ledger.LimitRef]*ledger.LimitNow),
+		InFlight: rapid.IntRange(0, 3).Draw(t, "in flight"), Limits: make(map[schedule.LimitRef]*ledger.LimitNow),
 	}
 	if rapid.Bool().Draw(t, "with a rate") {
 		v.Rate = drawRate(t)
 	}
-	var refs []ledger.LimitRef
+	var refs []schedule.LimitRef
 	for no := range rapid.Int32Range(0, 3).Draw(t, "limits") {
-		ref := ledger.LimitRef{No: no}
+		ref := schedule.LimitRef{ID: fmt.Sprint("limit", no)}
 		refs = append(refs, ref)
 		l := &ledger.LimitNow{Max: rapid.IntRange(0, 4).Draw(t, "max"), Used: rapid.IntRange(0, 2).Draw(t, "used")}
 		if rapid.Bool().Draw(t, "limit with a rate") {
@@ -217,11 +217,11 @@ func drawVisit(t *rapid.T) ledger.Visit {
 	}
 	v.PromoteAfter = time.Duration(rapid.IntRange(0, 2).Draw(t, "promote after")) * 20 * time.Second
 	sets := rapid.IntRange(1, 4).Draw(t, "sets")
-	heads := make(map[[2]int64]*ledger.Head)
+	heads := make(map[[2]int]*ledger.Head)
 	for i := range rapid.IntRange(0, 14).Draw(t, "runs") {
 		set := rapid.IntRange(0, sets-1).Draw(t, "set")
 		r := ledger.WaitingRun{
-			Key: schedule.Key{byte('a' + i)}, Owner: fmt.Sprint("u", set%2), Set: int64(set), Since: admitNow.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "waits")) * time.Second),
+			Key: schedule.Key{byte('a' + i)}, Owner: fmt.Sprint("u", set%2), Set: fmt.Sprint(set), Since: admitNow.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "waits")) * time.Second),
 			Order: ledger.QueueOrder{Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Position: int64(rapid.IntRange(0, 9).Draw(t, "position"))},
 		}
 		for j, ref := range refs { // the same for each run of a set
@@ -229,7 +229,7 @@ func drawVisit(t *rapid.T) ledger.Visit {
 				r.Limits = append(r.Limits, ref)
 			}
 		}
-		at := [2]int64{r.Set, int64(r.Order.Priority)}
+		at := [2]int{set, int(r.Order.Priority)}
 		if heads[at] == nil {
 			heads[at] = &ledger.Head{}
 		}
@@ -254,7 +254,7 @@ func drawRate(t *rapid.T) ledger.Rate {
 
 // copyVisit copies what Admit changes.
 func copyVisit(v ledger.Visit) ledger.Visit {
-	limits := make(map[ledger.LimitRef]*ledger.LimitNow, len(v.Limits))
+	limits := make(map[schedule.LimitRef]*ledger.LimitNow, len(v.Limits))
 	for ref, l := range v.Limits {
 		now := *l
 		limits[ref] = &now
@@ -430,7 +430,7 @@ func TestWhatWaitsIsBlockedBySomethingWithAName(t *testing.T) {
 		for _, h := range v.Heads {
 			for _, r := range h.Runs {
 				if b, ok := a.Sets[r.Set]; !started[r.Key] && (!ok || b.What == "") {
-					t.Fatalf("run %c waits and nothing blocks its set %d: %+v", r.Key[0], r.Set, a.Sets)
+					t.Fatalf("run %c waits and nothing blocks its set %s: %+v", r.Key[0], r.Set, a.Sets)
 				}
 			}
 		}

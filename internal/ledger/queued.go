@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -32,156 +31,12 @@ func enterQueueAgain(next, before *schedule.Run, now time.Time) {
 	}
 	next.Queue = schedule.QueuePlace{
 		No: before.Queue.No, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(before.Priority), Position: before.Queue.Position,
-		EnqueuedAt: stored(now),
+		EnqueuedAt: stored(now), Limits: before.Queue.Limits,
 	}
 	if next.FireAt.After(now) {
 		next.Queue.State = schedule.QueueDelayed
 	}
 	next.Enter(schedule.StatusPlanned)
-}
-
-// QueueFacts is what an admission reads of a queue, under its lock.
-type QueueFacts struct {
-	Queue    *schedule.Queue
-	Stall    schedule.QueueStall
-	InFlight int
-	Waiting  []WaitingFacts // the first ones, in order
-	More     bool           // others come after them
-}
-
-// WaitingFacts is a waiting run with what permits it.
-type WaitingFacts struct {
-	Run        schedule.Run
-	Definition *schedule.Definition // nil: it cannot be read
-	Grant      *schedule.Grant      // that the definition names; nil: it does not exist
-}
-
-// Dispatch is an admitted run that may be sent.
-type Dispatch struct {
-	schedule.Launch
-	Begun schedule.BeginResult
-}
-
-// Dispatched is the result of an admission.
-type Dispatched struct {
-	Alone      bool // the admission had the queue for itself; false: another process admits, and nothing was read
-	Dispatches []Dispatch
-	Queue      *schedule.Queue       // of the runs
-	StallLevel int                   // of the queue; not 0: the run is a probe
-	Stall      *schedule.StallChange // is written: no other probe for a while
-	Ended      []schedule.Settlement // runs that may not be sent: no call was made
-	Block      *Block                // what keeps the others waiting; nil: nothing known
-	Again      bool                  // runs are left that an admission may take at once
-}
-
-// Room is how many runs an admission can take; 0: none, and their rows need not be read.
-func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
-	if v := f.visit(req); v.Paused || v.StalledUntil.After(v.Now) {
-		return 0
-	}
-	room := maxAdmitted
-	if f.Stall.Level > 0 {
-		room = 1 // a probe: whether the executor can take work again
-	}
-	return max(0, min(req.Free, int(f.Queue.MaxInFlight)-f.InFlight, room))
-}
-
-func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
-	return Visit{
-		Now: req.Now, Free: req.Free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight,
-		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
-	}
-}
-
-// WaitingPlace is what explains a run that waits in a queue.
-type WaitingPlace struct {
-	QueueFacts
-	Before  int            // runs of higher priorities that wait
-	Flights []schedule.Key // the runs of the queue that were admitted first and are not over
-}
-
-// Blocked is what blocks all waiting runs of the queue, for a launcher with free calls; nil:
-// nothing does.
-func (f *QueueFacts) Blocked(now time.Time) *Block {
-	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
-	return Admit(&v).All
-}
-
-// probeFor is how long a queue waits for the answer to a probe before it sends another.
-const probeFor = 5 * time.Second
-
-// AdmitRuns decides which runs of a queue start, and which end because they may not be sent.
-func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts) Dispatched {
-	var out Dispatched
-	v := f.visit(req)
-	head := Head{More: f.More}
-	permitted := make(map[schedule.Key]Dispatch, len(f.Waiting))
-	for i := range f.Waiting {
-		w := &f.Waiting[i]
-		d, end := permit(req, w)
-		if end != nil {
-			out.Ended = append(out.Ended, *end)
-			continue
-		}
-		permitted[w.Run.Key] = d
-		q := &w.Run.Queue
-		head.Runs = append(head.Runs, WaitingRun{
-			Key: w.Run.Key, Owner: w.Run.UserID, Since: q.EnqueuedAt, Order: QueueOrder{Priority: q.Priority, Position: q.Position},
-		})
-	}
-	if len(head.Runs) > 0 {
-		v.Heads = []Head{head}
-	}
-	a := Admit(&v)
-	for _, admitted := range a.Runs {
-		out.Dispatches = append(out.Dispatches, permitted[admitted.Run.Key])
-	}
-	out.Queue = f.Queue
-	out.Block, out.Again, out.StallLevel = a.All, a.All == nil && f.More && f.Stall.Level == 0, f.Stall.Level
-	if f.Stall.Level > 0 && len(out.Dispatches) > 0 {
-		stall := f.Stall
-		stall.Until = stored(req.Now.Add(probeFor))
-		out.Stall = &schedule.StallChange{QueueStall: stall}
-	}
-	return out
-}
-
-// permit returns a waiting run as its admission makes it, or how it ends if it may not be sent.
-func permit(req *schedule.AdmitRequest, w *WaitingFacts) (Dispatch, *schedule.Settlement) {
-	if w.Definition == nil {
-		return Dispatch{}, &schedule.Settlement{
-			Key: w.Run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable), CompletedAt: req.Now,
-			ErrorMessage: fmt.Sprintf("revision %d of schedule %s, with the workflow and input of the run, cannot be read", w.Run.Revision, schedule.Quote(w.Run.ScheduleID)),
-		}
-	}
-	d := dispatch(req, w)
-	if d.Begun.Permission == schedule.Refused {
-		end := EndOfKey(&d.Begun.Request, req.Now)
-		return Dispatch{}, &end
-	}
-	return d, nil
-}
-
-// dispatch is a run as its admission makes it. The admission is the record of its call.
-func dispatch(req *schedule.AdmitRequest, w *WaitingFacts) Dispatch {
-	run := w.Run
-	run.Enter(schedule.StatusLaunching)
-	if run.ClaimedAt.IsZero() {
-		run.ClaimedAt = stored(req.Now)
-	}
-	run.TimeoutAt, run.ClaimedUntil, run.UpdatedAt = stored(schedule.LaunchUntil(w.Definition, run.FireAt, req.Now, req.RetryFor)), time.Time{}, stored(req.Now)
-	launch := schedule.Launch{Run: run, Definition: w.Definition}
-	start := launch.StartRequest()
-	begin := schedule.BeginRequest{
-		Key: start.Key, ScheduleID: start.ScheduleID, ScheduledFor: start.ScheduledFor, Trigger: start.Trigger, Version: start.Version, Input: start.Input,
-		Grant: start.GrantUse(req.RequireGrant), FireAt: start.FireAt, Lease: req.Lease(start.Key), Holder: req.Holder,
-	}
-	result := Begin(&begin, &BeginFacts{Run: &run, Definition: w.Definition, Grant: w.Grant}, req.Now)
-	result.CheckedAt = req.Now
-	if result.Permission == schedule.Granted || result.Permission == schedule.GrantedAgain {
-		launch.Run.Deliveries = result.Request.Calls
-	}
-	return Dispatch{Launch: launch, Begun: result}
 }
 
 // PutBack returns an admitted run as it waits again. ok = false: the executor may have it, or

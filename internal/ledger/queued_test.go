@@ -74,48 +74,77 @@ func TestTheStageOfARunOfAQueueFollowsItsState(t *testing.T) {
 // 4 wait: edit changes that. want are the keys that start, the ends and what blocks the rest.
 type admission struct {
 	name  string
-	edit  func(*schedule.AdmitRequest, *ledger.QueueFacts)
+	edit  func(*admissionCase)
 	start []byte
 	ends  []schedule.Reason
 	block ledger.BlockedBy
+	again bool // others can start at once
+}
+
+// admissionCase is a queue with the runs that wait in it.
+type admissionCase struct {
+	req schedule.AdmitRequest
+	*ledger.QueueFacts
+	waiting []ledger.WaitingFacts
+}
+
+// admit decides as a store does: it reads the chosen runs, and gives them in any order.
+func (c *admissionCase) admit() ledger.Dispatched {
+	if c.Heads = nil; c.Room(&c.req) > 0 && len(c.waiting) > 0 {
+		var h ledger.Head
+		for i := range c.waiting {
+			h.Runs = append(h.Runs, ledger.Waiting(&c.waiting[i].Run))
+		}
+		c.Heads = []ledger.Head{h}
+	}
+	choice := ledger.ChooseRuns(&c.req, c.QueueFacts)
+	var found []ledger.WaitingFacts
+	for _, key := range choice.Keys() {
+		for i := range c.waiting {
+			if c.waiting[i].Run.Key == key {
+				found = append([]ledger.WaitingFacts{c.waiting[i]}, found...)
+			}
+		}
+	}
+	return ledger.AdmitRuns(&c.req, c.QueueFacts, choice, found)
 }
 
 func TestAnAdmissionStartsTheFirstRunsThatMayBeSent(t *testing.T) {
-	grantID := func(f *ledger.QueueFacts, i int) {
-		d := *f.Waiting[i].Definition
+	grantID := func(f *admissionCase, i int) {
+		d := *f.waiting[i].Definition
 		d.ExecutionGrantID = "g1"
-		f.Waiting[i].Definition = &d
+		f.waiting[i].Definition = &d
 	}
 	cases := []admission{
 		{name: "as many as calls are free", start: []byte{1, 2, 3}, block: ledger.BlockedByCalls},
-		{name: "as many as slots are free", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.InFlight = 4 }, start: []byte{1}, block: ledger.BlockedByFull},
-		{name: "none while the queue is full", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.InFlight = 6 }, block: ledger.BlockedByFull},
-		{name: "none while the queue is paused", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.Queue.Pause.Paused = true }, block: ledger.BlockedByPause},
-		{name: "a pause ends by itself", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) {
+		{name: "as many as slots are free", edit: func(f *admissionCase) { f.InFlight = 4 }, start: []byte{1}, block: ledger.BlockedByFull},
+		{name: "none while the queue is full", edit: func(f *admissionCase) { f.InFlight = 6 }, block: ledger.BlockedByFull},
+		{name: "none while the queue is paused", edit: func(f *admissionCase) { f.Queue.Pause.Paused = true }, block: ledger.BlockedByPause},
+		{name: "a pause ends by itself", edit: func(f *admissionCase) {
 			f.Queue.Pause = schedule.Pause{Paused: true, Until: queueNow}
 		}, start: []byte{1, 2, 3}, block: ledger.BlockedByCalls},
-		{name: "none while the queue stalls", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.Stall.Until = queueNow.Add(1) }, block: ledger.BlockedByStall},
-		{name: "none of a queue with a damaged definition", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.Queue.Unreadable = true }, block: ledger.BlockedByPause},
+		{name: "none while the queue stalls", edit: func(f *admissionCase) { f.Stall.Until = queueNow.Add(1) }, block: ledger.BlockedByStall},
+		{name: "none of a queue with a damaged definition", edit: func(f *admissionCase) { f.Queue.Unreadable = true }, block: ledger.BlockedByPause},
 		{
-			name: "a run without its grant ends, and the next ones start", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { grantID(f, 0) },
-			start: []byte{2, 3, 4}, ends: []schedule.Reason{schedule.ReasonGrantDenied}, block: ledger.BlockedByCalls,
+			name: "a run without its grant ends, and the next ones start", edit: func(f *admissionCase) { grantID(f, 0) },
+			start: []byte{2, 3}, again: true, ends: []schedule.Reason{schedule.ReasonGrantDenied}, block: ledger.BlockedByCalls,
 		},
 		{
-			name: "a run without a definition ends, and the next ones start", edit: func(_ *schedule.AdmitRequest, f *ledger.QueueFacts) { f.Waiting[1].Definition = nil },
-			start: []byte{1, 3, 4}, ends: []schedule.Reason{schedule.ReasonLaunchRefused}, block: ledger.BlockedByCalls,
+			name: "a run without a definition ends, and the next ones start", edit: func(f *admissionCase) { f.waiting[1].Definition = nil },
+			start: []byte{1, 3}, again: true, ends: []schedule.Reason{schedule.ReasonLaunchRefused}, block: ledger.BlockedByCalls,
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			req := schedule.AdmitRequest{QueueNo: 7, Now: queueNow, Free: 3, Holder: 9, RetryFor: time.Minute, Lease: func(schedule.Key) time.Duration { return 3 * time.Second }}
-			f := &ledger.QueueFacts{Queue: &schedule.Queue{No: 7, QueueDefinition: schedule.QueueDefinition{QueueID: "q", MaxInFlight: 5}}}
+			f := &admissionCase{req: req, QueueFacts: &ledger.QueueFacts{Queue: &schedule.Queue{No: 7, QueueDefinition: schedule.QueueDefinition{QueueID: "q", MaxInFlight: 5}}}}
 			for n := byte(1); n <= 4; n++ {
-				f.Waiting = append(f.Waiting, ledger.WaitingFacts{Run: queuedRun(n, nil), Definition: &schedule.Definition{UserID: "ana", WorkflowID: "w", Version: 1}})
+				f.waiting = append(f.waiting, ledger.WaitingFacts{Run: queuedRun(n, nil), Definition: &schedule.Definition{UserID: "ana", WorkflowID: "w", Version: 1}})
 			}
 			if c.edit != nil {
-				c.edit(&req, f)
+				c.edit(f)
 			}
-			out := ledger.AdmitRuns(&req, f)
+			out := f.admit()
 			var start []byte
 			for _, d := range out.Dispatches {
 				start = append(start, d.Run.Key[0])
@@ -129,8 +158,8 @@ func TestAnAdmissionStartsTheFirstRunsThatMayBeSent(t *testing.T) {
 			for _, s := range out.Ended {
 				ends = append(ends, s.Reason)
 			}
-			if !slices.Equal(start, c.start) || !slices.Equal(ends, c.ends) || out.Block == nil || out.Block.What != c.block {
-				t.Errorf("start %v, ends %v, block %+v; want %v, %v, %v", start, ends, out.Block, c.start, c.ends, c.block)
+			if !slices.Equal(start, c.start) || !slices.Equal(ends, c.ends) || out.Block == nil || out.Block.What != c.block || out.Again != c.again {
+				t.Errorf("start %v, ends %v, block %+v, again %v; want %v, %v, %v, %v", start, ends, out.Block, out.Again, c.start, c.ends, c.block, c.again)
 			}
 		})
 	}
@@ -168,16 +197,20 @@ func TestAPauseOfItsQueueWithholdsARunUntilItIsSent(t *testing.T) {
 }
 
 func TestAfterAStallOneRunIsAProbe(t *testing.T) {
-	req := &schedule.AdmitRequest{Now: queueNow, Free: 10, Lease: func(schedule.Key) time.Duration { return time.Second }}
-	f := &ledger.QueueFacts{
-		Queue: &schedule.Queue{No: 7, QueueDefinition: schedule.QueueDefinition{MaxInFlight: 5}},
-		Stall: schedule.QueueStall{QueueNo: 7, Level: 2, Until: queueNow, Reason: "away"}, More: true,
+	c := admissionCase{
+		req: schedule.AdmitRequest{Now: queueNow, Free: 10, Lease: func(schedule.Key) time.Duration { return time.Second }},
+		QueueFacts: &ledger.QueueFacts{
+			Queue: &schedule.Queue{No: 7, QueueDefinition: schedule.QueueDefinition{MaxInFlight: 5}},
+			Stall: schedule.QueueStall{QueueNo: 7, Level: 2, Until: queueNow, Reason: "away"},
+		},
 	}
-	if room := f.Room(req); room != 1 {
+	if room := c.Room(&c.req); room != 1 {
 		t.Fatalf("room for %d", room)
 	}
-	f.Waiting = []ledger.WaitingFacts{{Run: queuedRun(1, nil), Definition: &schedule.Definition{}}}
-	out := ledger.AdmitRuns(req, f)
+	for n := byte(1); n <= 3; n++ {
+		c.waiting = append(c.waiting, ledger.WaitingFacts{Run: queuedRun(n, nil), Definition: &schedule.Definition{}})
+	}
+	out := c.admit()
 	if len(out.Dispatches) != 1 || out.StallLevel != 2 || out.Again || out.Stall == nil || out.Stall.Level != 2 || !out.Stall.Until.Equal(queueNow.Add(5*time.Second)) {
 		t.Errorf("got %+v, stall %+v", out, out.Stall)
 	}

@@ -1,6 +1,10 @@
 package ledger
 
-import "time"
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
 
 // startAhead is how long before its instant a run may be admitted under a rate. The
 // launcher's timer keeps it until then, so that a fast rate needs few admissions.
@@ -15,6 +19,11 @@ type Rate struct {
 	Starts, Burst int
 	Per           time.Duration
 	Next          time.Time // the instant of the next start if starts are evenly spaced; stored
+}
+
+// RateOf is the rate of a definition with its stored instant.
+func RateOf(d schedule.RateDefinition, next time.Time) Rate {
+	return Rate{Starts: int(d.Starts), Burst: int(d.Burst), Per: time.Duration(d.PerMS) * time.Millisecond, Next: next}
 }
 
 // interval is rounded up to what the stores keep, so that no window has a start too many.
@@ -44,4 +53,10 @@ func (r *Rate) start(at time.Time) {
 		r.Next = at
 	}
 	r.Next = r.Next.Add(r.interval())
+}
+
+// LimitAt is a limit as an admission finds it. key has the numbers of the asked key.
+func LimitAt(l *schedule.Limit, key *schedule.LimitKey, used int, next, now time.Time) *LimitNow {
+	most, limited, rate := l.NumbersOf(key, now)
+	return &LimitNow{No: l.No, Max: most, Unlimited: !limited, Used: used, Rate: RateOf(rate, next)}
 }

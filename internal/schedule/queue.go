@@ -3,6 +3,7 @@ package schedule
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,6 +18,8 @@ type QueueDefinition struct {
 	RunTimeoutMS uint32            `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
 	MaxWaiting   uint32            `json:"max_waiting"`    // 0: any number
 	Backpressure Backpressure      `json:"backpressure"`
+	Rate         RateDefinition    `json:"rate,omitzero"`    // of starts
+	Limits       []string          `json:"limits,omitempty"` // that each run uses, as LimitRef has them
 	Labels       map[string]string `json:"labels,omitempty"`
 	ManagedBy    string            `json:"managed_by,omitempty"`
 }
@@ -53,6 +56,7 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.Backpressure == "" {
 		d.Backpressure = BackpressureQueue
 	}
+	d.Rate = d.Rate.Resolved()
 	return d
 }
 
@@ -73,6 +77,8 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
 		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
 	}
+	d.Rate.Check(c, "rate")
+	CheckLimitRefs(c, "limits", d.Limits)
 }
 
 // Equal reports whether two definitions are the same, so that registering one again writes
@@ -80,7 +86,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
-		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.Rate == o.Rate && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 
 // Text is the stored form.

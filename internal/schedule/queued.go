@@ -38,6 +38,7 @@ type QueuePlace struct {
 	Priority   int32      // effective_priority: lower goes first
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
+	Limits     Limits // that it uses while it is in flight
 }
 
 // In reports whether the run is, or was, in a queue.

@@ -84,6 +84,11 @@ GRANT SELECT ON queues TO sched_launcher, sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_launcher;
 GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON limits, limit_keys TO sched_api;
+GRANT SELECT ON limits, limit_keys TO sched_launcher, sched_worker;
+GRANT SELECT, INSERT, DELETE ON limit_uses TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
+GRANT SELECT, INSERT, UPDATE, DELETE ON limit_rates TO sched_api, sched_launcher;
+GRANT SELECT, DELETE ON limit_rates TO sched_worker; -- prunes them
 GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it

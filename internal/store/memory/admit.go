@@ -19,18 +19,17 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if q == nil {
 			return nil
 		}
-		facts := ledger.QueueFacts{
-			Queue: q, Stall: t.stalls[req.QueueNo], InFlight: len(t.ofQueue(req.QueueNo, schedule.QueueDispatching, schedule.QueueRunning)),
+		facts := t.queueFacts(q)
+		if facts.Room(&req) > 0 {
+			facts.Heads = t.heads(req.QueueNo)
+			t.limitsNow(&facts, req.Now)
 		}
-		facts.Stall.QueueNo = req.QueueNo
-		if room := facts.Room(&req); room > 0 {
-			waiting := t.waiting(req.QueueNo)
-			for _, r := range waiting[:min(room, len(waiting))] {
-				facts.Waiting = append(facts.Waiting, t.waitingFacts(r, &req))
-			}
-			facts.More = len(facts.Waiting) == room
+		choice := ledger.ChooseRuns(&req, &facts)
+		var found []ledger.WaitingFacts
+		for _, key := range choice.Keys() {
+			found = append(found, t.waitingFacts(t.runs[key], &req))
 		}
-		out = ledger.AdmitRuns(&req, &facts)
+		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
 		t.writeDispatched(&req, &out)
 		return nil
@@ -39,6 +38,29 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
 	}
 	return out, nil
+}
+
+func (s *Store) queueFacts(q *schedule.Queue) ledger.QueueFacts {
+	f := ledger.QueueFacts{
+		Queue: q, Stall: s.stalls[q.No], NextStart: s.queueStarts[q.No], InFlight: len(s.ofQueue(q.No, schedule.QueueDispatching, schedule.QueueRunning)),
+	}
+	f.Stall.QueueNo = q.No
+	return f
+}
+
+// heads are all waiting runs, by limit set.
+func (s *Store) heads(queueNo int32) (heads []ledger.Head) {
+	at := make(map[string]int)
+	for _, r := range s.waiting(queueNo) {
+		w := ledger.Waiting(r)
+		if _, known := at[w.Set]; !known {
+			at[w.Set] = len(heads)
+			heads = append(heads, ledger.Head{})
+		}
+		h := &heads[at[w.Set]]
+		h.Runs = append(h.Runs, w)
+	}
+	return heads
 }
 
 func (t *tx) waitingFacts(r *schedule.Run, req *schedule.AdmitRequest) ledger.WaitingFacts {
@@ -66,6 +88,7 @@ func (t *tx) writeDispatched(req *schedule.AdmitRequest, out *ledger.Dispatched)
 	if out.Stall != nil {
 		t.writeStalls([]schedule.StallChange{*out.Stall})
 	}
+	t.writeUses(req.QueueNo, out)
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
 		r := t.runs[d.Run.Key]

@@ -155,19 +155,20 @@ func (s *Store) PositionOf(ctx context.Context, run *schedule.Run, limit int) (p
 }
 
 // ReadWaitingPlace reads what explains a run that waits in a queue.
-func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted, flights int) (p ledger.WaitingPlace, err error) {
+func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted, users int, now time.Time) (p ledger.WaitingPlace, err error) {
 	err = s.read(ctx, func() error {
-		if p.Queue = s.queueOf(run.Queue.No); p.Queue == nil {
+		q := s.queueOf(run.Queue.No)
+		if q == nil {
 			return nil
 		}
-		p.Stall = s.stalls[run.Queue.No]
-		p.Stall.QueueNo = run.Queue.No
+		p.QueueFacts = s.queueFacts(q)
+		p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(run)}}}
+		s.limitsNow(&p.QueueFacts, now)
 		admitted := s.ofQueue(run.Queue.No, schedule.QueueDispatching, schedule.QueueRunning)
 		slices.SortFunc(admitted, func(a, b *schedule.Run) int {
 			return cmp.Or(a.ClaimedAt.Compare(b.ClaimedAt), bytes.Compare(a.Key[:], b.Key[:]))
 		})
-		p.InFlight = len(admitted)
-		for _, r := range admitted[:min(flights, len(admitted))] {
+		for _, r := range admitted[:min(users, len(admitted))] {
 			p.Flights = append(p.Flights, r.Key)
 		}
 		for _, r := range s.waiting(run.Queue.No) {
@@ -176,6 +177,14 @@ func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted
 			}
 		}
 		p.Before = min(p.Before, counted)
+		p.Uses = make(map[schedule.LimitRef][]schedule.Key)
+		for ref, l := range p.Limits {
+			for _, u := range s.usesOf(l.No) {
+				if u.Key == ref.Key && len(p.Uses[ref]) < users {
+					p.Uses[ref] = append(p.Uses[ref], u.UsedBy)
+				}
+			}
+		}
 		return nil
 	})
 	return p, err

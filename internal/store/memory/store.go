@@ -75,6 +75,7 @@ type Store struct {
 	queueLog   []schedule.QueueEvent
 
 	lastQueueEvent int64
+	limitTables
 
 	stalls     map[int32]schedule.QueueStall // by queue
 	enqueued   map[enqueueID]enqueueRecord
@@ -127,7 +128,7 @@ func New(o Options) *Store {
 		leases: make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
-		grants: make(map[schedule.GrantRef]*schedule.Grant),
+		grants: make(map[schedule.GrantRef]*schedule.Grant), limitTables: newLimitTables(),
 		queues: make(map[string]*schedule.Queue),
 		stalls: make(map[int32]schedule.QueueStall), enqueued: make(map[enqueueID]enqueueRecord), queuedDue: make(map[schedule.Key]time.Time),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},

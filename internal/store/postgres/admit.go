@@ -46,9 +46,6 @@ SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at < 'infinity' ORD
 )
 
 var (
-	sqlLockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2
-ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
-
 	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
 	sqlLockQueuedDue = lockOpenRuns + `o.state = 5 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 )
@@ -60,15 +57,16 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
 			return err
 		}
-		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
+		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
 		if err != nil || facts.Queue == nil {
 			return err
 		}
-		rows, err := s.readWaiting(ctx, tx, &req, &facts)
+		choice := ledger.ChooseRuns(&req, &facts)
+		rows, found, err := s.readChosen(ctx, tx, &req, choice.Keys())
 		if err != nil {
 			return err
 		}
-		out = ledger.AdmitRuns(&req, &facts)
+		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
 		return writeDispatched(ctx, tx, &req, rows, &out)
 	})
@@ -78,18 +76,14 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 	return out, nil
 }
 
-// readWaiting locks the first waiting runs and adds them to the facts.
-func (s *Store) readWaiting(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) (map[schedule.Key]*openRow, error) {
-	room := f.Room(req)
-	if room == 0 {
-		return nil, nil
-	}
-	rows, err := lockOpen(ctx, tx, sqlLockWaiting, req.QueueNo, room)
-	if err != nil {
-		return nil, err
+// readChosen locks the chosen runs and reads what permits them.
+func (s *Store) readChosen(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, keys []schedule.Key) (map[schedule.Key]*openRow, []ledger.WaitingFacts, error) {
+	rows, err := lockKeys(ctx, tx, keys)
+	if err != nil || len(rows) == 0 {
+		return nil, nil, err
 	}
 	if err := nameSchedules(ctx, tx, rows); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	runs := make([]schedule.Run, 0, len(rows))
 	for _, r := range rows {
@@ -98,16 +92,13 @@ func (s *Store) readWaiting(ctx context.Context, tx pgx.Tx, req *schedule.AdmitR
 	}
 	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range runs {
 		identify(&runs[i], definitions[revision.Of(&runs[i])])
 	}
-	if err := dialect.AddWaiting(ctx, queries{tx}, f, req, runs, definitions); err != nil {
-		return nil, err
-	}
-	f.More = len(rows) == room
-	return rowsByKey(rows), nil
+	found, err := dialect.Permits(ctx, queries{tx}, req, runs, definitions)
+	return rowsByKey(rows), found, err
 }
 
 func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {
@@ -121,10 +112,8 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 	if err := endRuns(ctx, tx, over, req.Now); err != nil || len(out.Dispatches) == 0 {
 		return err
 	}
-	if out.Stall != nil {
-		if err := tables.WriteStalls(ctx, queries{tx}, []schedule.StallChange{*out.Stall}); err != nil {
-			return err
-		}
+	if err := dialect.WriteAdmission(ctx, queries{tx}, req.QueueNo, out); err != nil {
+		return err
 	}
 	type dispatch = ledger.Dispatch
 	n, err := affect(ctx, tx, sqlDispatch, req.Now,
@@ -156,6 +145,7 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 		if err != nil {
 			return err
 		}
+		var freed []*schedule.Run
 		byKey, moved := rowsByKey(rows), []movedQueued(nil)
 		for i := range backs {
 			r := byKey[backs[i].Key]
@@ -164,9 +154,13 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 			}
 			if r.Run, put[i] = ledger.PutBack(r.Run, r.Lease, &backs[i], now); put[i] {
 				moved = append(moved, movedQueued{r.Run, ledger.DueAt(&r.Run)})
+				freed = append(freed, &r.Run)
 			}
 		}
 		if err := moveQueued(ctx, tx, moved); err != nil {
+			return err
+		}
+		if err := dialect.FreeUses(ctx, queries{tx}, freed); err != nil {
 			return err
 		}
 		return tables.WriteStalls(ctx, queries{tx}, stalls)

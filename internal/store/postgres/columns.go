@@ -76,6 +76,7 @@ var runColumns = columns{
 	queued("effective_priority", ofRun|ofRow|added, func(r *openRow) *int32 { return &r.Queue.Priority }).onlyOpen(),
 	queued("position_key", ofRun|ofRow|added, func(r *openRow) *int64 { return &r.Queue.Position }).onlyOpen(),
 	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),
+	textOrEmpty("limits", ofRun|ofRow|added|history, func(r *openRow) *schedule.Limits { return &r.Queue.Limits }),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
 	instant("claimed_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.ClaimedAt }),
 	instant("send_after", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.ClaimedUntil }).onlyOpen(),

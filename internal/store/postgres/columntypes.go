@@ -46,6 +46,16 @@ func text[S ~string | ~[]byte](name string, in use, of func(*openRow) *S) runCol
 	return c
 }
 
+// textOrEmpty is never NULL.
+func textOrEmpty[S ~string](name string, in use, of func(*openRow) *S) runColumn {
+	c := text(name, in, of)
+	c.array = func(rows []*openRow) any {
+		return column(rows, func(r **openRow) string { return string(*of(*r)) })
+	}
+	c.copy = func(to *copied, r *openRow) { to.text(string(*of(r))) }
+	return c
+}
+
 // document is jsonb, NULL if it is empty.
 func document(name string, in use, of func(*openRow) *string) runColumn {
 	c := text(name, in, of)

@@ -222,6 +222,13 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if err != nil {
 		return err
 	}
+	runs := make([]*schedule.Run, len(rows))
+	for i, r := range rows {
+		runs[i] = &r.Run
+	}
+	if err := dialect.FreeUses(ctx, queries{tx}, runs); err != nil {
+		return err
+	}
 	if err := followUp(ctx, tx, rows); err != nil {
 		return err
 	}

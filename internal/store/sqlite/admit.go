@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -19,15 +21,16 @@ var errNotWaiting = errors.New("the run is not as it was read")
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		out = ledger.Dispatched{Alone: true}
-		facts, err := tables.ReadAdmission(ctx, queries{t}, req.QueueNo)
+		facts, err := dialect.ReadAdmission(ctx, queries{t}, &req)
 		if err != nil || facts.Queue == nil {
 			return err
 		}
-		rows, err := s.readWaiting(ctx, t, &req, &facts)
+		choice := ledger.ChooseRuns(&req, &facts)
+		rows, found, err := s.readChosen(ctx, t, &req, choice.Keys())
 		if err != nil {
 			return err
 		}
-		out = ledger.AdmitRuns(&req, &facts)
+		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
 		return writeDispatched(ctx, t, &req, rows, &out)
 	})
@@ -37,30 +40,25 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 	return out, nil
 }
 
-// readWaiting adds the first waiting runs to the facts.
-func (s *Store) readWaiting(ctx context.Context, t tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) (map[schedule.Key]*openRow, error) {
-	room := f.Room(req)
-	if room == 0 {
-		return nil, nil
+// readChosen reads the chosen runs and what permits them.
+func (s *Store) readChosen(ctx context.Context, t tx, req *schedule.AdmitRequest, keys []schedule.Key) (map[schedule.Key]*openRow, []ledger.WaitingFacts, error) {
+	if len(keys) == 0 {
+		return nil, nil, nil
 	}
-	rows, err := readOpenRows(ctx, t, sqlWaiting, int64(req.QueueNo), room)
+	rows, err := openRowsOf(ctx, t, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	definitions, err := s.definitionsOf(ctx, t, revisionsOf(rows))
+	definitions, err := s.definitionsOf(ctx, t, revisionsOf(slices.Collect(maps.Values(rows))))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	byKey := make(map[schedule.Key]*openRow, len(rows))
-	runs := make([]schedule.Run, len(rows))
-	for i, r := range rows {
-		byKey[r.Key], runs[i] = r, r.Run
+	runs := make([]schedule.Run, 0, len(rows))
+	for _, r := range rows {
+		runs = append(runs, r.Run)
 	}
-	if err := dialect.AddWaiting(ctx, queries{t}, f, req, runs, definitions); err != nil {
-		return nil, err
-	}
-	f.More = len(rows) == room
-	return byKey, nil
+	found, err := dialect.Permits(ctx, queries{t}, req, runs, definitions)
+	return rows, found, err
 }
 
 func revisionsOf(rows []*openRow) []revision.ID {
@@ -81,10 +79,11 @@ func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows
 	if err := endRuns(ctx, t, over, req.Now); err != nil {
 		return err
 	}
-	if out.Stall != nil {
-		if err := tables.WriteStalls(ctx, queries{t}, []schedule.StallChange{*out.Stall}); err != nil {
-			return err
-		}
+	if len(out.Dispatches) == 0 {
+		return nil
+	}
+	if err := dialect.WriteAdmission(ctx, queries{t}, req.QueueNo, out); err != nil {
+		return err
 	}
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
@@ -114,6 +113,7 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 		if err != nil {
 			return err
 		}
+		var freed []*schedule.Run
 		for i := range backs {
 			r := rows[backs[i].Key]
 			if r == nil {
@@ -125,6 +125,10 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 			if err := moveQueued(ctx, t, &r.Run, ledger.DueAt(&r.Run)); err != nil {
 				return err
 			}
+			freed = append(freed, &r.Run)
+		}
+		if err := dialect.FreeUses(ctx, queries{t}, freed); err != nil {
+			return err
 		}
 		return tables.WriteStalls(ctx, queries{t}, stalls)
 	})

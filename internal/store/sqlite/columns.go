@@ -79,6 +79,7 @@ var runColumns = columns{
 	{name: "effective_priority", in: ofRun | added, value: func(r *openRow) any { return queued[int32]{&r.Queue.Priority, &r.Queue} }, ended: "NULL"},
 	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
+	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
 	{name: "epoch", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Epoch} }},
 	{name: "claimed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.ClaimedAt} }},
 	{name: "send_after", in: ofRun | moves, value: func(r *openRow) any { return moment{&r.ClaimedUntil} }, ended: "NULL"},

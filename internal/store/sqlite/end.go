@@ -241,8 +241,12 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		return err
 	}
 	keys := make([]schedule.Key, len(rows))
+	runs := make([]*schedule.Run, len(rows))
 	for i, r := range rows {
-		keys[i] = r.Key
+		keys[i], runs[i] = r.Key, &r.Run
+	}
+	if err := dialect.FreeUses(ctx, queries{t}, runs); err != nil {
+		return err
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
 	if err == nil && n != int64(len(rows)) {

@@ -16,10 +16,12 @@ import (
 type (
 	instant struct{ time.Time }
 	text    string
-	number  int64
-	flag    bool
-	key     schedule.Key
-	raw     json.RawMessage
+	// textOrEmpty is never written as NULL.
+	textOrEmpty string
+	number      int64
+	flag        bool
+	key         schedule.Key
+	raw         json.RawMessage
 )
 
 var errColumn = errors.New("column of another type")
@@ -49,6 +51,9 @@ func (t *text) Scan(v any) error {
 }
 
 func (t *text) arg() any { return word(*t) }
+
+func (t *textOrEmpty) Scan(v any) error { return (*text)(t).Scan(v) }
+func (t *textOrEmpty) arg() any         { return string(*t) }
 
 func (n *number) Scan(v any) error {
 	switch v := v.(type) {

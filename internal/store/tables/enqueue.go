@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // errEnqueued says that the same request came between.
@@ -211,21 +211,6 @@ func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (po
 	return position, nil
 }
 
-// ReadWaitingPlace reads what explains a run that waits in a queue. Runs before it are counted
-// up to counted.
-func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, flights int) (p ledger.WaitingPlace, err error) {
-	if p.QueueFacts, err = ReadAdmission(ctx, t.read, r.Queue.No); err != nil || p.Queue == nil {
-		return p, err
-	}
-	if _, err = one(ctx, t.read, []any{&p.Before}, sqlWaitBefore, r.Queue.No, r.Queue.Priority, counted); err != nil {
-		return p, fmt.Errorf("count runs of higher priorities: %w", err)
-	}
-	if p.Flights, err = collect(ctx, t.read, func(k *schedule.Key) []any { return []any{k} }, sqlQueueFlights, r.Queue.No, flights); err != nil {
-		return p, fmt.Errorf("read runs in flight: %w", err)
-	}
-	return p, nil
-}
-
 // QueueID returns the id of a queue by its number, also of a deleted one; "": there is none.
 func (t *Tables) QueueID(ctx context.Context, queueNo int32) (id string, err error) {
 	if _, err = one(ctx, t.read, []any{&id}, sqlQueueID, queueNo); err != nil {
@@ -292,52 +277,15 @@ func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int) ([]sched
 	return measures, nil
 }
 
-// admissionRow is a queue with its stall.
+// admissionRow is a queue with its stall and rate.
 type admissionRow struct {
 	queueRow
-	stall schedule.QueueStall
+	stall     schedule.QueueStall
+	nextStart time.Time
 }
 
 func admissionFields(r *admissionRow) []any {
-	return append(queueFields(&r.queueRow), &r.stall.Until, &r.stall.Level, &r.stall.Reason)
-}
-
-// ReadAdmission reads what an admission needs of a queue besides its runs, in its transaction
-// and under its lock. Queue is nil if there is none.
-func ReadAdmission(ctx context.Context, q Queries, queueNo int32) (f ledger.QueueFacts, err error) {
-	found, err := collect(ctx, q, admissionFields, sqlAdmits, queueNo)
-	if err != nil || len(found) == 0 {
-		return f, err
-	}
-	f.Queue, f.Stall = found[0].queue(), found[0].stall
-	f.Stall.QueueNo = queueNo
-	if _, err = one(ctx, q, []any{&f.InFlight}, sqlQueueInFlight, queueNo); err != nil {
-		return f, fmt.Errorf("count runs in flight: %w", err)
-	}
-	return f, nil
-}
-
-// AddWaiting adds waiting runs to the facts of an admission, each with its definition and the
-// grant that permits it.
-func (d *Dialect) AddWaiting(ctx context.Context, q Queries, f *ledger.QueueFacts, req *schedule.AdmitRequest, runs []schedule.Run, definitions map[revision.ID]*schedule.Definition) error {
-	refs := make([]schedule.GrantRef, 0, len(runs))
-	for i := range runs {
-		w := ledger.WaitingFacts{Run: runs[i], Definition: definitions[revision.Of(&runs[i])]}
-		if w.Definition != nil {
-			refs = append(refs, w.Definition.GrantUse(req.RequireGrant).Ref())
-		}
-		f.Waiting = append(f.Waiting, w)
-	}
-	grants, err := d.ReadGrants(ctx, q, refs)
-	if err != nil {
-		return err
-	}
-	for i := range f.Waiting {
-		if w := &f.Waiting[i]; w.Definition != nil {
-			w.Grant = grants[w.Definition.GrantUse(req.RequireGrant).Ref()]
-		}
-	}
-	return nil
+	return append(queueFields(&r.queueRow), &r.stall.Until, &r.stall.Level, &r.stall.Reason, &r.nextStart)
 }
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order: those that wait,
@@ -380,4 +328,4 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 
 // PruneQueues are the statements that delete up to $2 requests and events of queues from before
 // $1.
-var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents}
+var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates}

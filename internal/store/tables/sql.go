@@ -140,9 +140,9 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	ORDER BY o.effective_priority LIMIT 1) IS NOT NULL ORDER BY q.queue_no`
 	sqlQueueByNo = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
 	sqlQueueID   = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
-	sqlAdmits    = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason
+	sqlAdmits    = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
-	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason
+	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
 	sqlQueueInFlight = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4`
 	sqlSetStall      = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
@@ -183,3 +183,40 @@ ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
 WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
 )
+
+// Limits.
+const (
+	limitColumns   = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at`
+	sqlGetLimit    = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id = $1`
+	sqlListLimits  = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id > $1 AND ($2 = '' OR user_id = $2 OR shared) ORDER BY limit_id LIMIT $3`
+	sqlInsertLimit = `INSERT INTO limits (limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (limit_id) DO NOTHING`
+	sqlUpdateLimit = `UPDATE limits SET user_id = $2, shared = $3, keyed = $4, max_in_flight = $5, rate_starts = $6, rate_per_ms = $7, rate_burst = $8, note = $9,
+	revision = $10, created_at = $11, updated_at = $12 WHERE limit_id = $1`
+	sqlSetLimitKey = `INSERT INTO limit_keys (limit_no, limit_key, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (limit_no, limit_key) DO UPDATE SET max_in_flight = excluded.max_in_flight,
+	rate_starts = excluded.rate_starts, rate_per_ms = excluded.rate_per_ms, rate_burst = excluded.rate_burst, note = excluded.note, until = excluded.until`
+	sqlDropLimitKey  = `DELETE FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
+	sqlListLimitKeys = `SELECT limit_key, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys
+WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
+	sqlCountLimitUses = `SELECT count(*) FROM limit_uses WHERE limit_no = $1`
+	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
+	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
+	sqlUsersOfLimit   = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
+	sqlSetLimitStart  = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
+ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
+	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
+	// sqlLimitSets looks into the index once for each text.
+	sqlLimitSets = `WITH RECURSIVE s (limits) AS (
+	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2)
+	UNION ALL
+	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > s.limits) FROM s WHERE s.limits IS NOT NULL)
+SELECT s.limits FROM s WHERE s.limits IS NOT NULL`
+	// A rate that allows a start again is as good as none.
+	sqlPruneLimitRates = `DELETE FROM limit_rates WHERE (limit_no, limit_key) IN (
+	SELECT limit_no, limit_key FROM limit_rates WHERE next_start_at < $1 LIMIT $2)`
+)
+
+var sqlDeleteLimit = []string{
+	`DELETE FROM limit_keys WHERE limit_no = $1`, `DELETE FROM limit_rates WHERE limit_no = $1`, `DELETE FROM limits WHERE limit_no = $1`,
+}

@@ -74,6 +74,10 @@ type Statements struct {
 	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
 	LockQueue                                                                                    string // "": a write transaction is alone
 	ShareQueue                                                                                   string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
+	LockLimits                                                                                   string // of the ids in $1; "": a write transaction is alone
+	LimitsNow                                                                                    string // of rows of limit_id and key: their numbers, uses and rates
+	TakeUses, FreeLimitUses                                                                      string
+	ReadHeads                                                                                    string // up to $3 waiting runs of queue $1 for each of the limits in $2
 	DrawPositions                                                                                string // $1 values above all earlier ones; returns the first
 }
 

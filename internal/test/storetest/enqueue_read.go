@@ -59,7 +59,7 @@ func enqueuePlace(r *rig) {
 	j.enqueue(0, low)
 	place := func(of schedule.Run, counted, flights int) ledger.WaitingPlace {
 		run := r.ledger(of.Key)
-		p, err := j.ReadWaitingPlace(r.ctx, &run, counted, flights)
+		p, err := j.ReadWaitingPlace(r.ctx, &run, counted, flights, r.now)
 		r.ok(err, "read")
 		return p
 	}

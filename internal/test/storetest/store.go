@@ -43,6 +43,7 @@ type Store interface {
 	registrar.AuditStore
 	registrar.GrantStore
 	registrar.QueueStore
+	registrar.LimitStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger

@@ -1,0 +1,242 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// QueueFacts is what an admission reads of a queue, under its lock and those of the limits.
+type QueueFacts struct {
+	Queue     *schedule.Queue
+	Stall     schedule.QueueStall
+	NextStart time.Time // of the queue's rate
+	InFlight  int
+	Heads     []Head // of each limit set
+	Limits    map[schedule.LimitRef]*LimitNow
+}
+
+// WaitingFacts is a waiting run with what permits it.
+type WaitingFacts struct {
+	Run        schedule.Run
+	Definition *schedule.Definition // nil: it cannot be read
+	Grant      *schedule.Grant      // that the definition names; nil: it does not exist
+}
+
+// Dispatch is an admitted run that may be sent.
+type Dispatch struct {
+	schedule.Launch
+	Begun   schedule.BeginResult
+	StartAt time.Time // it is sent at this instant
+}
+
+// LimitUse is a limit that an admitted run uses until it has left the executor.
+type LimitUse struct {
+	LimitNo int32
+	Key     string
+	UsedBy  schedule.Key
+}
+
+// LimitStart is when the next run of a limit with a rate may start.
+type LimitStart struct {
+	LimitNo int32
+	Key     string
+	Next    time.Time
+}
+
+// Dispatched is the result of an admission.
+type Dispatched struct {
+	Alone      bool // the admission had the queue for itself; false: another process admits, and nothing was read
+	Dispatches []Dispatch
+	Uses       []LimitUse            // of the dispatches; is written
+	Starts     []LimitStart          // of limits with a rate; is written
+	NextStart  time.Time             // of the queue's rate, is written; zero: it has not changed
+	Queue      *schedule.Queue       // of the runs
+	StallLevel int                   // of the queue; not 0: the run is a probe
+	Stall      *schedule.StallChange // is written: no other probe for a while
+	Ended      []schedule.Settlement // runs that may not be sent: no call was made
+	Block      *Block                // what keeps the others waiting; nil: nothing known
+	Again      bool                  // runs are left that an admission may take at once
+}
+
+// Room is how many runs an admission can take; 0: none, and nothing more need be read.
+func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
+	v := f.visit(req)
+	switch {
+	case v.Paused || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)):
+		return 0
+	}
+	return max(0, min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted))
+}
+
+func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
+	free := req.Free
+	if f.Stall.Level > 0 {
+		free = min(free, 1) // a probe: whether the executor can take work again
+	}
+	return Visit{
+		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart), Heads: f.Heads, Limits: f.Limits,
+		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
+	}
+}
+
+// WaitingPlace is what explains a run that waits in a queue. Its only head is that run.
+type WaitingPlace struct {
+	QueueFacts
+	Before  int                                  // runs of higher priorities that wait
+	Flights []schedule.Key                       // the runs of the queue that were admitted first and are not over
+	Uses    map[schedule.LimitRef][]schedule.Key // runs that use the run's limits, some of many
+}
+
+// Blocked is what blocks the waiting runs that the facts have, for a launcher with free calls:
+// all of them, or the limit set of the first one. nil: nothing does.
+func (f *QueueFacts) Blocked(now time.Time) *Block {
+	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
+	a := Admit(&v)
+	if len(a.Runs) > 0 {
+		return nil
+	}
+	return a.block()
+}
+
+// block is what keeps runs waiting: what blocks all, else the rate that ends first, else any
+// limit. nil: nothing.
+func (a *Admission) block() *Block {
+	if a.All != nil {
+		return a.All
+	}
+	var found *Block
+	for _, set := range slices.Sorted(maps.Keys(a.Sets)) {
+		b := a.Sets[set]
+		if found == nil || !b.Until.IsZero() && (found.Until.IsZero() || b.Until.Before(found.Until)) {
+			found = &b
+		}
+	}
+	return found
+}
+
+// probeFor is how long a queue waits for the answer to a probe before it sends another.
+const probeFor = 5 * time.Second
+
+// Choice is which waiting runs start, before their rows are read.
+type Choice struct {
+	Admission
+	visit Visit
+}
+
+// ChooseRuns decides which runs of a queue start.
+func ChooseRuns(req *schedule.AdmitRequest, f *QueueFacts) *Choice {
+	v := f.visit(req)
+	return &Choice{Admission: Admit(&v), visit: v}
+}
+
+// Keys are the keys of the chosen runs, in the order in which they start.
+func (c *Choice) Keys() []schedule.Key {
+	keys := make([]schedule.Key, len(c.Runs))
+	for i := range c.Runs {
+		keys[i] = c.Runs[i].Run.Key
+	}
+	return keys
+}
+
+// AdmitRuns makes the admission of the chosen runs: which are sent, and which end because they
+// may not be. A run that is not found, or not as it was when it was chosen, waits.
+func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []WaitingFacts) Dispatched {
+	out := Dispatched{Queue: f.Queue, Block: c.block(), StallLevel: f.Stall.Level, Again: c.Unread}
+	byKey := make(map[schedule.Key]*WaitingFacts, len(found))
+	for i := range found {
+		byKey[found[i].Run.Key] = &found[i]
+	}
+	for _, chosen := range c.Runs {
+		w := byKey[chosen.Run.Key]
+		if w == nil || w.Run.Queue.State != schedule.QueueWaiting || string(w.Run.Queue.Limits) != chosen.Run.Set {
+			out.Again = true
+			continue
+		}
+		d, end := permit(req, w)
+		if end != nil {
+			out.Ended, out.Again = append(out.Ended, *end), true
+			continue
+		}
+		d.StartAt = chosen.StartAt
+		out.Dispatches = append(out.Dispatches, d)
+		out.use(c, chosen.Run)
+	}
+	out.noteStarts(f, c)
+	out.Again = out.Again && f.Stall.Level == 0
+	if f.Stall.Level > 0 && len(out.Dispatches) > 0 {
+		stall := f.Stall
+		stall.Until = stored(req.Now.Add(probeFor))
+		out.Stall = &schedule.StallChange{QueueStall: stall}
+	}
+	return out
+}
+
+// use notes the limits that a run uses from now on.
+func (d *Dispatched) use(c *Choice, r *WaitingRun) {
+	for _, ref := range r.Limits {
+		if l := c.visit.Limits[ref]; l != nil {
+			d.Uses = append(d.Uses, LimitUse{LimitNo: l.No, Key: ref.Key, UsedBy: r.Key})
+		}
+	}
+}
+
+// noteStarts notes the rates that the starts have moved.
+func (d *Dispatched) noteStarts(f *QueueFacts, c *Choice) {
+	if len(c.Runs) == 0 {
+		return
+	}
+	if next := c.visit.Rate.Next; !next.Equal(f.NextStart) {
+		d.NextStart = next
+	}
+	noted := make(map[schedule.LimitRef]bool)
+	for i := range c.Runs {
+		for _, ref := range c.Runs[i].Run.Limits {
+			if l := c.visit.Limits[ref]; l != nil && l.Rate.Starts > 0 && !noted[ref] {
+				noted[ref] = true
+				d.Starts = append(d.Starts, LimitStart{LimitNo: l.No, Key: ref.Key, Next: l.Rate.Next})
+			}
+		}
+	}
+}
+
+// permit returns a waiting run as its admission makes it, or how it ends if it may not be sent.
+func permit(req *schedule.AdmitRequest, w *WaitingFacts) (Dispatch, *schedule.Settlement) {
+	if w.Definition == nil {
+		return Dispatch{}, &schedule.Settlement{
+			Key: w.Run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable), CompletedAt: req.Now,
+			ErrorMessage: fmt.Sprintf("revision %d of schedule %s, with the workflow and input of the run, cannot be read", w.Run.Revision, schedule.Quote(w.Run.ScheduleID)),
+		}
+	}
+	d := dispatch(req, w)
+	if d.Begun.Permission == schedule.Refused {
+		end := EndOfKey(&d.Begun.Request, req.Now)
+		return Dispatch{}, &end
+	}
+	return d, nil
+}
+
+// dispatch is a run as its admission makes it. The admission is the record of its call.
+func dispatch(req *schedule.AdmitRequest, w *WaitingFacts) Dispatch {
+	run := w.Run
+	run.Enter(schedule.StatusLaunching)
+	if run.ClaimedAt.IsZero() {
+		run.ClaimedAt = stored(req.Now)
+	}
+	run.TimeoutAt, run.ClaimedUntil, run.UpdatedAt = stored(schedule.LaunchUntil(w.Definition, run.FireAt, req.Now, req.RetryFor)), time.Time{}, stored(req.Now)
+	launch := schedule.Launch{Run: run, Definition: w.Definition}
+	start := launch.StartRequest()
+	begin := schedule.BeginRequest{
+		Key: start.Key, ScheduleID: start.ScheduleID, ScheduledFor: start.ScheduledFor, Trigger: start.Trigger, Version: start.Version, Input: start.Input,
+		Grant: start.GrantUse(req.RequireGrant), FireAt: start.FireAt, Lease: req.Lease(start.Key), Holder: req.Holder,
+	}
+	result := Begin(&begin, &BeginFacts{Run: &run, Definition: w.Definition, Grant: w.Grant}, req.Now)
+	result.CheckedAt = req.Now
+	if result.Permission == schedule.Granted || result.Permission == schedule.GrantedAgain {
+		launch.Run.Deliveries = result.Request.Calls
+	}
+	return Dispatch{Launch: launch, Begun: result}
+}

@@ -1,0 +1,225 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// limitTables are limits with what is in flight of them.
+type limitTables struct {
+	lastLimitNo int32
+	limits      map[string]*schedule.Limit // never changed, only replaced
+	limitKeys   map[limitKey]schedule.LimitKey
+	uses        map[schedule.Key][]ledger.LimitUse // by run
+	starts      map[limitKey]time.Time             // when the next one may start
+	queueStarts map[int32]time.Time                // the same of queues
+}
+
+type limitKey struct {
+	no  int32
+	key string
+}
+
+func newLimitTables() limitTables {
+	return limitTables{
+		limits: make(map[string]*schedule.Limit), limitKeys: make(map[limitKey]schedule.LimitKey), uses: make(map[schedule.Key][]ledger.LimitUse),
+		starts: make(map[limitKey]time.Time), queueStarts: make(map[int32]time.Time),
+	}
+}
+
+// putUndone sets an entry of a map; present = false deletes it.
+func putUndone[K comparable, V any](t *tx, entries map[K]V, key K, value V, present bool) {
+	before, was := entries[key]
+	put := func(v V, present bool) {
+		if entries[key] = v; !present {
+			delete(entries, key)
+		}
+	}
+	put(value, present)
+	t.undo = append(t.undo, func() { put(before, was) })
+}
+
+// ChangeLimit lets decide change a limit, in one transaction. It returns the limit after the
+// change; nil: there is none.
+func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(schedule.LimitFacts) (schedule.LimitChange, error)) (after *schedule.Limit, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var facts schedule.LimitFacts
+		if now := t.limits[limitID]; now != nil {
+			copied := *now
+			facts = schedule.LimitFacts{Limit: &copied, Used: len(t.usesOf(now.No))}
+		}
+		change, err := decide(facts)
+		if err != nil {
+			return err
+		}
+		after = facts.Limit
+		switch {
+		case change.Delete:
+			no := after.No
+			after = nil
+			putUndone(t, t.limits, limitID, nil, false)
+			for k := range maps.Clone(t.limitKeys) {
+				if k.no == no {
+					putUndone(t, t.limitKeys, k, schedule.LimitKey{}, false)
+				}
+			}
+			for k := range maps.Clone(t.starts) {
+				if k.no == no {
+					putUndone(t, t.starts, k, time.Time{}, false)
+				}
+			}
+		case change.After != nil:
+			row := *change.After
+			if facts.Limit == nil {
+				t.lastLimitNo++
+				row.No = t.lastLimitNo
+			}
+			putUndone(t, t.limits, limitID, &row, true)
+			copied := row
+			after = &copied
+		case change.Key != nil:
+			putUndone(t, t.limitKeys, limitKey{after.No, change.Key.Key}, *change.Key, true)
+		case change.DropKey != "":
+			putUndone(t, t.limitKeys, limitKey{after.No, change.DropKey}, schedule.LimitKey{}, false)
+		}
+		t.queued = true
+		t.audit(change.Audit, s.Now())
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change limit %s: %w", schedule.Quote(limitID), err)
+	}
+	return after, nil
+}
+
+// usesOf are the uses of a limit, by key and run.
+func (s *Store) usesOf(no int32) (uses []schedule.LimitUse) {
+	for _, of := range s.uses {
+		for _, u := range of {
+			if u.LimitNo == no {
+				uses = append(uses, schedule.LimitUse{Key: u.Key, UsedBy: u.UsedBy})
+			}
+		}
+	}
+	slices.SortFunc(uses, func(a, b schedule.LimitUse) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), slices.Compare(a.UsedBy[:], b.UsedBy[:]))
+	})
+	return uses
+}
+
+// GetLimit returns a limit, or schedule.ErrNotFound.
+func (s *Store) GetLimit(ctx context.Context, limitID string) (l *schedule.Limit, err error) {
+	err = s.read(ctx, func() error {
+		found := s.limits[limitID]
+		if found == nil {
+			return fmt.Errorf("limit %s: %w", schedule.Quote(limitID), schedule.ErrNotFound)
+		}
+		copied := *found
+		l = &copied
+		return nil
+	})
+	return l, err
+}
+
+// ListLimits returns limits in order of limit_id.
+func (s *Store) ListLimits(ctx context.Context, f schedule.LimitFilter) (limits []schedule.Limit, err error) {
+	err = s.read(ctx, func() error {
+		for id, l := range s.limits {
+			if id > f.After && (f.UserID == "" || l.UserID == f.UserID || l.Shared) {
+				limits = append(limits, *l)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(limits, func(a, b schedule.Limit) int { return cmp.Compare(a.LimitID, b.LimitID) })
+	return limits[:min(len(limits), schedule.PageSize(f.Limit))], err
+}
+
+// ListLimitKeys returns the keys of a limit that have their own numbers, in order.
+func (s *Store) ListLimitKeys(ctx context.Context, limitNo int32, after string, limit int) (keys []schedule.LimitKey, err error) {
+	err = s.read(ctx, func() error {
+		for at, k := range s.limitKeys {
+			if at.no == limitNo && k.Key > after {
+				keys = append(keys, k)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(keys, func(a, b schedule.LimitKey) int { return cmp.Compare(a.Key, b.Key) })
+	return keys[:min(len(keys), limit)], err
+}
+
+// CountLimitUses counts the runs in flight that use a limit, by key, the most used first.
+func (s *Store) CountLimitUses(ctx context.Context, limitNo int32, limit int) (counts []schedule.LimitCount, err error) {
+	err = s.read(ctx, func() error {
+		used := make(map[string]int)
+		for _, u := range s.usesOf(limitNo) {
+			used[u.Key]++
+		}
+		for key, n := range used {
+			counts = append(counts, schedule.LimitCount{Key: key, Used: n})
+		}
+		return nil
+	})
+	slices.SortFunc(counts, func(a, b schedule.LimitCount) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Key, b.Key))
+	})
+	return counts[:min(len(counts), limit)], err
+}
+
+// ListLimitUses returns runs in flight that use a limit, by key.
+func (s *Store) ListLimitUses(ctx context.Context, limitNo int32, limit int) (uses []schedule.LimitUse, err error) {
+	err = s.read(ctx, func() error {
+		uses = s.usesOf(limitNo)
+		return nil
+	})
+	return uses[:min(len(uses), limit)], err
+}
+
+// limitsNow adds the limits of the heads to the facts of an admission.
+func (s *Store) limitsNow(f *ledger.QueueFacts, now time.Time) {
+	f.Limits = make(map[schedule.LimitRef]*ledger.LimitNow)
+	for i := range f.Heads {
+		for _, ref := range f.Heads[i].Runs[0].Limits {
+			l := s.limits[ref.ID]
+			if l == nil {
+				continue
+			}
+			used := 0
+			for _, u := range s.usesOf(l.No) {
+				if u.Key == ref.Key {
+					used++
+				}
+			}
+			var numbers *schedule.LimitKey
+			if k, own := s.limitKeys[limitKey{l.No, ref.Key}]; own {
+				numbers = &k
+			}
+			f.Limits[ref] = ledger.LimitAt(l, numbers, used, s.starts[limitKey{l.No, ref.Key}], now)
+		}
+	}
+}
+
+// writeUses writes what admitted runs use, and the rates of their starts.
+func (t *tx) writeUses(queueNo int32, out *ledger.Dispatched) {
+	byRun := make(map[schedule.Key][]ledger.LimitUse)
+	for _, u := range out.Uses {
+		byRun[u.UsedBy] = append(byRun[u.UsedBy], u)
+	}
+	for key, uses := range byRun {
+		putUndone(t, t.uses, key, uses, true)
+	}
+	for _, start := range out.Starts {
+		putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)
+	}
+	if !out.NextStart.IsZero() {
+		putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)
+	}
+}

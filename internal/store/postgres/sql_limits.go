@@ -1,0 +1,35 @@
+package postgres
+
+const (
+	// sqlLockLimits keeps admissions and changes of limits apart, in the order of their numbers.
+	// The class is 1667330668.
+	sqlLockLimits = `
+SELECT pg_advisory_xact_lock(1667330668, n.limit_no)
+FROM (SELECT l.limit_no FROM limits l WHERE l.limit_id = ANY($1::text[]) ORDER BY l.limit_no) n`
+
+	sqlLimitsNow = `
+SELECT u.limit_id, u.limit_key, l.limit_no, l.max_in_flight, l.rate_starts, l.rate_per_ms, l.rate_burst,
+	k.max_in_flight, k.rate_starts, k.rate_per_ms, k.rate_burst, k.until,
+	(SELECT count(*) FROM limit_uses x WHERE x.limit_no = l.limit_no AND x.limit_key = u.limit_key), r.next_start_at
+FROM unnest($1::text[], $2::text[]) AS u (limit_id, limit_key) JOIN limits l ON l.limit_id = u.limit_id
+LEFT JOIN limit_keys k ON k.limit_no = l.limit_no AND k.limit_key = u.limit_key
+LEFT JOIN limit_rates r ON r.limit_no = l.limit_no AND r.limit_key = u.limit_key`
+
+	sqlTakeUses = `
+INSERT INTO limit_uses (limit_no, limit_key, used_by)
+SELECT u.limit_no, u.limit_key, decode(u.used_by, 'hex') FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (limit_no, limit_key, used_by)
+ON CONFLICT DO NOTHING`
+
+	sqlFreeLimitUses = `
+DELETE FROM limit_uses x
+USING (SELECT l.limit_no, u.limit_key, decode(u.used_by, 'hex') AS used_by
+	FROM unnest($1::text[], $2::text[], $3::text[]) AS u (limit_id, limit_key, used_by) JOIN limits l ON l.limit_id = u.limit_id) f
+WHERE x.limit_no = f.limit_no AND x.limit_key = f.limit_key AND x.used_by = f.used_by`
+
+	sqlReadHeads = `
+SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at
+FROM unnest($2::text[]) AS s (limits) CROSS JOIN LATERAL (
+	SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
+	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = s.limits
+	ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $3) h`
+)

@@ -1,0 +1,145 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
+)
+
+// ReadAdmission reads what an admission needs of a queue, in its transaction and under its
+// lock, and locks the limits of its runs. Queue is nil if there is none.
+func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.AdmitRequest) (f ledger.QueueFacts, err error) {
+	if f, err = readQueueFacts(ctx, q, req.QueueNo); err != nil || f.Queue == nil {
+		return f, err
+	}
+	room := f.Room(req)
+	if room == 0 {
+		return f, nil
+	}
+	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
+		return f, fmt.Errorf("read waiting runs: %w", err)
+	}
+	return f, d.readLimits(ctx, q, &f, req.Now, true)
+}
+
+func readQueueFacts(ctx context.Context, q Queries, queueNo int32) (f ledger.QueueFacts, err error) {
+	found, err := collect(ctx, q, admissionFields, sqlAdmits, queueNo)
+	if err != nil || len(found) == 0 {
+		return f, err
+	}
+	f.Queue, f.Stall, f.NextStart = found[0].queue(), found[0].stall, found[0].nextStart
+	f.Stall.QueueNo = queueNo
+	if _, err = one(ctx, q, []any{&f.InFlight}, sqlQueueInFlight, queueNo); err != nil {
+		return f, fmt.Errorf("count runs in flight: %w", err)
+	}
+	return f, nil
+}
+
+// headRow is a waiting run with what its admission is decided by.
+type headRow struct {
+	key      schedule.Key
+	limits   string
+	priority int32
+	position int64
+	enqueued time.Time
+}
+
+func (r *headRow) run() ledger.WaitingRun {
+	return ledger.Waiting(&schedule.Run{Key: r.key, Queue: schedule.QueuePlace{
+		Priority: r.priority, Position: r.position, EnqueuedAt: r.enqueued, Limits: schedule.Limits(r.limits),
+	}})
+}
+
+// readHeads reads the first runs of each limit set: as many as can start, shared among the sets.
+func (d *Dialect) readHeads(ctx context.Context, q Queries, queueNo int32, room int) ([]ledger.Head, error) {
+	sets, err := collect(ctx, q, func(set *string) []any { return []any{set} }, sqlLimitSets, queueNo)
+	if err != nil || len(sets) == 0 {
+		return nil, err
+	}
+	each := (room + len(sets) - 1) / len(sets)
+	rows, err := collect(ctx, q, func(r *headRow) []any { return []any{&r.key, &r.limits, &r.priority, &r.position, &r.enqueued} }, d.ReadHeads, queueNo, sets, each)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[string]int, len(sets))
+	var heads []ledger.Head
+	for i := range rows {
+		set := rows[i].limits
+		if _, known := at[set]; !known {
+			at[set] = len(heads)
+			heads = append(heads, ledger.Head{})
+		}
+		h := &heads[at[set]]
+		h.Runs = append(h.Runs, rows[i].run())
+	}
+	for i := range heads {
+		slices.SortFunc(heads[i].Runs, func(a, b ledger.WaitingRun) int { return ledger.CompareWaiting(&a, &b) })
+		heads[i].More = len(heads[i].Runs) == each
+	}
+	return heads, nil
+}
+
+// WriteAdmission writes what an admission says besides its runs.
+func (d *Dialect) WriteAdmission(ctx context.Context, q Queries, queueNo int32, out *ledger.Dispatched) error {
+	if out.Stall != nil {
+		if err := WriteStalls(ctx, q, []schedule.StallChange{*out.Stall}); err != nil {
+			return err
+		}
+	}
+	return d.writeUses(ctx, q, queueNo, out)
+}
+
+// Permits adds to the chosen runs of an admission their definitions and the grants that permit
+// them.
+func (d *Dialect) Permits(ctx context.Context, q Queries, req *schedule.AdmitRequest, runs []schedule.Run, definitions map[revision.ID]*schedule.Definition) ([]ledger.WaitingFacts, error) {
+	found := make([]ledger.WaitingFacts, 0, len(runs))
+	refs := make([]schedule.GrantRef, 0, len(runs))
+	for i := range runs {
+		w := ledger.WaitingFacts{Run: runs[i], Definition: definitions[revision.Of(&runs[i])]}
+		if w.Definition != nil {
+			refs = append(refs, w.Definition.GrantUse(req.RequireGrant).Ref())
+		}
+		found = append(found, w)
+	}
+	grants, err := d.ReadGrants(ctx, q, refs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if w := &found[i]; w.Definition != nil {
+			w.Grant = grants[w.Definition.GrantUse(req.RequireGrant).Ref()]
+		}
+	}
+	return found, nil
+}
+
+// ReadWaitingPlace reads what explains a run that waits in a queue. Runs before it are counted
+// up to counted; users bounds the runs in flight that are named, of the queue and of each limit.
+func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, users int, now time.Time) (p ledger.WaitingPlace, err error) {
+	if p.QueueFacts, err = readQueueFacts(ctx, t.read, r.Queue.No); err != nil || p.Queue == nil {
+		return p, err
+	}
+	p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(r)}}}
+	if err := t.dialect.readLimits(ctx, t.read, &p.QueueFacts, now, false); err != nil {
+		return p, err
+	}
+	if _, err = one(ctx, t.read, []any{&p.Before}, sqlWaitBefore, r.Queue.No, r.Queue.Priority, counted); err != nil {
+		return p, fmt.Errorf("count runs of higher priorities: %w", err)
+	}
+	key := func(k *schedule.Key) []any { return []any{k} }
+	if p.Flights, err = collect(ctx, t.read, key, sqlQueueFlights, r.Queue.No, users); err != nil {
+		return p, fmt.Errorf("read runs in flight: %w", err)
+	}
+	p.Uses = make(map[schedule.LimitRef][]schedule.Key)
+	for ref := range p.Limits {
+		if p.Uses[ref], err = collect(ctx, t.read, key, sqlUsersOfLimit, ref.ID, ref.Key, users); err != nil {
+			return p, fmt.Errorf("read who uses limit %s: %w", ref, err)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,314 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// limitNumbers are the columns of max_in_flight and a rate; NULL is nil.
+type limitNumbers struct{ max, starts, per, burst *int64 }
+
+func (n *limitNumbers) targets() []any { return []any{&n.max, &n.starts, &n.per, &n.burst} }
+
+func (n *limitNumbers) rate() schedule.RateDefinition {
+	if n.starts == nil || n.per == nil || n.burst == nil {
+		return schedule.RateDefinition{}
+	}
+	return schedule.RateDefinition{Starts: uint32(*n.starts), PerMS: uint32(*n.per), Burst: uint32(*n.burst)}
+}
+
+// limitRow is a row of limits.
+type limitRow struct {
+	schedule.Limit
+	numbers limitNumbers
+}
+
+func limitFields(r *limitRow) []any {
+	fields := []any{&r.No, &r.LimitID, &r.UserID, &r.Shared, &r.Keyed}
+	return append(append(fields, r.numbers.targets()...), &r.Note, &r.Revision, &r.CreatedAt, &r.UpdatedAt)
+}
+
+func (r *limitRow) limit() *schedule.Limit {
+	l := r.Limit
+	if r.numbers.max != nil {
+		l.MaxInFlight = uint32(*r.numbers.max)
+	}
+	l.Rate = r.numbers.rate()
+	return &l
+}
+
+// keyRow is a row of limit_keys.
+type keyRow struct {
+	schedule.LimitKey
+	numbers limitNumbers
+}
+
+func keyFields(r *keyRow) []any {
+	return append(append([]any{&r.Key}, r.numbers.targets()...), &r.Note, &r.Until)
+}
+
+func (r *keyRow) key() *schedule.LimitKey {
+	k := r.LimitKey
+	if r.numbers.max != nil {
+		n := uint32(*r.numbers.max)
+		k.MaxInFlight = &n
+	}
+	k.Rate = r.numbers.rate()
+	return &k
+}
+
+// errLimitCreated says that somebody has created the limit meanwhile.
+var errLimitCreated = errors.New("the limit was created meanwhile")
+
+// ChangeLimit lets decide change a limit, in one transaction and under its lock: after it, no
+// admission reads what was before. decide may be called again. It returns the limit after the
+// change; nil: there is none.
+func (t *Tables) ChangeLimit(ctx context.Context, limitID string, decide func(schedule.LimitFacts) (schedule.LimitChange, error)) (after *schedule.Limit, err error) {
+	change := func(ctx context.Context, q Queries) error {
+		facts, err := t.dialect.lockLimit(ctx, q, limitID)
+		if err != nil {
+			return err
+		}
+		change, err := decide(facts)
+		if err != nil {
+			return err
+		}
+		after = facts.Limit
+		if err := writeLimit(ctx, q, facts.Limit, &change); err != nil {
+			return err
+		}
+		switch {
+		case change.Delete:
+			after = nil
+		case change.After != nil:
+			after = change.After
+		}
+		t.dialect.WakeQueues(q) // more may start now
+		if change.Audit == nil {
+			return nil
+		}
+		return t.dialect.InsertAudit(ctx, q, []schedule.AuditEntry{*change.Audit})
+	}
+	for {
+		err = t.write(ctx, change)
+		if !errors.Is(err, errLimitCreated) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change limit %s: %w", schedule.Quote(limitID), err)
+	}
+	return after, nil
+}
+
+// lockLimit reads a limit once no admission uses it. It is nil if there is none.
+func (d *Dialect) lockLimit(ctx context.Context, q Queries, limitID string) (facts schedule.LimitFacts, err error) {
+	if d.LockLimits != "" {
+		if _, err := q.Exec(ctx, d.LockLimits, []string{limitID}); err != nil {
+			return facts, fmt.Errorf("lock: %w", err)
+		}
+	}
+	if facts.Limit, err = readLimit(ctx, q, limitID); err != nil || facts.Limit == nil {
+		return facts, err
+	}
+	if _, err = one(ctx, q, []any{&facts.Used}, sqlCountLimitUses, facts.Limit.No); err != nil {
+		return facts, fmt.Errorf("count runs that use it: %w", err)
+	}
+	return facts, nil
+}
+
+func writeLimit(ctx context.Context, q Queries, before *schedule.Limit, c *schedule.LimitChange) error {
+	switch {
+	case c.Delete:
+		for _, statement := range sqlDeleteLimit {
+			if _, err := q.Exec(ctx, statement, before.No); err != nil {
+				return fmt.Errorf("delete: %w", err)
+			}
+		}
+	case c.After != nil:
+		a := c.After
+		statement := sqlUpdateLimit
+		if before == nil {
+			statement = sqlInsertLimit
+		}
+		n, err := q.Exec(ctx, statement, a.LimitID, a.UserID, a.Shared, a.Keyed, orNull(a.MaxInFlight), orNull(a.Rate.Starts), orNull(a.Rate.PerMS), orNull(a.Rate.Burst),
+			orNull(a.Note), a.Revision, a.CreatedAt, a.UpdatedAt)
+		switch {
+		case err != nil:
+			return fmt.Errorf("write row: %w", err)
+		case n == 0:
+			return errLimitCreated
+		}
+	case c.Key != nil:
+		k := c.Key
+		var most any
+		if k.MaxInFlight != nil {
+			most = *k.MaxInFlight
+		}
+		if _, err := q.Exec(ctx, sqlSetLimitKey, before.No, k.Key, most, orNull(k.Rate.Starts), orNull(k.Rate.PerMS), orNull(k.Rate.Burst), orNull(k.Note), k.Until); err != nil {
+			return fmt.Errorf("write key %s: %w", schedule.Quote(k.Key), err)
+		}
+	case c.DropKey != "":
+		if _, err := q.Exec(ctx, sqlDropLimitKey, before.No, c.DropKey); err != nil {
+			return fmt.Errorf("delete key %s: %w", schedule.Quote(c.DropKey), err)
+		}
+	}
+	return nil
+}
+
+func readLimit(ctx context.Context, q Queries, limitID string) (*schedule.Limit, error) {
+	found, err := collect(ctx, q, limitFields, sqlGetLimit, limitID)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0].limit(), nil
+}
+
+// GetLimit returns a limit, or schedule.ErrNotFound.
+func (t *Tables) GetLimit(ctx context.Context, limitID string) (*schedule.Limit, error) {
+	found, err := readLimit(ctx, t.read, limitID)
+	if err == nil && found == nil {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limit %s: %w", schedule.Quote(limitID), err)
+	}
+	return found, nil
+}
+
+// ListLimits returns limits in order of limit_id.
+func (t *Tables) ListLimits(ctx context.Context, f schedule.LimitFilter) ([]schedule.Limit, error) {
+	rows, err := collect(ctx, t.read, limitFields, sqlListLimits, f.After, f.UserID, schedule.PageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	limits := make([]schedule.Limit, 0, len(rows))
+	for i := range rows {
+		limits = append(limits, *rows[i].limit())
+	}
+	return limits, nil
+}
+
+// ListLimitKeys returns the keys of a limit that have their own numbers, in order, those above
+// after.
+func (t *Tables) ListLimitKeys(ctx context.Context, limitNo int32, after string, limit int) ([]schedule.LimitKey, error) {
+	rows, err := collect(ctx, t.read, keyFields, sqlListLimitKeys, limitNo, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the keys of limit %d: %w", limitNo, err)
+	}
+	keys := make([]schedule.LimitKey, 0, len(rows))
+	for i := range rows {
+		keys = append(keys, *rows[i].key())
+	}
+	return keys, nil
+}
+
+// CountLimitUses counts the runs in flight that use a limit, by key, the most used first.
+func (t *Tables) CountLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitCount, error) {
+	found, err := collect(ctx, t.read, func(c *schedule.LimitCount) []any { return []any{&c.Key, &c.Used} }, sqlLimitUsesByKey, limitNo, limit)
+	if err != nil {
+		return nil, fmt.Errorf("count the uses of limit %d: %w", limitNo, err)
+	}
+	return found, nil
+}
+
+// ListLimitUses returns runs in flight that use a limit, by key.
+func (t *Tables) ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error) {
+	found, err := collect(ctx, t.read, func(u *schedule.LimitUse) []any { return []any{&u.Key, &u.UsedBy} }, sqlLimitUses, limitNo, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the uses of limit %d: %w", limitNo, err)
+	}
+	return found, nil
+}
+
+// readLimits adds the limits of the heads to the facts of an admission. lock keeps other
+// admissions and changes of these limits out until the transaction ends.
+func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFacts, now time.Time, lock bool) error {
+	var ids, keys []string
+	asked := make(map[schedule.LimitRef]bool)
+	for i := range f.Heads {
+		for _, ref := range f.Heads[i].Runs[0].Limits {
+			if !asked[ref] {
+				asked[ref] = true
+				ids, keys = append(ids, ref.ID), append(keys, ref.Key)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if lock && d.LockLimits != "" {
+		sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+		if _, err := q.Exec(ctx, d.LockLimits, sorted); err != nil {
+			return fmt.Errorf("lock limits: %w", err)
+		}
+	}
+	type row struct {
+		ref  schedule.LimitRef
+		l    limitRow
+		k    keyRow
+		used int
+		next time.Time
+	}
+	found, err := collect(ctx, q, func(r *row) []any {
+		fields := append([]any{&r.ref.ID, &r.ref.Key, &r.l.No}, r.l.numbers.targets()...)
+		return append(append(fields, r.k.numbers.targets()...), &r.k.Until, &r.used, &r.next)
+	}, d.LimitsNow, Rows{ids, keys})
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	f.Limits = make(map[schedule.LimitRef]*ledger.LimitNow, len(found))
+	for i := range found {
+		r := &found[i]
+		f.Limits[r.ref] = ledger.LimitAt(r.l.limit(), r.k.key(), r.used, r.next, now)
+	}
+	return nil
+}
+
+// writeUses writes what admitted runs use, and the rates of their starts.
+func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *ledger.Dispatched) error {
+	if len(out.Uses) > 0 {
+		var nos []int32
+		var keys, runs []string
+		for _, u := range out.Uses {
+			nos, keys, runs = append(nos, u.LimitNo), append(keys, u.Key), append(runs, u.UsedBy.String())
+		}
+		if _, err := q.Exec(ctx, d.TakeUses, Rows{nos, keys, runs}); err != nil {
+			return fmt.Errorf("write uses of limits: %w", err)
+		}
+	}
+	for _, s := range out.Starts {
+		if _, err := q.Exec(ctx, sqlSetLimitStart, s.LimitNo, s.Key, s.Next); err != nil {
+			return fmt.Errorf("write the rate of limit %d: %w", s.LimitNo, err)
+		}
+	}
+	if !out.NextStart.IsZero() {
+		if _, err := q.Exec(ctx, sqlSetQueueStart, queueNo, out.NextStart); err != nil {
+			return fmt.Errorf("write the rate of queue %d: %w", queueNo, err)
+		}
+	}
+	return nil
+}
+
+// FreeUses deletes what runs use that are not in flight any more.
+func (d *Dialect) FreeUses(ctx context.Context, q Queries, runs []*schedule.Run) error {
+	var ids, keys, users []string
+	for _, r := range runs {
+		for _, ref := range r.Queue.Limits.Refs() {
+			ids, keys, users = append(ids, ref.ID), append(keys, ref.Key), append(users, r.Key.String())
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, err := q.Exec(ctx, d.FreeLimitUses, Rows{ids, keys, users}); err != nil {
+		return fmt.Errorf("free limits: %w", err)
+	}
+	return nil
+}

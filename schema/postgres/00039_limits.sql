@@ -1,0 +1,124 @@
+-- +goose Up
+-- Named bounds on runs in flight or on starts per time. Queues share them.
+CREATE TABLE limits (
+    limit_no      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    limit_id      text COLLATE "C" NOT NULL UNIQUE,
+    user_id       text COLLATE "C" NOT NULL,
+    shared        boolean NOT NULL, -- any owner may use it
+    keyed         boolean NOT NULL, -- it counts for each key
+    max_in_flight integer, -- NULL: any number
+    rate_starts   integer, -- NULL: no rate
+    rate_per_ms   integer,
+    rate_burst    integer,
+    note          text,
+    revision      bigint NOT NULL,
+    created_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL
+);
+
+-- Numbers of one key of a limit, instead of those of the limit.
+CREATE TABLE limit_keys (
+    limit_no      integer NOT NULL,
+    limit_key     text COLLATE "C" NOT NULL,
+    max_in_flight integer, -- 0: none may start; NULL: as the limit
+    rate_starts   integer, -- NULL: as the limit
+    rate_per_ms   integer,
+    rate_burst    integer,
+    note          text,
+    until         timestamptz, -- NULL: for as long as it is not changed
+    PRIMARY KEY (limit_no, limit_key)
+);
+
+-- A row for each limit of a run in flight. Uses are counted, never kept as a number.
+CREATE TABLE limit_uses (
+    limit_no  integer NOT NULL,
+    limit_key text COLLATE "C" NOT NULL, -- '' of a limit without keys
+    used_by   bytea NOT NULL, -- the run
+    PRIMARY KEY (limit_no, limit_key, used_by)
+);
+
+-- When the next run may start if starts are evenly spaced.
+CREATE TABLE limit_rates (
+    limit_no      integer NOT NULL,
+    limit_key     text COLLATE "C" NOT NULL,
+    next_start_at timestamptz NOT NULL,
+    PRIMARY KEY (limit_no, limit_key)
+);
+ALTER TABLE queue_states ADD COLUMN next_start_at timestamptz;
+
+-- The limits of a run: sorted, with commas between them. '' for none. The same text blocks or
+-- starts together, so admissions read the first runs of each text.
+ALTER TABLE open_runs ADD COLUMN limits text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE ended_runs ADD COLUMN limits text COLLATE "C";
+CREATE INDEX open_runs_limits ON open_runs (queue_no, limits, effective_priority, position_key) WHERE queue_state = 2;
+DROP TRIGGER open_runs_dispatched ON open_runs;
+CREATE TRIGGER open_runs_dispatched BEFORE UPDATE OF input, sid, revision, attempt, retry_of, limits ON open_runs FOR EACH ROW
+    WHEN (OLD.queue_no IS NOT NULL AND OLD.claimed_at IS NOT NULL
+        AND (NEW.input IS DISTINCT FROM OLD.input OR NEW.sid <> OLD.sid OR NEW.revision <> OLD.revision OR NEW.attempt <> OLD.attempt OR NEW.retry_of IS DISTINCT FROM OLD.retry_of OR NEW.limits <> OLD.limits))
+    EXECUTE FUNCTION carillon_refuse_changes();
+DROP VIEW schedule_runs;
+CREATE VIEW schedule_runs AS
+SELECT
+    o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[o.status] AS status,
+    NULL::text AS reason, (ARRAY['schedule','catchup','manual','backfill','retry','job'])[o.trigger] AS trigger, o.overlap_key, (ARRAY['allow','skip','queue','replace'])[o.policy] AS overlap_policy, o.policy <> 1 AS exclusive, o.max_queued,
+    o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority,
+    o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after AS claimed_until, o.cancel_requested_at,
+    o.cancel_reason, o.launched_at, o.started_at, NULL::timestamptz AS completed_at, o.timeout_at, o.error_code,
+    o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
+    o.attempt_log, o.exit_code, o.log_url, o.max_attempts, o.start_by, NULL::text AS failure_class, NULL::boolean AS dead,
+    (SELECT q.queue_id FROM queues q WHERE q.queue_no = o.queue_no) AS queue_id, (ARRAY['delayed','waiting','chained','dispatching','running'])[o.queue_state] AS queue_state, o.enqueued_at,
+    coalesce(o.snoozes, 0) AS snoozes, coalesce(o.interruptions, 0) AS interruptions, coalesce(o.attempts_before, 0) AS attempts_before, o.limits
+FROM open_runs o JOIN schedules s ON s.sid = o.sid
+UNION ALL
+SELECT
+    e.idempotency_key, s.schedule_id, e.revision, e.run_at, e.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[e.status],
+    e.reason, (ARRAY['schedule','catchup','manual','backfill','retry','job'])[e.trigger], e.overlap_key, (ARRAY['allow','skip','queue','replace'])[e.policy], e.policy <> 1, e.max_queued,
+    NULL::timestamptz, e.attempt, e.retry_of, e.deliveries, e.input, e.priority,
+    e.run_id, e.trace_id, e.epoch, e.claimed_at, NULL::timestamptz, e.cancel_requested_at,
+    e.cancel_reason, e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code,
+    e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
+    e.attempt_log, e.exit_code, e.log_url, e.max_attempts, NULL::timestamptz, e.failure_class, e.dead,
+    (SELECT q.queue_id FROM queues q WHERE q.queue_no = e.queue_no), NULL::text, e.enqueued_at,
+    coalesce(e.snoozes, 0), coalesce(e.interruptions, 0), NULL::integer, e.limits
+FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
+
+-- +goose Down
+-- Older releases know no limits: runs that wait for one would start.
+DROP VIEW schedule_runs;
+DROP TRIGGER open_runs_dispatched ON open_runs;
+DROP INDEX open_runs_limits;
+ALTER TABLE ended_runs DROP COLUMN limits;
+ALTER TABLE open_runs DROP COLUMN limits;
+CREATE VIEW schedule_runs AS
+SELECT
+    o.idempotency_key, s.schedule_id, o.revision, o.run_at, o.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[o.status] AS status,
+    NULL::text AS reason, (ARRAY['schedule','catchup','manual','backfill','retry','job'])[o.trigger] AS trigger, o.overlap_key, (ARRAY['allow','skip','queue','replace'])[o.policy] AS overlap_policy, o.policy <> 1 AS exclusive, o.max_queued,
+    o.waiting_since, o.attempt, o.retry_of, o.deliveries, o.input, o.priority,
+    o.run_id, o.trace_id, o.epoch, o.claimed_at, o.send_after AS claimed_until, o.cancel_requested_at,
+    o.cancel_reason, o.launched_at, o.started_at, NULL::timestamptz AS completed_at, o.timeout_at, o.error_code,
+    o.error_message, o.created_at, o.updated_at, o.bucket AS shard, o.late_reports, o.failed_attempts,
+    o.attempt_log, o.exit_code, o.log_url, o.max_attempts, o.start_by, NULL::text AS failure_class, NULL::boolean AS dead,
+    (SELECT q.queue_id FROM queues q WHERE q.queue_no = o.queue_no) AS queue_id, (ARRAY['delayed','waiting','chained','dispatching','running'])[o.queue_state] AS queue_state, o.enqueued_at,
+    coalesce(o.snoozes, 0) AS snoozes, coalesce(o.interruptions, 0) AS interruptions, coalesce(o.attempts_before, 0) AS attempts_before
+FROM open_runs o JOIN schedules s ON s.sid = o.sid
+UNION ALL
+SELECT
+    e.idempotency_key, s.schedule_id, e.revision, e.run_at, e.fire_at, (ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS','FAILED','SKIPPED','CANCELLED'])[e.status],
+    e.reason, (ARRAY['schedule','catchup','manual','backfill','retry','job'])[e.trigger], e.overlap_key, (ARRAY['allow','skip','queue','replace'])[e.policy], e.policy <> 1, e.max_queued,
+    NULL::timestamptz, e.attempt, e.retry_of, e.deliveries, e.input, e.priority,
+    e.run_id, e.trace_id, e.epoch, e.claimed_at, NULL::timestamptz, e.cancel_requested_at,
+    e.cancel_reason, e.launched_at, e.started_at, e.completed_at, e.timeout_at, e.error_code,
+    e.error_message, e.created_at, e.recorded_at, e.bucket, e.late_reports, e.failed_attempts,
+    e.attempt_log, e.exit_code, e.log_url, e.max_attempts, NULL::timestamptz, e.failure_class, e.dead,
+    (SELECT q.queue_id FROM queues q WHERE q.queue_no = e.queue_no), NULL::text, e.enqueued_at,
+    coalesce(e.snoozes, 0), coalesce(e.interruptions, 0), NULL::integer
+FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
+CREATE TRIGGER open_runs_dispatched BEFORE UPDATE OF input, sid, revision, attempt, retry_of ON open_runs FOR EACH ROW
+    WHEN (OLD.queue_no IS NOT NULL AND OLD.claimed_at IS NOT NULL
+        AND (NEW.input IS DISTINCT FROM OLD.input OR NEW.sid <> OLD.sid OR NEW.revision <> OLD.revision OR NEW.attempt <> OLD.attempt OR NEW.retry_of IS DISTINCT FROM OLD.retry_of))
+    EXECUTE FUNCTION carillon_refuse_changes();
+ALTER TABLE queue_states DROP COLUMN next_start_at;
+DROP TABLE limit_rates;
+DROP TABLE limit_uses;
+DROP TABLE limit_keys;
+DROP TABLE limits;
