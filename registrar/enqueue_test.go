@@ -46,14 +46,15 @@ func onQueues(t *testing.T, test func(*line)) {
 		run(kind, func(t *testing.T) registrar.Options {
 			st := open(t, kind)
 			queues, _ := st.(registrar.QueueStore)
+			limits, _ := st.(registrar.LimitStore)
 			entries, _ := st.(registrar.EnqueueStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries}
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m}
 	})
 }
 
@@ -498,7 +499,7 @@ func TestARepeatAfterTheDeletionOfItsScheduleIsNotRefusedWhileTheStoreIsAway(t *
 	entries := &failingEntries{EnqueueStore: m}
 	l := &line{T: t, now: noon}
 	l.Registrar = registrar.New(registrar.Options{
-		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Now: func() time.Time { return l.now }, Logger: quiet,
+		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Now: func() time.Time { return l.now }, Logger: quiet,
 	})
 	if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
 		t.Fatal(err)

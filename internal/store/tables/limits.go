@@ -11,16 +11,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// limitNumbers are the columns of max_in_flight and a rate; NULL is nil.
-type limitNumbers struct{ max, starts, per, burst *int64 }
+// limitNumbers are the columns of max_in_flight and a rate. NULL is 0; the max_in_flight of a
+// key is -1 instead.
+type limitNumbers struct {
+	max  int64
+	rate schedule.RateDefinition
+}
 
-func (n *limitNumbers) targets() []any { return []any{&n.max, &n.starts, &n.per, &n.burst} }
-
-func (n *limitNumbers) rate() schedule.RateDefinition {
-	if n.starts == nil || n.per == nil || n.burst == nil {
-		return schedule.RateDefinition{}
-	}
-	return schedule.RateDefinition{Starts: uint32(*n.starts), PerMS: uint32(*n.per), Burst: uint32(*n.burst)}
+func (n *limitNumbers) targets() []any {
+	return []any{&n.max, &n.rate.Starts, &n.rate.PerMS, &n.rate.Burst}
 }
 
 // limitRow is a row of limits.
@@ -36,10 +35,7 @@ func limitFields(r *limitRow) []any {
 
 func (r *limitRow) limit() *schedule.Limit {
 	l := r.Limit
-	if r.numbers.max != nil {
-		l.MaxInFlight = uint32(*r.numbers.max)
-	}
-	l.Rate = r.numbers.rate()
+	l.MaxInFlight, l.Rate = uint32(r.numbers.max), r.numbers.rate
 	return &l
 }
 
@@ -55,11 +51,10 @@ func keyFields(r *keyRow) []any {
 
 func (r *keyRow) key() *schedule.LimitKey {
 	k := r.LimitKey
-	if r.numbers.max != nil {
-		n := uint32(*r.numbers.max)
+	if n := uint32(r.numbers.max); r.numbers.max >= 0 {
 		k.MaxInFlight = &n
 	}
-	k.Rate = r.numbers.rate()
+	k.Rate = r.numbers.rate
 	return &k
 }
 
@@ -87,7 +82,9 @@ func (t *Tables) ChangeLimit(ctx context.Context, limitID string, decide func(sc
 		case change.Delete:
 			after = nil
 		case change.After != nil:
-			after = change.After
+			if after, err = readLimit(ctx, q, limitID); err != nil { // with its number
+				return err
+			}
 		}
 		t.dialect.WakeQueues(q) // more may start now
 		if change.Audit == nil {
@@ -126,7 +123,7 @@ func (d *Dialect) lockLimit(ctx context.Context, q Queries, limitID string) (fac
 func writeLimit(ctx context.Context, q Queries, before *schedule.Limit, c *schedule.LimitChange) error {
 	switch {
 	case c.Delete:
-		for _, statement := range sqlDeleteLimit {
+		for _, statement := range []string{sqlDeleteLimitKeys, sqlDeleteLimitStarts, sqlDeleteLimit} {
 			if _, err := q.Exec(ctx, statement, before.No); err != nil {
 				return fmt.Errorf("delete: %w", err)
 			}

@@ -104,7 +104,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.clients.skew.Store(int64(d.of(forUsers+1).span(0, w.profile.maxSkew)))
 	api := apiStore{Store: w.ledger, away: store{w.clients}}
 	w.registrar = registrar.New(registrar.Options{
-		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Now: w.clients.now, Logger: quiet,
+		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Now: w.clients.now, Logger: quiet,
 		Config: registrar.Config{CanCancel: w.profile.executorCancels},
 	})
 	if err := w.ledger.SetShards(context.Background(), w.profile.shards, w.began); err != nil {
