@@ -82,6 +82,10 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 				row.No = t.lastLimitNo
 			}
 			putUndone(t, t.limits, limitID, &row, true)
+			if t.opts.Watch.Limit != nil {
+				told := row
+				t.told = append(t.told, func() { t.opts.Watch.Limit(&told) })
+			}
 			copied := row
 			after = &copied
 		case change.Key != nil:
