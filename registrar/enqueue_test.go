@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
@@ -20,7 +21,9 @@ import (
 type line struct {
 	*testing.T
 	*registrar.Registrar
-	now time.Time
+	now    time.Time
+	limits registrar.LimitStore
+	admits func(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
 }
 
 // onQueues runs a test over each store.
@@ -33,7 +36,10 @@ func onQueues(t *testing.T, test func(*line)) {
 			if o.Entries == nil {
 				t.Skip("this store puts no runs into queues")
 			}
-			l := &line{T: t, now: noon}
+			l := &line{T: t, now: noon, limits: o.Limits}
+			l.admits = o.Entries.(interface {
+				Admit(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
+			}).Admit
 			o.Now, o.Logger, o.Config = func() time.Time { return l.now }, quiet, registrar.Config{OwnerMaxSchedules: 1}
 			l.Registrar = registrar.New(o)
 			if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
