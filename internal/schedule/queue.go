@@ -80,6 +80,9 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
 		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
 	}
+	if after := millis(d.PromoteAfterMS); after > MaxDelay {
+		c.Add("promote_after_ms", d.PromoteAfterMS, "is over "+Milliseconds(MaxDelay), "0 is never")
+	}
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
