@@ -156,4 +156,12 @@ var queueMutants = []struct {
 		"launcher/dispatch/push.go", `		d.await(ctx, at)
 `, ``,
 	}}},
+	{"every start may be that of a promoted run", []edit{{
+		"internal/ledger/admit.go", `if a.v.PromoteAfter <= 0 || a.lastAged {
+		return nil`, `if a.v.PromoteAfter <= 0 {
+		return nil`,
+	}}},
+	{"a run is promoted at once", []edit{{
+		"internal/ledger/admit.go", `case a.v.Now.Sub(r.Since) < a.v.PromoteAfter || a.started[r.Key]:`, `case a.started[r.Key]:`,
+	}}},
 }
