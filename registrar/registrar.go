@@ -58,6 +58,7 @@ type Options struct {
 	Grants    GrantStore
 	Queues    QueueStore
 	Entries   EnqueueStore     // nil: nothing can be put into queues
+	Limits    LimitStore       // nil: no limit exists
 	Terms     TermStore        // nil: Explain has no leaders
 	Instances InstanceStore    // nil: ExplainRun has no launchers
 	Sends     SendStore        // nil: only the last call of a run is known
@@ -95,6 +96,7 @@ type Registrar struct {
 	grants    GrantStore
 	queues    QueueStore
 	entries   EnqueueStore
+	limits    LimitStore
 	counts    queueCounts
 	queueIDs  sync.Map // of queue_no; an id never changes
 	ledger    RunStore // of all owners, without audit entries
@@ -155,6 +157,7 @@ func New(o Options) *Registrar {
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
+	r.limits = o.Limits
 	r.instances = o.Instances
 	r.runs = scopedRuns{namedRuns{runs, r.queueID}}
 	r.unscoped = schedules

@@ -45,6 +45,7 @@ type Store interface {
 	registrar.AuditStore
 	registrar.GrantStore
 	registrar.QueueStore
+	registrar.LimitStore
 	registrar.EnqueueStore
 	registrar.SendStore
 	alert.ExpectationStore

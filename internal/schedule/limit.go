@@ -173,6 +173,7 @@ type Limit struct {
 	Revision  int64 // of the definition, from 1
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Used      int // runs in flight that use it, when it was read; never written
 }
 
 // LimitKey has the numbers of one key of a keyed limit.
@@ -187,6 +188,12 @@ type LimitKey struct {
 // Holds reports whether the numbers are in force.
 func (k *LimitKey) Holds(now time.Time) bool {
 	return k != nil && (k.Until.IsZero() || now.Before(k.Until))
+}
+
+// Same reports whether two keys have the same numbers, note and end.
+func (k *LimitKey) Same(o *LimitKey) bool {
+	most, other := k.MaxInFlight, o.MaxInFlight
+	return k.Key == o.Key && (most == nil) == (other == nil) && (most == nil || *most == *other) && k.Rate == o.Rate && k.Note == o.Note && k.Until.Equal(o.Until)
 }
 
 // NumbersOf are the bounds of a key of a limit: max_in_flight, with limited = false for any
@@ -208,7 +215,10 @@ func (l *Limit) NumbersOf(k *LimitKey, now time.Time) (maxInFlight int, limited 
 // LimitFacts is what a change of a limit is decided by.
 type LimitFacts struct {
 	Limit *Limit // nil: there is none
-	Used  int    // runs in flight that use it
+	Keys  int    // that have their own numbers
+	// KeysEnd is when the numbers of the last key end. Zero: those of one have no end, or there is
+	// none.
+	KeysEnd time.Time
 }
 
 // LimitChange is what a request makes of a limit, in one transaction.
@@ -217,7 +227,13 @@ type LimitChange struct {
 	Delete  bool      // the limit goes, with the numbers of its keys
 	Key     *LimitKey // numbers of one key are written
 	DropKey string    // numbers of one key go; "": none do
+	EndedBy time.Time // numbers of keys that end by then go, with any other change
 	Audit   *AuditEntry
+}
+
+// Empty reports whether nothing changes.
+func (c *LimitChange) Empty() bool {
+	return c.After == nil && !c.Delete && c.Key == nil && c.DropKey == ""
 }
 
 // LimitFilter selects limits.

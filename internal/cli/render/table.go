@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // gap separates columns. There are no borders, so that grep, cut and narrow screens
@@ -209,6 +210,18 @@ func Stamp(t time.Time) string {
 // Millis is a duration in milliseconds as text, without units that are zero: 1h.
 func Millis(milliseconds uint32) string {
 	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
+}
+
+// Rate is a number of starts per time: 10/1s, burst 2.
+func Rate(r *carillonv1.Rate) string {
+	if r.GetStarts() == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d/%s", r.GetStarts(), Millis(r.GetPerMs()))
+	if r.GetBurst() > 1 {
+		text += fmt.Sprintf(", burst %d", r.GetBurst())
+	}
+	return text
 }
 
 // Labels is a set of labels as "k=v k=v", sorted.

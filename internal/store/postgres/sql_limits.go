@@ -9,7 +9,7 @@ FROM (SELECT l.limit_no FROM limits l WHERE l.limit_id = ANY($1::text[]) ORDER B
 
 	sqlLimitsNow = `
 SELECT u.limit_id, u.limit_key, l.limit_no, l.max_in_flight, l.rate_starts, l.rate_per_ms, l.rate_burst,
-	k.max_in_flight, k.rate_starts, k.rate_per_ms, k.rate_burst, k.until,
+	coalesce(k.max_in_flight, -1), k.rate_starts, k.rate_per_ms, k.rate_burst, k.until,
 	(SELECT count(*) FROM limit_uses x WHERE x.limit_no = l.limit_no AND x.limit_key = u.limit_key), r.next_start_at
 FROM unnest($1::text[], $2::text[]) AS u (limit_id, limit_key) JOIN limits l ON l.limit_id = u.limit_id
 LEFT JOIN limit_keys k ON k.limit_no = l.limit_no AND k.limit_key = u.limit_key

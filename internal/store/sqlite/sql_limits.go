@@ -2,7 +2,7 @@ package sqlite
 
 const (
 	sqlLimitsNow = `SELECT j.value ->> 0, j.value ->> 1, l.limit_no, l.max_in_flight, l.rate_starts, l.rate_per_ms, l.rate_burst,
- k.max_in_flight, k.rate_starts, k.rate_per_ms, k.rate_burst, k.until,
+ coalesce(k.max_in_flight, -1), k.rate_starts, k.rate_per_ms, k.rate_burst, k.until,
  (SELECT count(*) FROM limit_uses x WHERE x.limit_no = l.limit_no AND x.limit_key = j.value ->> 1), r.next_start_at
  FROM json_each(?1) j CROSS JOIN limits l ON l.limit_id = j.value ->> 0
  LEFT JOIN limit_keys k ON k.limit_no = l.limit_no AND k.limit_key = j.value ->> 1
@@ -15,7 +15,7 @@ const (
  SELECT l.limit_no, j.value ->> 1, unhex(j.value ->> 2) FROM json_each(?1) j CROSS JOIN limits l ON l.limit_id = j.value ->> 0)`
 
 	sqlReadHeads = `SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
- FROM json_each(?2) s CROSS JOIN open_runs o ON o.idempotency_key IN (
-  SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = s.value
+ FROM json_each(?2) j CROSS JOIN open_runs o ON o.idempotency_key IN (
+  SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value
   ORDER BY i.effective_priority, i.position_key, i.idempotency_key LIMIT ?3)`
 )

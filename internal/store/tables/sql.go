@@ -186,7 +186,8 @@ WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
 
 // Limits.
 const (
-	limitColumns   = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at`
+	limitColumns = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at,
+	(SELECT count(*) FROM limit_uses u WHERE u.limit_no = limits.limit_no)`
 	sqlGetLimit    = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id = $1`
 	sqlListLimits  = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id > $1 AND ($2 = '' OR user_id = $2 OR shared) ORDER BY limit_id LIMIT $3`
 	sqlInsertLimit = `INSERT INTO limits (limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at)
@@ -196,10 +197,15 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (limit_id
 	sqlSetLimitKey = `INSERT INTO limit_keys (limit_no, limit_key, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, until)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (limit_no, limit_key) DO UPDATE SET max_in_flight = excluded.max_in_flight,
 	rate_starts = excluded.rate_starts, rate_per_ms = excluded.rate_per_ms, rate_burst = excluded.rate_burst, note = excluded.note, until = excluded.until`
-	sqlDropLimitKey  = `DELETE FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
-	sqlListLimitKeys = `SELECT limit_key, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys
+	sqlDeleteLimit       = `DELETE FROM limits WHERE limit_no = $1`
+	sqlDeleteLimitKeys   = `DELETE FROM limit_keys WHERE limit_no = $1`
+	sqlDeleteLimitStarts = `DELETE FROM limit_rates WHERE limit_no = $1`
+	sqlDropLimitKey      = `DELETE FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
+	sqlListLimitKeys     = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys
 WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
-	sqlCountLimitUses = `SELECT count(*) FROM limit_uses WHERE limit_no = $1`
+	sqlGetLimitKey    = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
+	sqlLimitKeysEnd   = `SELECT count(*), count(until), max(until) FROM limit_keys WHERE limit_no = $1`
+	sqlDropEndedKeys  = `DELETE FROM limit_keys WHERE limit_no = $1 AND until <= $2`
 	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
 	sqlUsersOfLimit   = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
@@ -207,16 +213,12 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
 	// sqlLimitSets looks into the index once for each text.
-	sqlLimitSets = `WITH RECURSIVE s (limits) AS (
+	sqlLimitSets = `WITH RECURSIVE l (limits) AS (
 	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2)
 	UNION ALL
-	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > s.limits) FROM s WHERE s.limits IS NOT NULL)
-SELECT s.limits FROM s WHERE s.limits IS NOT NULL`
+	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > l.limits) FROM l WHERE l.limits IS NOT NULL)
+SELECT l.limits FROM l WHERE l.limits IS NOT NULL`
 	// A rate that allows a start again is as good as none.
 	sqlPruneLimitRates = `DELETE FROM limit_rates WHERE (limit_no, limit_key) IN (
 	SELECT limit_no, limit_key FROM limit_rates WHERE next_start_at < $1 LIMIT $2)`
 )
-
-var sqlDeleteLimit = []string{
-	`DELETE FROM limit_keys WHERE limit_no = $1`, `DELETE FROM limit_rates WHERE limit_no = $1`, `DELETE FROM limits WHERE limit_no = $1`,
-}
