@@ -227,7 +227,7 @@ type LimitChange struct {
 	Delete  bool      // the limit goes, with the numbers of its keys
 	Key     *LimitKey // numbers of one key are written
 	DropKey string    // numbers of one key go; "": none do
-	EndedBy time.Time // numbers of keys that end by then go, with any other change
+	Now     time.Time // of the change: numbers of keys that have ended by then go, too
 	Audit   *AuditEntry
 }
 

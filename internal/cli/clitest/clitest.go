@@ -65,6 +65,7 @@ func NewServer(t *testing.T, options ...grpc.ServerOption) *Server {
 	carillonv1.RegisterWorkflowServiceServer(server, carillonv1.UnimplementedWorkflowServiceServer{})
 	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
 	carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
+	carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
 	carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})

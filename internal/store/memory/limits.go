@@ -62,7 +62,7 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 			return nil
 		}
 		if facts.Limit != nil {
-			t.dropEndedKeys(facts.Limit.No, change.EndedBy)
+			t.dropEndedKeys(facts.Limit.No, change.Now)
 		}
 		switch {
 		case change.Delete:

@@ -134,8 +134,8 @@ func (d *Dialect) lockedLimit(ctx context.Context, q Queries, limitID string) (*
 }
 
 func writeLimit(ctx context.Context, q Queries, before *schedule.Limit, c *schedule.LimitChange) error {
-	if before != nil && !c.EndedBy.IsZero() {
-		if _, err := q.Exec(ctx, sqlDropEndedKeys, before.No, c.EndedBy); err != nil {
+	if before != nil && !c.Now.IsZero() {
+		if _, err := q.Exec(ctx, sqlDropEndedKeys, before.No, c.Now); err != nil {
 			return fmt.Errorf("delete ended keys: %w", err)
 		}
 	}

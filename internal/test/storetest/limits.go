@@ -172,7 +172,7 @@ func limitKeysEnd(r *rig) {
 	l := r.keepLimit(r.aLimit("l"))
 	one := uint32(1)
 	set := func(key string, until time.Time, endedBy time.Time) {
-		r.setLimit(l.LimitID, schedule.LimitChange{Key: &schedule.LimitKey{Key: key, MaxInFlight: &one, Until: until}, EndedBy: endedBy})
+		r.setLimit(l.LimitID, schedule.LimitChange{Key: &schedule.LimitKey{Key: key, MaxInFlight: &one, Until: until}, Now: endedBy})
 	}
 	facts := r.limitFacts(l.LimitID)
 	r.hold(facts.Keys == 0 && facts.KeysEnd.IsZero(), "no key has numbers, got %+v", facts)
@@ -184,9 +184,9 @@ func limitKeysEnd(r *rig) {
 	set("third", time.Time{}, r.at(time.Minute-time.Microsecond))
 	facts = r.limitFacts(l.LimitID)
 	r.hold(facts.Keys == 3 && facts.KeysEnd.IsZero(), "one has no end, got %+v", facts)
-	r.setLimit(l.LimitID, schedule.LimitChange{EndedBy: r.at(time.Hour)})
+	r.setLimit(l.LimitID, schedule.LimitChange{Now: r.at(time.Hour)})
 	r.hold(r.limitFacts(l.LimitID).Keys == 3, "a change of nothing deletes nothing")
-	r.setLimit(l.LimitID, schedule.LimitChange{DropKey: "none", EndedBy: r.at(time.Minute)})
+	r.setLimit(l.LimitID, schedule.LimitChange{DropKey: "none", Now: r.at(time.Minute)})
 	keys, err := r.ListLimitKeys(r.ctx, l.No, "", 10)
 	r.ok(err, "list keys")
 	r.hold(len(keys) == 2 && keys[0].Key == "second" && keys[1].Key == "third", "the first one has ended, got %+v", keys)
