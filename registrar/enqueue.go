@@ -31,6 +31,9 @@ type QueuedInput struct {
 	RunAt            time.Time       // zero: at once
 	DelayMS          *uint32
 	MaxAttempts      *uint32 // nil: the schedule's; without a policy DefaultMaxAttempts
+	// Limits that the run uses besides those of its queue. A request without any keeps the hash
+	// that it had before there were limits.
+	Limits []string `json:",omitempty"`
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -197,6 +200,7 @@ func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
 	if n := in.MaxAttempts; n != nil && (*n < 1 || *n > schedule.MaxRetryAttempts) {
 		c.Add("max_attempts", *n, fmt.Sprintf("is not within 1 to %d", schedule.MaxRetryAttempts), "1 is without retries")
 	}
+	schedule.CheckLimitRefs(&c, "limits", in.Limits)
 	addPrefixed(all, prefix, c.Err())
 }
 
@@ -286,18 +290,32 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 	case e.full != nil:
 		return schedule.Enqueue{}, e.full
 	}
+	limits, err := e.limitsIn(q)
+	if err != nil {
+		return schedule.Enqueue{}, err
+	}
 	out := schedule.Enqueue{Runs: make([]schedule.Run, len(e.Runs)), BodyHash: e.hash, Now: now}
 	e.out.Keys = make([]schedule.Key, len(e.Runs))
 	for i := range e.Runs {
 		requestID := orDefault(e.RequestID, "/"+rand.Text()) // no request id has a slash
-		out.Runs[i] = e.row(q, i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
+		out.Runs[i] = e.row(q, limits[i], i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
 		e.out.Keys[i] = out.Runs[i].Key
 	}
 	return out, nil
 }
 
+// limitsIn are the limits of each run in a queue.
+func (e *enqueue) limitsIn(q *schedule.Queue) ([]schedule.Limits, error) {
+	var all schedule.Collect
+	limits := make([]schedule.Limits, len(e.Runs))
+	for i := range e.Runs {
+		limits[i] = mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits)
+	}
+	return limits, all.Err()
+}
+
 // row is the i-th run.
-func (e *enqueue) row(q *schedule.Queue, i int, key schedule.Key, now time.Time) schedule.Run {
+func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key schedule.Key, now time.Time) schedule.Run {
 	in, s := &e.Runs[i], e.schedules[i]
 	at := now.Truncate(time.Millisecond)
 	if asked := utc(in.RunAt).Truncate(time.Millisecond); asked.After(at) {
@@ -311,7 +329,7 @@ func (e *enqueue) row(q *schedule.Queue, i int, key schedule.Key, now time.Time)
 	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
-	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now}
+	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
 	row.Enter(schedule.StatusPlanned)
 	return row
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
@@ -20,7 +21,9 @@ import (
 type line struct {
 	*testing.T
 	*registrar.Registrar
-	now time.Time
+	now    time.Time
+	limits registrar.LimitStore
+	admits func(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
 }
 
 // onQueues runs a test over each store.
@@ -33,7 +36,10 @@ func onQueues(t *testing.T, test func(*line)) {
 			if o.Entries == nil {
 				t.Skip("this store puts no runs into queues")
 			}
-			l := &line{T: t, now: noon}
+			l := &line{T: t, now: noon, limits: o.Limits}
+			l.admits = o.Entries.(interface {
+				Admit(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
+			}).Admit
 			o.Now, o.Logger, o.Config = func() time.Time { return l.now }, quiet, registrar.Config{OwnerMaxSchedules: 1}
 			l.Registrar = registrar.New(o)
 			if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
@@ -46,14 +52,15 @@ func onQueues(t *testing.T, test func(*line)) {
 		run(kind, func(t *testing.T) registrar.Options {
 			st := open(t, kind)
 			queues, _ := st.(registrar.QueueStore)
+			limits, _ := st.(registrar.LimitStore)
 			entries, _ := st.(registrar.EnqueueStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries}
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m}
 	})
 }
 
@@ -498,7 +505,7 @@ func TestARepeatAfterTheDeletionOfItsScheduleIsNotRefusedWhileTheStoreIsAway(t *
 	entries := &failingEntries{EnqueueStore: m}
 	l := &line{T: t, now: noon}
 	l.Registrar = registrar.New(registrar.Options{
-		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Now: func() time.Time { return l.now }, Logger: quiet,
+		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Now: func() time.Time { return l.now }, Logger: quiet,
 	})
 	if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
 		t.Fatal(err)

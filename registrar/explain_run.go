@@ -68,12 +68,12 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 		return err
 	}
 	f.Queue, f.Before = &place.QueueFacts, place.Before
-	for _, key := range place.Flights {
-		_, err := r.runs.GetRun(ctx, key) // those that the caller may read
-		switch {
-		case err == nil:
-			f.InFlight = append(f.InFlight, key)
-		case !errors.Is(err, schedule.ErrNotFound):
+	if f.InFlight, err = r.readable(ctx, place.Flights); err != nil {
+		return err
+	}
+	f.LimitUses = make(map[schedule.LimitRef][]schedule.Key)
+	for ref, users := range place.Uses {
+		if f.LimitUses[ref], err = r.readable(ctx, users); err != nil {
 			return err
 		}
 	}
@@ -91,4 +91,18 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 		}
 	}
 	return nil
+}
+
+// readable are the runs that the caller may read.
+func (r *Registrar) readable(ctx context.Context, keys []schedule.Key) (found []schedule.Key, err error) {
+	for _, key := range keys {
+		_, err := r.runs.GetRun(ctx, key)
+		switch {
+		case err == nil:
+			found = append(found, key)
+		case !errors.Is(err, schedule.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
 }

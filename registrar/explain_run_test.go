@@ -54,7 +54,7 @@ func TestAnExplanationNamesOnlyRunsOfTheCaller(t *testing.T) {
 	t.Parallel()
 	m := memory.New(memory.Options{})
 	r := registrar.New(registrar.Options{
-		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: m, Now: func() time.Time { return noon }, Logger: quiet,
+		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: m, Limits: m, Now: func() time.Time { return noon }, Logger: quiet,
 	})
 	q := gpuQueue()
 	q.Shared, q.MaxInFlight = true, 2

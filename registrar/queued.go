@@ -149,9 +149,11 @@ type UpdateRunInput struct {
 	Input    json.RawMessage
 	Priority *int32
 	RunAt    time.Time
+	// Limits, unless nil, are its own limits instead of those it has. Those of its queue are added.
+	Limits []string
 }
 
-// UpdateRun changes input, priority or start of a run that its queue has never admitted.
+// UpdateRun changes input, priority, limits or start of a run that its queue has never admitted.
 func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule.Run, error) {
 	var c schedule.Collect
 	checkInput(&c, in.Input)
@@ -159,8 +161,9 @@ func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule
 	if at := in.RunAt; !at.IsZero() && (at.Before(schedule.MinTime) || !at.Before(schedule.MaxTime)) {
 		c.Add("run_at", at.Format(time.RFC3339), "is outside 1970 to 2099", "")
 	}
-	if in.Input == nil && in.Priority == nil && in.RunAt.IsZero() {
-		c.Note("input", "is not set, and neither priority nor run_at is", "set what is to change")
+	schedule.CheckLimitRefs(&c, "limits", in.Limits)
+	if in.Input == nil && in.Priority == nil && in.RunAt.IsZero() && in.Limits == nil {
+		c.Note("input", "is not set, and neither priority, run_at nor limits is", "set what is to change")
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -169,12 +172,16 @@ func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule
 	if err != nil {
 		return nil, err
 	}
-	if _, err := updateQueued(run, in, r.now()); err != nil || r.entries == nil {
+	limits, err := r.limitsOfUpdate(ctx, run, in.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := updateQueued(run, in, limits, r.now()); err != nil || r.entries == nil {
 		return nil, err
 	}
 	call := auth.CallFrom(ctx)
 	changed, err := r.entries.ChangeQueued(ctx, in.Key, func(now *schedule.Run) (schedule.QueuedChange, error) {
-		change, err := updateQueued(now, in, r.now())
+		change, err := updateQueued(now, in, limits, r.now())
 		if change.Run != nil && call != nil && call.Audited {
 			change.Audit = entry(call, in.Key.String(), change.Now)
 			change.Audit.UserID = now.UserID
@@ -197,8 +204,25 @@ func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule
 	return changed, nil
 }
 
+// limitsOfUpdate are the limits that an update gives to a run of a queue.
+func (r *Registrar) limitsOfUpdate(ctx context.Context, run *schedule.Run, own []string) (schedule.Limits, error) {
+	if own == nil || !run.Queue.In() {
+		return run.Queue.Limits, nil
+	}
+	q, err := r.queues.GetQueue(ctx, run.Queue.ID)
+	if err != nil {
+		return "", err
+	}
+	var c schedule.Collect
+	if err := r.usableLimits().check(ctx, &c, "limits", run.UserID, own); err != nil {
+		return "", err
+	}
+	limits := mergeLimits(&c, "limits", q, own)
+	return limits, c.Err()
+}
+
 // updateQueued is the pure part of UpdateRun.
-func updateQueued(run *schedule.Run, in UpdateRunInput, now time.Time) (schedule.QueuedChange, error) {
+func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, now time.Time) (schedule.QueuedChange, error) {
 	if !run.Queue.In() {
 		return schedule.QueuedChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot update: the run is not in a queue; only runs that wait in one can change")
 	}
@@ -210,6 +234,9 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, now time.Time) (schedule
 		after.Input = in.Input
 	}
 	after.Priority = value(in.Priority, run.Priority)
+	if in.Limits != nil {
+		after.Queue.Limits = limits
+	}
 	after.Queue.Priority += schedule.QueuePriority(after.Priority) - schedule.QueuePriority(run.Priority)
 	if !in.RunAt.IsZero() {
 		at := utc(in.RunAt).Truncate(time.Millisecond)

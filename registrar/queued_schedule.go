@@ -14,6 +14,7 @@ import (
 
 // prepareEnqueue finds the owner, the schedules and the grants of the runs.
 func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *enqueue) error {
+	limits := r.usableLimits()
 	known := make(map[QueuedRef]*schedule.Schedule)
 	e.schedules = make([]*schedule.Schedule, len(e.Runs))
 	for i := range e.Runs {
@@ -28,6 +29,13 @@ func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *en
 			known[ref] = s
 		}
 		e.schedules[i] = s
+		var c schedule.Collect
+		if err := limits.check(ctx, &c, "limits", e.UserID, in.Limits); err != nil {
+			return err
+		}
+		if err := c.Err(); err != nil {
+			return e.prefixed(i, err)
+		}
 	}
 	limit := q.MaxWaiting
 	if limit == 0 {

@@ -39,6 +39,12 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 	if d.ManagedBy != "" {
 		checkID(&c, "managed_by", d.ManagedBy)
 	}
+	if _, err := schedule.MergeLimits(d.Limits); err != nil {
+		c.Note("limits", err.Error(), "a run counts for one key of a limit")
+	}
+	if err := r.usableLimits().check(ctx, &c, "limits", d.UserID, d.Limits); err != nil {
+		return nil, err
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

@@ -90,6 +90,10 @@ func TestAQueueOutOfBoundsIsRefusedWithTheFieldAndItsValue(t *testing.T) {
 		"max_waiting":    func(in *registrar.QueueInput) { n := uint32(100_000_001); in.MaxWaiting = &n },
 		"backpressure":   func(in *registrar.QueueInput) { in.Backpressure = "some" },
 		"labels":         func(in *registrar.QueueInput) { in.Labels = map[string]string{"a b": ""} },
+		"rate.starts":    func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{PerMS: 1000} },
+		"rate.per_ms":    func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 1, PerMS: 86_400_001} },
+		"rate.burst":     func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 2, PerMS: 1000, Burst: 3} },
+		"limits[0]":      func(in *registrar.QueueInput) { in.Limits = []string{"none"} },
 		"managed_by":     func(in *registrar.QueueInput) { in.ManagedBy = "a b" },
 	} {
 		t.Run(field, func(t *testing.T) {

@@ -93,13 +93,13 @@ func MergeLimits(lists ...[]string) (Limits, error) {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if len(all) > MaxLimitsOfRun {
-		return "", fmt.Errorf("with those of the queue the run has %d limits, not 0 to %d", len(all), MaxLimitsOfRun)
+		return "", fmt.Errorf("makes %d limits of a run with those of its queue, not 0 to %d", len(all), MaxLimitsOfRun)
 	}
 	keys := make(map[string]string, len(all))
 	for _, text := range all {
 		ref, _ := ParseLimitRef(text)
 		if key, named := keys[ref.ID]; named {
-			return "", fmt.Errorf("two keys of limit %s are named: %s and %s", ref.ID, Quote(key), Quote(ref.Key))
+			return "", fmt.Errorf("names two keys of limit %s: %s and %s", ref.ID, Quote(key), Quote(ref.Key))
 		}
 		keys[ref.ID] = ref.Key
 	}

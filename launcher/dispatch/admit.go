@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -81,12 +83,24 @@ func (d *Dispatcher) dispatch(ctx context.Context, out *ledger.Dispatched) {
 		return
 	}
 	d.Begun.note(out.Dispatches)
-	sent := make([]sending, len(out.Dispatches))
+	var now []sending
+	later := make(map[time.Time][]sending) // under a rate
 	for i := range out.Dispatches {
-		d.Metrics.admittedRun(&out.Dispatches[i].Run, d.now())
-		sent[i] = sending{Launch: out.Dispatches[i].Launch, queue: out.Queue, stalled: out.StallLevel}
+		a := &out.Dispatches[i]
+		d.Metrics.admittedRun(&a.Run, d.now())
+		run := sending{Launch: a.Launch, queue: out.Queue, stalled: out.StallLevel}
+		if a.StartAt.After(d.now()) {
+			later[a.StartAt] = append(later[a.StartAt], run)
+		} else {
+			now = append(now, run)
+		}
 	}
-	d.send(ctx, sent)
+	if len(now) > 0 {
+		d.send(ctx, now, time.Time{})
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(later), time.Time.Compare) {
+		d.send(ctx, later[at], at)
+	}
 }
 
 func (d *Dispatcher) free() int {

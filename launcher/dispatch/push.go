@@ -31,13 +31,14 @@ func (s *sending) onlyItself() bool {
 	return s.queue != nil && s.queue.Backpressure == schedule.BackpressureRun
 }
 
-// send hands runs to the launcher, and returns at once. When ctx ends, runs whose call has not
-// begun come back as given up; open calls go on.
-func (d *Dispatcher) send(ctx context.Context, runs []sending) {
+// send hands runs to the launcher at an instant, zero for now, and returns at once. When ctx ends,
+// runs whose call has not begun come back as given up; open calls go on.
+func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 	d.mu.Lock()
 	d.open += len(runs)
 	d.mu.Unlock()
 	d.calls.Go(func() {
+		d.await(ctx, at)
 		reqs := make([]schedule.StartRequest, len(runs))
 		for i := range runs {
 			reqs[i] = runs[i].StartRequest()
@@ -47,6 +48,20 @@ func (d *Dispatcher) send(ctx context.Context, runs []sending) {
 			d.calls.Go(func() { d.answer(&runs[i], &reqs[i], reply, err) })
 		})
 	})
+}
+
+// await returns at an instant, or when ctx ends.
+func (d *Dispatcher) await(ctx context.Context, at time.Time) {
+	pause := at.Sub(d.now())
+	if at.IsZero() || pause <= 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // answer handles an answer of the launcher, and gives the call back.

@@ -30,7 +30,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 		for i := range swept.Resend {
 			runs[i] = sending{Launch: swept.Resend[i], queue: swept.Queues[swept.Resend[i].Run.Queue.No]}
 		}
-		d.send(ctx, runs)
+		d.send(ctx, runs, time.Time{})
 	}
 	for i := range swept.Cancels {
 		d.calls.Go(func() { d.cancel(&swept.Cancels[i]) })

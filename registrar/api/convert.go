@@ -104,7 +104,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		UserId: r.UserID, WorkflowId: r.WorkflowID, Version: r.Version,
 		RunAt: timestamp(r.RunAt), FireAt: timestamp(r.FireAt),
 		Status: string(r.Status), Reason: string(r.Reason), Trigger: string(r.Trigger), OverlapPolicy: string(r.OverlapPolicy),
-		Attempt: r.Attempt, Snoozes: r.Snoozes, Deliveries: r.Deliveries, Priority: r.Priority,
+		Attempt: r.Attempt, Snoozes: r.Snoozes, Limits: r.Queue.Limits.Texts(), Deliveries: r.Deliveries, Priority: r.Priority,
 		RunId: r.RunID, TraceId: traceIDOf(r), Epoch: count32(r.Epoch),
 		WaitingSince: timestamp(r.WaitingSince), CancelRequestedAt: timestamp(r.CancelRequestedAt),
 		ClaimedAt: timestamp(r.ClaimedAt), LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),

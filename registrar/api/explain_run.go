@@ -27,6 +27,9 @@ func (s *runServer) ExplainRun(ctx context.Context, req *carillonv1.ExplainRunRe
 
 func runBlockOf(b *explain.RunBlock) *carillonv1.RunBlock {
 	out := &carillonv1.RunBlock{What: string(b.What), Used: uint32(b.Used), Max: uint32(b.Max), Until: timestamp(b.Until), Note: b.Note}
+	if b.Limit.ID != "" {
+		out.Limit = b.Limit.String()
+	}
 	for _, key := range b.UsedBy {
 		out.UsedBy = append(out.UsedBy, key.String())
 	}

@@ -121,14 +121,3 @@ func limitOf(l *schedule.Limit) *carillonv1.Limit {
 func limitKeyOf(k *schedule.LimitKey, used int) *carillonv1.LimitKey {
 	return &carillonv1.LimitKey{Key: k.Key, MaxInFlight: k.MaxInFlight, Rate: rateOf(k.Rate), Note: k.Note, Until: timestamp(k.Until), Used: uint32(used)}
 }
-
-func rateFrom(r *carillonv1.Rate) schedule.RateDefinition {
-	return schedule.RateDefinition{Starts: r.GetStarts(), PerMS: r.GetPerMs(), Burst: r.GetBurst()}
-}
-
-func rateOf(r schedule.RateDefinition) *carillonv1.Rate {
-	if !r.Set() {
-		return nil
-	}
-	return &carillonv1.Rate{Starts: r.Starts, PerMs: r.PerMS, Burst: r.Burst}
-}

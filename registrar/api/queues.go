@@ -36,6 +36,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -175,12 +176,13 @@ type queuedWork interface {
 	GetExecutionGrantId() string
 	GetInput() []byte
 	GetRunAt() *timestamppb.Timestamp
+	GetLimits() []string
 }
 
 func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
-		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts,
+		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts, Limits: w.GetLimits(),
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -306,6 +308,14 @@ func (s *runServer) UpdateRun(ctx context.Context, req *carillonv1.UpdateRunRequ
 	if input := req.GetInput(); len(input) > 0 {
 		in.Input = input
 	}
+	switch {
+	case req.GetClearLimits() && len(req.GetLimits()) > 0:
+		return nil, schedule.Invalid("clear_limits", true, "is set together with limits", "keep one")
+	case req.GetClearLimits():
+		in.Limits = []string{}
+	case len(req.GetLimits()) > 0:
+		in.Limits = req.GetLimits()
+	}
 	run, err := s.queues.UpdateRun(ctx, in)
 	if err != nil {
 		return nil, err
@@ -320,9 +330,21 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
+		Rate: rateOf(q.Rate), Limits: q.Limits,
 	}
 	if out.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
 	}
 	return out
+}
+
+func rateFrom(r *carillonv1.Rate) schedule.RateDefinition {
+	return schedule.RateDefinition{Starts: r.GetStarts(), PerMS: r.GetPerMs(), Burst: r.GetBurst()}
+}
+
+func rateOf(r schedule.RateDefinition) *carillonv1.Rate {
+	if !r.Set() {
+		return nil
+	}
+	return &carillonv1.Rate{Starts: r.Starts, PerMs: r.PerMS, Burst: r.Burst}
 }

@@ -21,11 +21,12 @@ type RunFacts struct {
 	Now        time.Time
 
 	// Of a run that waits in a queue.
-	Queue     *ledger.QueueFacts // nil: the run is outside queues, or its queue cannot be read
-	Position  int                // 1: the next of its priority; 0: far behind
-	Before    int                // runs of higher priorities that wait
-	InFlight  []schedule.Key     // some of those that the queue has in flight, as far as the caller may read them
-	Launchers int                // processes with the role launcher that were seen lately; negative: unknown
+	Queue     *ledger.QueueFacts                   // nil: the run is outside queues, or its queue cannot be read
+	Position  int                                  // 1: the next of its priority; 0: far behind
+	Before    int                                  // runs of higher priorities that wait
+	InFlight  []schedule.Key                       // some of those that the queue has in flight, as far as the caller may read them
+	LimitUses map[schedule.LimitRef][]schedule.Key // the same of its limits
+	Launchers int                                  // processes with the role launcher that were seen lately; negative: unknown
 }
 
 // RunAnswer is why a run is where it is.
@@ -40,7 +41,8 @@ type RunAnswer struct {
 // RunBlock is one thing that keeps a run from its start.
 type RunBlock struct {
 	What   ledger.BlockedBy
-	Used   int // of full
+	Limit  schedule.LimitRef // of limit, and of rate unless it is the queue's
+	Used   int               // of full and limit
 	Max    int
 	UsedBy []schedule.Key
 	Until  time.Time // zero: unknown
@@ -207,6 +209,14 @@ func (x *runText) queueBlocks() {
 		}
 		x.say("%s", s)
 		x.block(RunBlock{What: b.What, Used: b.Used, Max: b.Max, UsedBy: x.InFlight})
+	case b.What == ledger.BlockedByLimit:
+		x.fullLimit(b)
+	case b.What == ledger.BlockedByRate && b.Limit.ID == "":
+		x.say("The queue has started as many runs as its rate allows: the next one starts at %s", describe.Instant(b.Until))
+		x.block(RunBlock{What: b.What, Until: b.Until})
+	case b.What == ledger.BlockedByRate:
+		x.say("Limit %s has started as many runs as its rate allows: the next one starts at %s", b.Limit, describe.Instant(b.Until))
+		x.block(RunBlock{What: b.What, Limit: b.Limit, Until: b.Until})
 	}
 	if x.Launchers == 0 {
 		x.say("No process with the role launcher was seen in the last minute: nothing is sent. `carillon workers` lists the processes")
@@ -221,6 +231,20 @@ func (x *runText) queueBlocks() {
 	case len(x.out.BlockedBy) == 0:
 		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
 	}
+}
+
+// fullLimit says that runs in flight, of any queue, use all of a limit.
+func (x *runText) fullLimit(b *ledger.Block) {
+	users := x.LimitUses[b.Limit]
+	switch {
+	case b.Max == 0:
+		x.say("Limit %s allows no run: max_in_flight of the key is 0 (`carillon limit set-key` changes it)", b.Limit)
+	case len(users) > 0:
+		x.say("Limit %s is full: %d of %d runs are in flight: %s", b.Limit, b.Used, b.Max, keysShown(users))
+	default:
+		x.say("Limit %s is full: %d of %d runs are in flight", b.Limit, b.Used, b.Max)
+	}
+	x.block(RunBlock{What: b.What, Limit: b.Limit, Used: b.Used, Max: b.Max, UsedBy: users})
 }
 
 func keysShown(keys []schedule.Key) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -77,6 +78,8 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("max-waiting", "`NUMBER` of waiting runs at which new ones are refused (default 100000); 0 = any", command.Uint32(&flagged.MaxWaiting))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(&timeout))
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
+	command.RateFlags(f, &flagged.Rate)
+	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
 	f.StringVar(&flagged.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the queue")
 	command.CompleteValues(cmd, "backpressure", []string{"queue", "run"})
@@ -158,6 +161,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
 		[2]string{"max waiting", limit},
+		[2]string{"rate", render.Rate(q.GetRate())},
+		[2]string{"limits", strings.Join(q.GetLimits(), ", ")},
 		[2]string{"owner", q.GetUserId()},
 		[2]string{"shared", shared},
 		[2]string{"run timeout", timeout},

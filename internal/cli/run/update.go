@@ -18,7 +18,7 @@ func newUpdateCommand(o *client.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update KEY",
 		Short: "Change a run that waits in a dispatch queue",
-		Long:  "Changes input, priority or start of a run that waits in a dispatch queue. Once it was dispatched nothing changes.",
+		Long:  "Changes input, priority, limits or start of a run that waits in a dispatch queue. Once it was dispatched nothing changes.",
 		Example: "  carillon run update 5f0c5a3d9b1e --priority 100\n" +
 			"  carillon run update 5f0c5a3d9b1e --input @new.json",
 		Args: command.ExactArgs("KEY"),
@@ -39,6 +39,8 @@ func newUpdateCommand(o *client.Client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
 	f.Func("priority", "`NUMBER`; higher goes first", command.Int32(&req.Priority))
+	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that it uses, instead of its own: an id, or ID=KEY; may be repeated")
+	f.BoolVar(&req.ClearLimits, "clear-limits", false, "keep only the limits of its queue")
 	f.Func("at", "earliest start: a `TIME` (RFC 3339), or a duration from now such as 2h", o.TimeFromNow(&req.RunAt, 1))
 	return cmd
 }

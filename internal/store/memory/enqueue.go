@@ -257,12 +257,12 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		}
 		after = change.Run
 		after.UpdatedAt = at(change.Now)
-		if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && string(run.Input) != string(after.Input) {
+		if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {
 			return ledger.ErrAdmitted
 		}
 		t.change(run, func(r *schedule.Run) {
 			r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), after.UpdatedAt
-			r.Queue.Priority, r.Queue.State = after.Queue.Priority, after.Queue.State
+			r.Queue.Priority, r.Queue.State, r.Queue.Limits = after.Queue.Priority, after.Queue.State, after.Queue.Limits
 		})
 		t.queued = true
 		t.audit(change.Audit, change.Now)

@@ -84,8 +84,12 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 				t.lastLimitNo++
 				row.No = t.lastLimitNo
 			}
-			row.CreatedAt, row.UpdatedAt = at(row.CreatedAt), at(row.UpdatedAt)
+			row.Used, row.CreatedAt, row.UpdatedAt = 0, at(row.CreatedAt), at(row.UpdatedAt)
 			putUndone(t, t.limits, limitID, &row, true)
+			if t.opts.Watch.Limit != nil {
+				told := row
+				t.told = append(t.told, func() { t.opts.Watch.Limit(&told) })
+			}
 		case change.Key != nil:
 			key := copyKey(*change.Key)
 			key.Until = at(key.Until)

@@ -41,6 +41,7 @@ type Watch struct {
 	// that are now another run's. It comes before the runs of the same transaction.
 	Backfill func(term *schedule.Term, before, after *schedule.Backfill, slots []schedule.BackfillSlot)
 	Queue    func(before, after *schedule.Queue) // before is nil for one that is new
+	Limit    func(after *schedule.Limit)
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)

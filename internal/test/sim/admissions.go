@@ -62,10 +62,12 @@ func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 		} else if n == int(q.row.MaxInFlight) && len(l.waitingIn(q.row.No)) > 0 {
 			l.coverage.situations[queueFull].Add(1)
 		}
-		if waiting := l.waitingIn(q.row.No); len(waiting) > 0 && compareJobs(waiting[0], j) < 0 {
-			w := waiting[0]
-			l.violation("the job %.12s (priority %d, position %d) was admitted past %.12s (priority %d, position %d)",
-				j.row.Key, j.row.Priority, j.row.Queue.Position, w.row.Key, w.row.Priority, w.row.Queue.Position)
+		l.withinLimits(j)
+		for _, w := range l.waitingIn(q.row.No) {
+			if compareJobs(w, j) < 0 && !l.blocked(w) {
+				l.violation("the job %.12s (priority %d, position %d) was admitted past %.12s (priority %d, position %d)",
+					j.row.Key, j.row.Priority, j.row.Queue.Position, w.row.Key, w.row.Priority, w.row.Queue.Position)
+			}
 		}
 	}
 	for _, e := range l.placing {
@@ -116,6 +118,9 @@ func (l *ledgerWatch) jobCalled(at time.Duration, by string, call *launcher.Call
 	}
 	if by != j.admitter {
 		l.coverage.situations[jobOfAnother].Add(1)
+	}
+	if early := j.startAt.Sub(l.began.Add(at)); early > 0 {
+		l.violation("the executor was called for the job %.12s, %s before its start", call.Key, early)
 	}
 	l.executor.mu.Lock()
 	defer l.executor.mu.Unlock()

@@ -80,6 +80,7 @@ const (
 	siteEnqueue
 	siteChangeQueue
 	siteChangeQueued
+	siteChangeLimit
 	sites
 )
 
@@ -88,7 +89,7 @@ var siteNames = [sites]string{
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
-	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run",
+	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -96,7 +97,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteSettleLaunched} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteChangeLimit, siteSettleLaunched} {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
@@ -161,6 +162,9 @@ const (
 	jobLeft      // its queue is paused for good
 	queueFull    // an admission leaves runs waiting
 	queuePaused  // while runs wait
+	limitFull    // an admission uses all of a limit
+	limitPassed  // a run passes others that a limit keeps waiting
+	startedLater // under a rate, a run is admitted before its start
 	situations
 )
 
@@ -169,7 +173,7 @@ var situationNames = [situations]string{
 	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "interrupted run started again", "run interrupted too often", "retry held by a pause",
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
-	"queue full", "queue paused with waiting runs",
+	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start",
 }
 
 // Coverage counts faults by call, over all worlds.
@@ -209,7 +213,7 @@ func (c *Coverage) Missing() (missing []string) {
 // cannot reports that a fault has no meaning for a call.
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill ||
-		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued
+		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit
 	switch {
 	case s == sitePresence:
 		return true

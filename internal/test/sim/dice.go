@@ -53,6 +53,7 @@ const (
 	forIncidents
 	forPresence
 	forQueues
+	forLimits
 )
 
 // idOf is a key as a number. The first bytes of the key of a job are its time: of those

@@ -26,22 +26,24 @@ type queueWatch struct {
 	retryCancels map[schedule.Key]bool     // retries whose end was requested with that of the run before
 	admissions   []*job                    // of the current transaction
 	placing      []*entry                  // likewise
+	limitWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(),
 	}
 }
 
 // job is a run of a queue.
 type job struct {
 	*history
-	limit      int    // max_in_flight of its queue at its last admission
-	admissions int    // how often it was admitted
-	admitter   string // the process of the last one
-	position   int64  // the last one; history has none
-	cancelled  bool   // a user has asked for its end
+	limit      int       // max_in_flight of its queue at its last admission
+	admissions int       // how often it was admitted
+	admitter   string    // the process of the last one
+	startAt    time.Time // of the last one: its call is not earlier
+	position   int64     // the last one; history has none
+	cancelled  bool      // a user has asked for its end
 }
 
 // queueLife is a queue as it is now.
@@ -148,8 +150,8 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 // retriedJob: the retry of a run waits at its place.
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
-	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority {
-		l.violation("the retry of the job %.12s is not at its place", r.RetryOf)
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits {
+		l.violation("the retry of the job %.12s is not at its place, or uses other limits", r.RetryOf)
 	}
 	l.coverage.situations[jobRetried].Add(1)
 }
@@ -173,6 +175,9 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
 	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
+	}
+	if want := merged(q.row.Limits, in.Limits); string(r.Queue.Limits) != want {
+		l.violation("run %d of request %s uses %q, not %q", n, e.RequestID, r.Queue.Limits, want)
 	}
 	if delay > 0 {
 		l.coverage.situations[jobDelayed].Add(1)
@@ -226,7 +231,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 		l.jobPutBack(j, before)
 	case !from.inFlight() && !to.inFlight():
 		l.jobWaits(at, j, before)
-	case !bytes.Equal(before.Input, after.Input) || before.Priority != after.Priority:
+	case !bytes.Equal(before.Input, after.Input) || before.Priority != after.Priority || before.Queue.Limits != after.Queue.Limits:
 		l.violation("the job %06x was changed in flight: %+v", id, after)
 	}
 }
@@ -238,7 +243,7 @@ func (l *ledgerWatch) jobPutBack(j *job, before *schedule.Run) {
 	l.executor.mu.Lock()
 	wk := l.executor.works[j.row.Key]
 	l.executor.mu.Unlock()
-	if wk != nil || j.row.Deliveries != 0 || j.row.Priority != before.Priority || !bytes.Equal(j.row.Input, before.Input) {
+	if wk != nil || j.row.Deliveries != 0 || j.row.Priority != before.Priority || !bytes.Equal(j.row.Input, before.Input) || j.row.Queue.Limits != before.Queue.Limits {
 		l.violation("the job %.12s waits again after %d deliveries, and the executor knows it as %+v", j.row.Key, j.row.Deliveries, wk)
 	}
 }
@@ -246,14 +251,16 @@ func (l *ledgerWatch) jobPutBack(j *job, before *schedule.Run) {
 // jobWaits: while it waits, a run changes because its delay is over, or as its user asked.
 func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
-	same := r.Priority == before.Priority && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
+	same := r.Priority == before.Priority && r.Queue.Limits == before.Queue.Limits && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
 	switch {
 	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeDelayed && !r.FireAt.After(l.began.Add(at))):
 	case u == nil || u.Key != r.Key:
 		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
 	case j.admissions > 0 && !bytes.Equal(r.Input, before.Input):
 		l.violation("the job %.12s has another input after its first admission", r.Key)
-	case u.Input != nil && !bytes.Equal(r.Input, u.Input), u.Priority != nil && r.Priority != *u.Priority:
+	case j.admissions > 0 && r.Queue.Limits != before.Queue.Limits:
+		l.violation("the job %.12s uses other limits after its first admission", r.Key)
+	case u.Input != nil && !bytes.Equal(r.Input, u.Input), u.Limits == nil && r.Queue.Limits != before.Queue.Limits, u.Priority != nil && r.Priority != *u.Priority:
 		l.violation("the update of the job %.12s made something else of it: %+v", r.Key, r)
 	default:
 		l.coverage.situations[jobUpdated].Add(1)
@@ -331,6 +338,7 @@ func (w *world) jobsOver() {
 			w.violation("request %s of %d runs has made %d, and %d were answered", e.RequestID, len(e.Runs), len(e.rows), len(e.keys))
 		}
 	}
+	w.watch.ratesKept()
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)

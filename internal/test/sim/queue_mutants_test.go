@@ -6,23 +6,19 @@ var queueMutants = []struct {
 	edits []edit
 }{
 	{"a queue has any number of runs in flight", []edit{{
-		"internal/ledger/queued.go", `Now: req.Now, Free: req.Free, MaxInFlight: int(f.Queue.MaxInFlight),`, `Now: req.Now, Free: req.Free, MaxInFlight: 10_000,`,
-	}, {
-		"internal/ledger/queued.go", `return max(0, min(req.Free, int(f.Queue.MaxInFlight)-f.InFlight, room))`, `return max(0, min(req.Free, room))`,
+		"internal/ledger/admission.go", `Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight),`, `Now: req.Now, Free: free, MaxInFlight: 10_000,`,
 	}}},
 	{"a queue has one run in flight too many", []edit{{
-		"internal/ledger/queued.go", `Now: req.Now, Free: req.Free, MaxInFlight: int(f.Queue.MaxInFlight),`, `Now: req.Now, Free: req.Free, MaxInFlight: int(f.Queue.MaxInFlight) + 1,`,
-	}, {
-		"internal/ledger/queued.go", `int(f.Queue.MaxInFlight)-f.InFlight, room`, `int(f.Queue.MaxInFlight)+1-f.InFlight, room`,
+		"internal/ledger/admission.go", `Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight),`, `Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight) + 1,`,
 	}}},
 	{"only runs that the executor has count as in flight", []edit{{
-		"internal/store/memory/admit.go", `t.ofQueue(req.QueueNo, schedule.QueueDispatching, schedule.QueueRunning)`, `t.ofQueue(req.QueueNo, schedule.QueueRunning)`,
+		"internal/store/memory/admit.go", `s.ofQueue(q.No, schedule.QueueDispatching, schedule.QueueRunning)`, `s.ofQueue(q.No, schedule.QueueRunning)`,
 	}}},
 	{"a paused queue admits", []edit{{
-		"internal/ledger/queued.go", `f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)`, `f.Queue.Unreadable`,
+		"internal/ledger/admission.go", `f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)`, `f.Queue.Unreadable`,
 	}}},
 	{"a pause of a queue with an end has none", []edit{{
-		"internal/ledger/queued.go", `f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)`, `f.Queue.Unreadable || f.Queue.Pause.Paused`,
+		"internal/ledger/admission.go", `f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)`, `f.Queue.Unreadable || f.Queue.Pause.Paused`,
 	}}},
 	{"the order of a queue ignores priorities", []edit{{
 		"internal/schedule/queued.go", `func QueuePriority(priority int32) int32 { return -priority }`, `func QueuePriority(int32) int32 { return 0 }`,
@@ -31,7 +27,7 @@ var queueMutants = []struct {
 		"registrar/queued.go", `after.Queue.Priority += schedule.QueuePriority(after.Priority) - schedule.QueuePriority(run.Priority)`, ``,
 	}}},
 	{"the order of a queue ignores positions", []edit{{
-		"internal/store/memory/admit.go", `waiting := t.waiting(req.QueueNo)`, "waiting := t.waiting(req.QueueNo)\n\t\t\tslices.SortStableFunc(waiting, func(a, b *schedule.Run) int { return cmp.Or(cmp.Compare(a.Queue.Priority, b.Queue.Priority), slices.Compare(a.Key[8:], b.Key[8:])) })",
+		"internal/store/memory/admit.go", `for _, r := range s.waiting(queueNo) {`, "waiting := s.waiting(queueNo)\n\tslices.SortStableFunc(waiting, func(a, b *schedule.Run) int { return cmp.Or(cmp.Compare(a.Queue.Priority, b.Queue.Priority), slices.Compare(a.Key[8:], b.Key[8:])) })\n\tfor i, r := range waiting {\n\t\tr = &schedule.Run{Key: r.Key, Queue: r.Queue}\n\t\tr.Queue.Position = int64(i)",
 	}}},
 	{"a run that names a place enters one too late", []edit{{
 		"internal/store/memory/enqueue.go", `t.insertAt(runs, waiting, position-1)`, `t.insertAt(runs, waiting, min(position, len(waiting)-1))`,
@@ -48,8 +44,8 @@ var queueMutants = []struct {
 		"internal/ledger/queued.go", `r.Stage() != schedule.StatusLaunching || r.Deliveries > 0 || lease`, `r.Stage() != schedule.StatusLaunching || lease`,
 	}}},
 	{"an unknown outcome frees the slot of its run", []edit{{
-		"internal/store/memory/admit.go", `InFlight: len(t.ofQueue(req.QueueNo, schedule.QueueDispatching, schedule.QueueRunning)),`,
-		`InFlight: len(slices.DeleteFunc(t.ofQueue(req.QueueNo, schedule.QueueDispatching, schedule.QueueRunning), func(r *schedule.Run) bool { return !r.ClaimedUntil.IsZero() })),`,
+		"internal/store/memory/admit.go", `len(s.ofQueue(q.No, schedule.QueueDispatching, schedule.QueueRunning))`,
+		`len(slices.DeleteFunc(s.ofQueue(q.No, schedule.QueueDispatching, schedule.QueueRunning), func(r *schedule.Run) bool { return !r.ClaimedUntil.IsZero() }))`,
 	}}},
 	{"a run without an answer is not sent again", []edit{{
 		"internal/ledger/queued.go", `return r, QueueResend, sooner(due, r.ClaimedUntil)`, `return r, QueueLater, sooner(due, r.ClaimedUntil)`,
@@ -83,7 +79,7 @@ var queueMutants = []struct {
 	{"an update changes a run after its admission", []edit{{
 		"registrar/queued.go", `if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {`, `if run.Status.Terminal() {`,
 	}, {
-		"internal/store/memory/enqueue.go", `if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && string(run.Input) != string(after.Input) {`, `if false {`,
+		"internal/store/memory/enqueue.go", `if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {`, `if false {`,
 	}}},
 	{"a retry of a run does not enter its queue at the place of the run", []edit{{
 		"internal/ledger/queued.go", `Position: before.Queue.Position,`, `Position: before.Queue.Position + 1,`,
@@ -106,9 +102,58 @@ var queueMutants = []struct {
 		"launcher/dispatch/push.go", `pause := min(mostStall, firstStall<<min(s.level-1, 3))`, `pause := time.Hour`,
 	}}},
 	{"an admission does not count as a delivery", []edit{{
-		"internal/ledger/queued.go", `launch.Run.Deliveries = result.Request.Calls`, `launch.Run.Deliveries = result.Request.Calls - 1`,
+		"internal/ledger/admission.go", `launch.Run.Deliveries = result.Request.Calls`, `launch.Run.Deliveries = result.Request.Calls - 1`,
 	}}},
 	{"the cancel of a run in a queue is not carried", []edit{{
 		"internal/ledger/queued.go", "	if !r.CancelRequestedAt.IsZero() {\n		return r, QueueCancel, sooner(due, now.Add(CancelAgain))\n	}\n", "",
+	}}},
+	{"a limit has one run too many", []edit{{
+		"internal/ledger/admit.go", `!l.Unlimited && used >= l.Max {`, `!l.Unlimited && used > l.Max {`,
+	}}},
+	{"what an admission has taken of a limit does not count", []edit{{
+		"internal/ledger/admit.go", `used := l.Used + a.used[ref]; !l`, `used := l.Used; !l`,
+	}}},
+	{"an end keeps the uses of its run", []edit{{
+		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && r.Queue.State != "" && !r.Queue.State.Admitted() {`,
+	}}},
+	{"a run that waits again keeps its uses", []edit{{
+		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && r.Queue.State == "" {`,
+	}}},
+	{"a use is free while the outcome of its call is unknown", []edit{{
+		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && (!r.Queue.State.Admitted() || r.Deliveries > 1) {`,
+	}}},
+	{"a use is not written", []edit{{
+		"internal/store/memory/limits.go", `putUndone(t, t.uses, key, uses, true)`, `_ = key`,
+	}}},
+	{"only the first limit of a run counts", []edit{{
+		"internal/ledger/admission.go", "	for _, ref := range r.Limits {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses", "	for _, ref := range r.Limits[:min(1, len(r.Limits))] {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses",
+	}}},
+	{"all keys of a limit count together", []edit{{
+		"internal/store/memory/limits.go", "				if u.Key == ref.Key {\n					used++", "				if true {\n					used++",
+	}}},
+	{"a full limit keeps all runs of its queue waiting", []edit{{
+		"internal/ledger/admit.go", "		case a.blocked(r) != nil:\n			heap.Pop(&a.heads)", "		case a.blocked(r) != nil:\n			return nil, false",
+	}}},
+	{"the attempt after a failure uses no limit", []edit{{
+		"internal/ledger/queued.go", `, Limits: before.Queue.Limits,`, `,`,
+	}}},
+	{"a run does not use the limits of its queue", []edit{{
+		"registrar/limituse.go", `schedule.MergeLimits(q.Limits, own)`, `schedule.MergeLimits(own)`,
+	}}},
+	{"an update loses the limits of the queue", []edit{{
+		"registrar/queued.go", `limits := mergeLimits(&c, "limits", q, own)`, `limits := mergeLimits(&c, "limits", &schedule.Queue{}, own)`,
+	}}},
+	{"a rate is not stored", []edit{{
+		"internal/store/memory/limits.go", `putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)`, `_ = start`,
+	}}},
+	{"the rate of a queue is not stored", []edit{{
+		"internal/store/memory/limits.go", `putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)`, `_ = queueNo`,
+	}}},
+	{"a rate has one start too many at once", []edit{{
+		"internal/ledger/rate.go", `at := r.Next.Add(-time.Duration(r.Burst-1) * r.interval())`, `at := r.Next.Add(-time.Duration(r.Burst) * r.interval())`,
+	}}},
+	{"a run under a rate is sent at its admission", []edit{{
+		"launcher/dispatch/push.go", `		d.await(ctx, at)
+`, ``,
 	}}},
 }

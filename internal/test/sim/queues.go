@@ -34,6 +34,9 @@ func (w *world) makeJobSchedules() {
 // queueUsers create queues, put runs into them and change both at random moments.
 func (w *world) queueUsers() {
 	busy := w.dice.of(forQueues + 1)
+	if w.profile.limited {
+		w.setLimits(busy.of(1 << 20))
+	}
 	for n := range w.profile.queues {
 		w.upsertQueue(n, busy.of(uint64(n)))
 	}
@@ -80,6 +83,8 @@ func (w *world) actOnQueue(n int, d dice) {
 		w.changeQueue(n, "close", time.Time{})
 	case x < 98:
 		w.changeQueue(n, "open", time.Time{})
+	case x < 99 && w.profile.limited:
+		w.setLimits(d.of(2))
 	default:
 		w.upsertQueue(n, d.of(2))
 	}
@@ -91,6 +96,10 @@ func (w *world) upsertQueue(n int, d dice) {
 	}
 	if d.of(3).perMille(200) {
 		def.RunTimeoutMS = 3000
+	}
+	def.Rate = w.rateOf(n)
+	if w.profile.limited && d.of(4).perMille(200) {
+		def.Limits = []string{"gpu"}
 	}
 	err := w.insist(func(ctx context.Context) error {
 		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
@@ -133,12 +142,12 @@ func (w *world) enqueue(n, runs int, d dice) {
 		e.Position = &place
 	}
 	for i := range runs {
-		e.add(d.of(100 + uint64(i)))
+		e.add(w.profile.limited, d.of(100+uint64(i)))
 	}
 	w.askToEnter(e)
 }
 
-func (e *entry) add(d dice) {
+func (e *entry) add(limited bool, d dice) {
 	in := registrar.QueuedInput{ScheduleID: pick(d.of(1), jobSchedules...)}
 	priority, delay := int32(d.of(2).below(3)-1), time.Duration(0)
 	if e.placed {
@@ -154,6 +163,9 @@ func (e *entry) add(d dice) {
 	if d.of(7).perMille(150) {
 		attempts := uint32(d.of(8).within(1, 2)) // no more than the schedules with a policy
 		in.MaxAttempts = &attempts
+	}
+	if limited {
+		in.Limits = pick(d.of(9), limitsOfRuns...)
 	}
 	e.Runs, e.delays = append(e.Runs, in), append(e.delays, delay)
 }
@@ -199,7 +211,13 @@ func (w *world) updateJob(n int, d dice) {
 		return
 	}
 	in := registrar.UpdateRunInput{Key: key}
-	switch d.of(2).below(3) {
+	kinds := 3
+	if w.profile.limited {
+		kinds = 4
+	}
+	switch d.of(2).below(kinds) {
+	case 3:
+		in.Limits = append([]string{}, pick(d.of(3), limitsOfRuns...)...)
 	case 0:
 		in.Input = json.RawMessage(fmt.Sprintf(`{"u":%d}`, d.of(3).below(1000)))
 	case 1:

@@ -23,7 +23,7 @@ func (s store) QueuesWaiting(ctx context.Context) (queues []schedule.QueueNow, e
 func (s store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
 	err = s.tell(ctx, siteAdmit, uint64(req.QueueNo), func() (err error) {
 		out, err = s.ledger.Admit(context.WithoutCancel(ctx), req)
-		s.admitted(req.Holder, &out)
+		s.admitted(&req, &out)
 		return err
 	})
 	if err != nil {
@@ -33,13 +33,14 @@ func (s store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger
 }
 
 // admitted notes the calls that an admission has recorded, and who makes them.
-func (s store) admitted(holder int32, out *ledger.Dispatched) {
+func (s store) admitted(req *schedule.AdmitRequest, out *ledger.Dispatched) {
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
-		reqs, results := []schedule.BeginRequest{{Key: d.Run.Key, Holder: holder}}, []schedule.BeginResult{d.Begun}
+		reqs, results := []schedule.BeginRequest{{Key: d.Run.Key, Holder: req.Holder}}, []schedule.BeginResult{d.Begun}
 		s.executor.granted(reqs, results)
 		s.beganBy(reqs, results)
 		s.watch.admittedBy(d.Run.Key, s.name)
+		s.watch.startsAt(d.Run.Key, d.StartAt, req.Now)
 	}
 }
 
@@ -100,6 +101,18 @@ func (a apiStore) Enqueue(ctx context.Context, req schedule.EnqueueRequest, deci
 func (a apiStore) ChangeQueue(ctx context.Context, queueID string, decide func(*schedule.Queue) (schedule.QueueChange, error)) (after *schedule.Queue, err error) {
 	err = a.away.tell(ctx, siteChangeQueue, 0, func() (err error) {
 		after, err = a.Store.ChangeQueue(context.WithoutCancel(ctx), queueID, decide)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// ChangeLimit see Enqueue.
+func (a apiStore) ChangeLimit(ctx context.Context, limitID string, decide func(schedule.LimitFacts) (schedule.LimitChange, error)) (after *schedule.Limit, err error) {
+	err = a.away.tell(ctx, siteChangeLimit, 0, func() (err error) {
+		after, err = a.Store.ChangeLimit(context.WithoutCancel(ctx), limitID, decide)
 		return err
 	})
 	if err != nil {

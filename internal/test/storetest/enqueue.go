@@ -46,7 +46,9 @@ func enqueueOrder(r *rig) {
 
 func enqueueComesBack(r *rig) {
 	j := r.jobs("q")
-	full := j.job("full", 7, func(run *schedule.Run) { run.Input, run.TraceID, run.Queue.Limits = rawJSON, "trace", "customer=a7,gpu" })
+	full := j.job("full", 7, func(run *schedule.Run) {
+		run.Input, run.TraceID, run.Queue.Limits = rawJSON, "trace", "customer=a7,gpu"
+	})
 	bare := j.job("bare", 0, func(run *schedule.Run) { run.MaxQueued = 0 })
 	later := j.job("later", -3, delayed(r.at(time.Minute)))
 	j.enqueue(0, full)

@@ -151,6 +151,7 @@ var topics = []topic{
 	{name: "put back", checks: putBacks},
 	{name: "sweep of queues", checks: queueSweeps},
 	{name: "queue model", checks: queueModels},
+	{name: "limit uses", checks: limitUses},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

@@ -59,7 +59,11 @@ type Queue struct {
 	OldestEnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=oldest_enqueued_at,json=oldestEnqueuedAt,proto3" json:"oldest_enqueued_at,omitempty"`
 	// The stored definition is damaged: nothing starts until it is registered
 	// again.
-	Unreadable    bool `protobuf:"varint,22,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable bool `protobuf:"varint,22,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// How many runs of it may start per time; unset: any number.
+	Rate *Rate `protobuf:"bytes,23,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Limits that each run uses.
+	Limits        []string `protobuf:"bytes,24,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +252,20 @@ func (x *Queue) GetUnreadable() bool {
 	return false
 }
 
+func (x *Queue) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Queue) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,7 +372,11 @@ type UpsertQueueRequest struct {
 	// What manages the queue, for people.
 	ManagedBy string `protobuf:"bytes,9,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// How many runs of it may start per time. Default: any number.
+	Rate *Rate `protobuf:"bytes,11,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Limits that each run uses from its entry on, as in EnqueueRun; at most 4.
+	Limits        []string `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +479,20 @@ func (x *UpsertQueueRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpsertQueueRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *UpsertQueueRequest) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 type UpsertQueueResponse struct {
@@ -1412,7 +1448,12 @@ type EnqueueRunRequest struct {
 	RequestId string `protobuf:"bytes,14,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Wait up to this long for the end of the run, at most 60000. The answer has
 	// the run as it is then. Default: do not wait.
-	WaitMs        uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	WaitMs uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// Limits that the run uses besides those of its queue: the id of a limit, or
+	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
+	// a limit does not exist or is another owner's. A limit that is deleted later
+	// binds nothing.
+	Limits        []string `protobuf:"bytes,16,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1550,6 +1591,13 @@ func (x *EnqueueRunRequest) GetWaitMs() uint32 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *EnqueueRunRequest) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 type EnqueueRunResponse struct {
@@ -1723,7 +1771,12 @@ type NewQueuedRun struct {
 	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
 	// about waits applies. Default: the schedule's, without a policy
 	// DEFAULT_MAX_ATTEMPTS.
-	MaxAttempts   *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	MaxAttempts *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Limits that the run uses besides those of its queue: the id of a limit, or
+	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
+	// a limit does not exist or is another owner's. A limit that is deleted later
+	// binds nothing.
+	Limits        []string `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1819,6 +1872,13 @@ func (x *NewQueuedRun) GetMaxAttempts() uint32 {
 		return *x.MaxAttempts
 	}
 	return 0
+}
+
+func (x *NewQueuedRun) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 type EnqueueRunsResponse struct {
@@ -1994,7 +2054,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x06\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\a\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2025,7 +2085,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x12oldest_enqueued_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x10oldestEnqueuedAt\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\x16 \x01(\bR\n" +
-	"unreadable\x1a9\n" +
+	"unreadable\x12%\n" +
+	"\x04rate\x18\x17 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x16\n" +
+	"\x06limits\x18\x18 \x03(\tR\x06limits\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2035,7 +2097,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xea\x05\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xba\x06\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2052,7 +2114,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"managed_by\x18\t \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12A\n" +
 	"\n" +
 	"request_id\x18\n" +
-	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x1a9\n" +
+	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
+	"\x04rate\x18\v \x01(\v2\x11.carillon.v1.RateR\x04rate\x12'\n" +
+	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -2117,7 +2181,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf8\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa1\a\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -2138,7 +2202,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\r \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x0e \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\"\n" +
-	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMsB\v\n" +
+	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12'\n" +
+	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limitsB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
@@ -2154,7 +2219,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\xb4\x04\n" +
+	"\t_position\"\xdd\x04\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -2167,7 +2232,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05runAt\x12+\n" +
 	"\bdelay_ms\x18\b \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x01R\adelayMs\x88\x01\x01\x121\n" +
-	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01B\v\n" +
+	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01\x12'\n" +
+	"\x06limits\x18\n" +
+	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limitsB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attempts\"\\\n" +
@@ -2248,7 +2315,8 @@ var file_carillon_v1_queue_proto_goTypes = []any{
 	nil,                             // 27: carillon.v1.Queue.LabelsEntry
 	nil,                             // 28: carillon.v1.UpsertQueueRequest.LabelsEntry
 	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
-	(*Run)(nil),                     // 30: carillon.v1.Run
+	(*Rate)(nil),                    // 30: carillon.v1.Rate
+	(*Run)(nil),                     // 31: carillon.v1.Run
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
 	27, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
@@ -2256,51 +2324,53 @@ var file_carillon_v1_queue_proto_depIdxs = []int32{
 	29, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
 	29, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
 	29, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	29, // 5: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	28, // 6: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	0,  // 7: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 8: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 9: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	29, // 10: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 11: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 12: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 13: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 14: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	1,  // 15: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	29, // 16: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	30, // 17: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	23, // 18: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	29, // 19: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	30, // 20: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	2,  // 21: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	4,  // 22: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	6,  // 23: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	8,  // 24: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	10, // 25: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	12, // 26: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	14, // 27: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	16, // 28: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	18, // 29: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	20, // 30: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	22, // 31: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	25, // 32: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	3,  // 33: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 34: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 35: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 36: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 37: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 38: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 39: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 40: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 41: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	21, // 42: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	24, // 43: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	26, // 44: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	33, // [33:45] is the sub-list for method output_type
-	21, // [21:33] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	30, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	29, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	28, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	30, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	0,  // 9: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 10: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 11: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	29, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 13: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 14: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 15: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 16: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	1,  // 17: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	29, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	31, // 19: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	23, // 20: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	29, // 21: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	31, // 22: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	2,  // 23: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	4,  // 24: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	6,  // 25: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	8,  // 26: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	10, // 27: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	12, // 28: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	14, // 29: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	16, // 30: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	18, // 31: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	20, // 32: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	22, // 33: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	25, // 34: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	3,  // 35: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	5,  // 36: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	7,  // 37: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	9,  // 38: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	11, // 39: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	13, // 40: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	15, // 41: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	17, // 42: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	19, // 43: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	21, // 44: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	24, // 45: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	26, // 46: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	35, // [35:47] is the sub-list for method output_type
+	23, // [23:35] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -2308,6 +2378,7 @@ func file_carillon_v1_queue_proto_init() {
 	if File_carillon_v1_queue_proto != nil {
 		return
 	}
+	file_carillon_v1_limit_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}

@@ -116,7 +116,10 @@ type Run struct {
 	DispatchedAt *timestamppb.Timestamp `protobuf:"bytes,43,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
 	// How often the executor has snoozed this attempt before. After 1000 snoozes
 	// the next one ends the run FAILED(snooze_limit).
-	Snoozes       int32 `protobuf:"varint,44,opt,name=snoozes,proto3" json:"snoozes,omitempty"`
+	Snoozes int32 `protobuf:"varint,44,opt,name=snoozes,proto3" json:"snoozes,omitempty"`
+	// The limits that the run uses while it is in flight: those of its queue, when
+	// it entered, and its own.
+	Limits        []string `protobuf:"bytes,45,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +460,13 @@ func (x *Run) GetSnoozes() int32 {
 		return x.Snoozes
 	}
 	return 0
+}
+
+func (x *Run) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -1503,7 +1513,13 @@ type UpdateRunRequest struct {
 	// Earliest start; a past time is now.
 	RunAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Instead of its own limits, as in EnqueueRun. Those that its queue names now
+	// are added.
+	Limits []string `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
+	// The run keeps only the limits of its queue. INVALID_ARGUMENT together with
+	// limits.
+	ClearLimits   bool `protobuf:"varint,7,opt,name=clear_limits,json=clearLimits,proto3" json:"clear_limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1571,6 +1587,20 @@ func (x *UpdateRunRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpdateRunRequest) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *UpdateRunRequest) GetClearLimits() bool {
+	if x != nil {
+		return x.ClearLimits
+	}
+	return false
 }
 
 type UpdateRunResponse struct {
@@ -2675,12 +2705,13 @@ func (x *ExplainRunResponse) GetSentences() []string {
 type RunBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// paused (the queue), stalled (the executor cannot take work), full (the
-	// queue has max_in_flight runs in flight), run_at (its start is later), behind
+	// queue has max_in_flight runs in flight), limit (runs in flight use all of a
+	// limit), rate (of the queue or a limit), run_at (its start is later), behind
 	// (runs that come before it), no_launcher (no launcher was seen in the last
 	// minute). Outside queues: run_at, overlap (a run of its overlap key is in
 	// flight), unclaimed (no worker has claimed it yet).
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
-	// Of full: how many runs are in flight, of how many.
+	// Of full and limit: how many runs are in flight, of how many.
 	Used uint32 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
 	Max  uint32 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
 	// Up to 5 of the runs that use it, as far as the caller may read them.
@@ -2688,7 +2719,10 @@ type RunBlock struct {
 	// When it ends at the latest; null if that is unknown.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	// The note of a pause, or the reason of a stall.
-	Note          string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	// Of limit, and of rate unless it is that of the queue: the limit, with the
+	// key that the run uses.
+	Limit         string `protobuf:"bytes,7,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2765,11 +2799,18 @@ func (x *RunBlock) GetNote() string {
 	return ""
 }
 
+func (x *RunBlock) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x12\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x12\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2830,7 +2871,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\venqueued_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"enqueuedAt\x12?\n" +
 	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x12\x18\n" +
-	"\asnoozes\x18, \x01(\x05R\asnoozesB\f\n" +
+	"\asnoozes\x18, \x01(\x05R\asnoozes\x12\x16\n" +
+	"\x06limits\x18- \x03(\tR\x06limitsB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -2933,7 +2975,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
-	"\x06effect\x18\x02 \x01(\tR\x06effect\"\xca\x02\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x96\x03\n" +
 	"\x10UpdateRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\x05input\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x124\n" +
@@ -2941,7 +2983,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05runAt\x12A\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
+	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12'\n" +
+	"\x06limits\x18\x06 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12!\n" +
+	"\fclear_limits\x18\a \x01(\bR\vclearLimitsB\v\n" +
 	"\t_priority\"7\n" +
 	"\x11UpdateRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xb6\x02\n" +
@@ -3048,14 +3092,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x124\n" +
 	"\n" +
 	"blocked_by\x18\x03 \x03(\v2\x15.carillon.v1.RunBlockR\tblockedBy\x12\x1c\n" +
-	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xf2\x01\n" +
-	"\bRunBlock\x12a\n" +
-	"\x04what\x18\x01 \x01(\tBM\xbaHJrHR\x06pausedR\astalledR\x04fullR\x06run_atR\x06behindR\vno_launcherR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
+	"\tsentences\x18\x04 \x03(\tR\tsentences\"\x95\x02\n" +
+	"\bRunBlock\x12n\n" +
+	"\x04what\x18\x01 \x01(\tBZ\xbaHWrUR\x06pausedR\astalledR\x04fullR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04note2\xaa\f\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
+	"\x05limit\x18\a \x01(\tR\x05limit2\xaa\f\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The checker's own rules of limits and rates: nothing here may use package ledger, or the
+// methods of limits.
+
+// limitWatch is what the checker remembers of limits.
+type limitWatch struct {
+	limitRows map[string]schedule.Limit
+	starts    map[string][]time.Time // under each rate: of a limit by its id, of a queue by "queue " and its id
+}
+
+func newLimitWatch() limitWatch {
+	return limitWatch{limitRows: make(map[string]schedule.Limit), starts: make(map[string][]time.Time)}
+}
+
+// limitsOfRuns are what users name.
+var limitsOfRuns = [][]string{nil, {"gpu"}, {"customer=a"}, {"customer=b"}, {"api"}, {"customer=a", "gpu"}}
+
+// setLimits registers the limits, and later changes their numbers. Rates stay: the checker
+// compares all starts of a world.
+func (w *world) setLimits(d dice) {
+	w.setLimit(schedule.LimitDefinition{LimitID: "gpu", MaxInFlight: uint32(d.of(1).within(1, 3))})
+	w.setLimit(schedule.LimitDefinition{LimitID: "customer", Keyed: true, MaxInFlight: uint32(d.of(2).within(1, 2))})
+	rate := schedule.RateDefinition{Starts: uint32(w.dice.of(forLimits).within(3, 30)), PerMS: 1000, Burst: uint32(w.dice.of(forLimits+1).within(1, 3))}
+	w.setLimit(schedule.LimitDefinition{LimitID: "api", Rate: rate})
+}
+
+func (w *world) setLimit(def schedule.LimitDefinition) {
+	def.UserID = "u0"
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.limits.ChangeLimit(ctx, def.LimitID, func(f schedule.LimitFacts) (schedule.LimitChange, error) {
+			l := schedule.Limit{LimitDefinition: def, Revision: 1}
+			if f.Limit != nil {
+				l.No, l.Revision = f.Limit.No, f.Limit.Revision+1
+			}
+			return schedule.LimitChange{After: &l}, nil
+		})
+		return err
+	})
+	w.log.say(w.elapsed(), "user: limit %s: max_in_flight %d, rate %v: %v", def.LimitID, def.MaxInFlight, def.Rate, err)
+}
+
+// rateOf is the rate of a queue in all its definitions.
+func (w *world) rateOf(n int) (rate schedule.RateDefinition) {
+	if d := w.dice.of(forLimits + 10 + uint64(n)); w.profile.limited && d.of(1).perMille(300) {
+		rate = schedule.RateDefinition{Starts: uint32(d.of(2).within(5, 40)), PerMS: 1000, Burst: uint32(d.of(3).within(1, 3))}
+	}
+	return rate
+}
+
+// limit sees every write of a limit.
+func (l *ledgerWatch) limit(after *schedule.Limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limitRows[after.LimitID] = *after
+}
+
+// merged are limits of a run as it should have them.
+func merged(lists ...[]string) string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// namesOf are the limits of a run.
+func namesOf(r *schedule.Run) []string {
+	if r.Queue.Limits == "" {
+		return nil
+	}
+	return strings.Split(string(r.Queue.Limits), ",")
+}
+
+// mostOf is max_in_flight of a limit that a run names; 0: any number.
+func (l *ledgerWatch) mostOf(name string) int {
+	id, _, _ := strings.Cut(name, "=")
+	return int(l.limitRows[id].MaxInFlight)
+}
+
+// using counts the runs in flight, of any queue, that name a limit.
+func (l *ledgerWatch) using(name string, but func(*job) bool) (n int) {
+	for _, j := range l.jobOrder {
+		if placeOf(&j.row).inFlight() && slices.Contains(namesOf(&j.row), name) && !but(j) {
+			n++
+		}
+	}
+	return n
+}
+
+// withinLimits: after an admission no limit of the run is exceeded.
+func (l *ledgerWatch) withinLimits(j *job) {
+	for _, name := range namesOf(&j.row) {
+		if most, n := l.mostOf(name), l.using(name, func(*job) bool { return false }); most > 0 && n > most {
+			l.violation("%d runs of limit %s are in flight after the admission of %.12s, and max_in_flight is %d", n, name, j.row.Key, most)
+		} else if most > 0 && n == most {
+			l.coverage.situations[limitFull].Add(1)
+		}
+	}
+}
+
+// blocked reports whether a limit kept a waiting run from its start. Runs that started in this
+// transaction and come after it in the order do not count. Of a rate the checker does not know
+// when the next start is.
+func (l *ledgerWatch) blocked(w *job) bool {
+	for _, name := range namesOf(&w.row) {
+		if name == "api" {
+			return true
+		}
+		most := l.mostOf(name)
+		n := l.using(name, func(j *job) bool {
+			return j.row.Queue.No == w.row.Queue.No && slices.Contains(l.admissions, j) && compareJobs(w, j) < 0
+		})
+		if most > 0 && n >= most {
+			l.coverage.situations[limitPassed].Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+// startsAt notes when an admitted run starts.
+func (l *ledgerWatch) startsAt(key schedule.Key, at, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	j := l.jobs[key]
+	if wait := at.Sub(now); wait < 0 || wait > 250*time.Millisecond {
+		l.violation("the job %.12s was admitted %s before its start", key, wait)
+	} else if wait > 0 {
+		l.coverage.situations[startedLater].Add(1)
+	}
+	j.startAt = at
+	if q := &l.queues[j.row.Queue.No].row; q.Rate.Starts > 0 {
+		l.starts["queue "+q.QueueID] = append(l.starts["queue "+q.QueueID], at)
+	}
+	if slices.Contains(namesOf(&j.row), "api") {
+		l.starts["api"] = append(l.starts["api"], at)
+	}
+}
+
+// ratesKept checks all starts of a world: a window has at most starts + burst - 1.
+func (l *ledgerWatch) ratesKept() {
+	for name, starts := range l.starts {
+		rate := l.limitRows[name].Rate
+		for _, q := range l.queues {
+			if "queue "+q.row.QueueID == name {
+				rate = q.row.Rate
+			}
+		}
+		slices.SortFunc(starts, time.Time.Compare)
+		first, per := 0, time.Duration(rate.PerMS)*time.Millisecond
+		for i, at := range starts {
+			for !starts[first].Add(per).After(at) {
+				first++
+			}
+			if n := i - first + 1; n > int(rate.Starts+rate.Burst)-1 {
+				l.violation("%s has %d starts between %s and %s, and its rate is %+v", name, n, l.at(starts[first]), l.at(at), rate)
+			}
+		}
+	}
+}

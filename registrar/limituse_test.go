@@ -1,0 +1,216 @@
+package registrar_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/explain"
+)
+
+// putLimit stores a limit of ada.
+func putLimit(t *testing.T, st registrar.LimitStore, id string, edits ...func(*schedule.Limit)) {
+	t.Helper()
+	l := schedule.Limit{LimitDefinition: schedule.LimitDefinition{LimitID: id, UserID: "ada", MaxInFlight: 1}, Revision: 1, CreatedAt: noon, UpdatedAt: noon}
+	for _, edit := range edits {
+		edit(&l)
+	}
+	_, err := st.ChangeLimit(t.Context(), id, func(schedule.LimitFacts) (schedule.LimitChange, error) { return schedule.LimitChange{After: &l}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putLimits stores gpu, the keyed customer and disk of ada, and gpu2 and the shared net of eve.
+func putLimits(t *testing.T, st registrar.LimitStore) {
+	t.Helper()
+	putLimit(t, st, "gpu")
+	putLimit(t, st, "disk")
+	putLimit(t, st, "customer", func(l *schedule.Limit) { l.Keyed = true })
+	putLimit(t, st, "gpu2", func(l *schedule.Limit) { l.UserID = "eve" })
+	putLimit(t, st, "net", func(l *schedule.Limit) { l.UserID, l.Shared = "eve", true })
+}
+
+func using(texts ...string) func(*registrar.QueuedInput) {
+	return func(in *registrar.QueuedInput) { in.Limits = texts }
+}
+
+// admit admits runs of gpu.
+func (l *line) admit(free int) {
+	l.Helper()
+	l.admitFrom("gpu", free)
+}
+
+func (l *line) admitFrom(queueID string, free int) {
+	l.Helper()
+	q, err := l.GetQueue(l.Context(), queueID)
+	if err != nil {
+		l.Fatal(err)
+	}
+	req := schedule.AdmitRequest{QueueNo: q.No, Now: l.now, Free: free, Lease: func(schedule.Key) time.Duration { return time.Minute }, RetryFor: time.Hour}
+	if _, err := l.admits(l.Context(), req); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *line) explained(key schedule.Key) explain.RunAnswer {
+	l.Helper()
+	a, err := l.ExplainRun(l.Context(), key)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return a
+}
+
+func TestARunUsesTheLimitsOfItsQueueAndItsOwn(t *testing.T) {
+	onQueues(t, func(l *line) {
+		putLimits(l.T, l.limits)
+		if _, err := l.UpsertQueue(l.Context(), gpuQueue(func(in *registrar.QueueInput) { in.Limits = []string{"net"} })); err != nil {
+			l.Fatal(err)
+		}
+		want := func(what string, key schedule.Key, limits schedule.Limits) {
+			l.Helper()
+			if got := l.run(key).Queue.Limits; got != limits {
+				l.Errorf("%s: uses %q, want %q", what, got, limits)
+			}
+		}
+		own := l.one(using("gpu", "customer=a7", "net"))
+		want("its own and that of the queue", own, "customer=a7,gpu,net")
+		plain := l.one()
+		want("none of its own", plain, "net")
+		update := func(key schedule.Key, limits []string) {
+			l.Helper()
+			if _, err := l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: key, Limits: limits}); err != nil {
+				l.Fatal(err)
+			}
+		}
+		update(plain, []string{"gpu"})
+		want("after an update", plain, "gpu,net")
+		update(own, []string{})
+		want("after an update to none", own, "net")
+		priority := int32(3)
+		if _, err := l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: plain, Priority: &priority}); err != nil {
+			l.Fatal(err)
+		}
+		want("after another update", plain, "gpu,net")
+	})
+}
+
+func TestLimitsThatARunCannotUseAreRefused(t *testing.T) {
+	onQueues(t, func(l *line) {
+		putLimits(l.T, l.limits)
+		three := gpuQueue(func(in *registrar.QueueInput) {
+			in.QueueID, in.Limits = "three", []string{"gpu", "disk", "customer=b"}
+		})
+		if _, err := l.UpsertQueue(l.Context(), three); err != nil {
+			l.Fatal(err)
+		}
+		key := l.one()
+		for _, c := range []struct {
+			name, queue string
+			limits      []string
+			field, says string
+		}{
+			{"an unknown limit", "gpu", []string{"gpu", "none"}, "limits[1]", "does not exist"},
+			{"a limit of another owner", "gpu", []string{"gpu2"}, "limits[0]", "does not exist, or is another owner's"},
+			{"no key of a keyed limit", "gpu", []string{"customer"}, "limits[0]", "customer=KEY"},
+			{"a key of a limit without keys", "gpu", []string{"gpu=1"}, "limits[0]", "has a key"},
+			{"two keys of one limit", "gpu", []string{"customer=a", "customer=b"}, "limits", "two keys of limit customer"},
+			{"five limits", "gpu", []string{"a", "b", "c", "d", "e"}, "limits", "has 5 limits, not 0 to 4"},
+			{"five with those of the queue", "three", []string{"net", "extra"}, "limits[1]", "does not exist"},
+			{"another key than the queue's", "three", []string{"customer=a"}, "limits", "two keys"},
+			{"a text that names none", "gpu", []string{"a b"}, "limits[0]", "is not the id of a limit"},
+			{"an empty key", "gpu", []string{"customer="}, "limits[0]", "is not the id of a limit"},
+		} {
+			_, err := l.tryEnqueue(registrar.EnqueueInput{QueueID: c.queue, Runs: []registrar.QueuedInput{job(using(c.limits...))}})
+			refusedFor(l.T, c.name, err, c.field, c.says)
+			if c.queue == "gpu" {
+				_, err = l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: key, Limits: c.limits})
+				refusedFor(l.T, "update: "+c.name, err, c.field, c.says)
+				_, err = l.UpsertQueue(l.Context(), gpuQueue(func(in *registrar.QueueInput) { in.Limits = c.limits }))
+				refusedFor(l.T, "queue: "+c.name, err, c.field, c.says)
+			}
+		}
+		_, err := l.tryEnqueue(registrar.EnqueueInput{Batch: true, Runs: []registrar.QueuedInput{job(), job(using("none"))}})
+		refusedFor(l.T, "one of a batch", err, "runs[1].limits[0]", "does not exist")
+		if n := len(l.waiting()); n != 1 || l.run(key).Queue.Limits != "" {
+			l.Errorf("something was written: %d runs wait", n)
+		}
+	})
+}
+
+func refusedFor(t *testing.T, name string, err error, field, says string) {
+	t.Helper()
+	invalid, ok := errors.AsType[*schedule.InvalidError](err)
+	if !ok || invalid.Violations[0].Field != field || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: %v; want %s to say %q", name, err, field, says)
+	}
+}
+
+func TestARunThatWaitsForALimitIsExplained(t *testing.T) {
+	onQueues(t, func(l *line) {
+		putLimits(l.T, l.limits)
+		if _, err := l.UpsertQueue(l.Context(), gpuQueue(func(in *registrar.QueueInput) { in.MaxInFlight = 100 })); err != nil {
+			l.Fatal(err)
+		}
+		first, second := l.one(using("customer=a7")), l.one(using("customer=a7"))
+		l.admit(2)
+		a := l.explained(second)
+		if want := "Limit customer=a7 is full: 1 of 1 runs are in flight: " + first.String(); !strings.Contains(strings.Join(a.Lines, "\n"), want) {
+			l.Errorf("the explanation does not say %q:\n%s", want, strings.Join(a.Lines, "\n"))
+		}
+		b := a.BlockedBy[0]
+		if b.What != ledger.BlockedByLimit || b.Limit.String() != "customer=a7" || b.Used != 1 || b.Max != 1 || !slices.Equal(b.UsedBy, []schedule.Key{first}) {
+			l.Errorf("blocked by %+v", b)
+		}
+		if _, err := l.UpsertQueue(l.Context(), gpuQueue(func(in *registrar.QueueInput) {
+			in.MaxInFlight, in.Rate = 100, schedule.RateDefinition{Starts: 1, PerMS: 60_000}
+		})); err != nil {
+			l.Fatal(err)
+		}
+		l.one()
+		l.admit(1)
+		last := l.one()
+		a = l.explained(last)
+		if want := "as many runs as its rate allows: the next one starts at 2026-03-02T12:01:00Z"; !strings.Contains(strings.Join(a.Lines, "\n"), want) {
+			l.Errorf("the explanation does not say %q:\n%s", want, strings.Join(a.Lines, "\n"))
+		}
+	})
+}
+
+// A caller learns who uses a shared limit as far as it may read these runs.
+func TestAnExplanationOfALimitNamesOnlyRunsOfTheCaller(t *testing.T) {
+	onQueues(t, func(l *line) {
+		putLimits(l.T, l.limits)
+		shared := gpuQueue(func(in *registrar.QueueInput) { in.QueueID, in.Shared, in.MaxInFlight = "shared", true, 100 })
+		if _, err := l.UpsertQueue(l.Context(), shared); err != nil {
+			l.Fatal(err)
+		}
+		enter := func(ctx context.Context) schedule.Key {
+			done, err := l.Enqueue(ctx, registrar.EnqueueInput{QueueID: "shared", UserID: auth.FromContext(ctx).Owner, Runs: []registrar.QueuedInput{job(using("net"))}})
+			if err != nil {
+				l.Fatal(err)
+			}
+			return done.Keys[0]
+		}
+		bob, eve := as(l.T, "bob", auth.User), as(l.T, "eve", auth.User)
+		foreign := enter(eve)
+		l.admitFrom("shared", 5)
+		own := enter(bob)
+		a, err := l.ExplainRun(bob, own)
+		if err != nil {
+			l.Fatal(err)
+		}
+		text := strings.Join(a.Lines, "\n")
+		if !strings.Contains(text, "Limit net is full: 1 of 1 runs are in flight") || strings.Contains(text, foreign.String()) {
+			l.Errorf("got:\n%s", text)
+		}
+	})
+}
