@@ -257,6 +257,12 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ResumeQueue", &carillonv1.ResumeQueueResponse{Queue: queue})
 	f.Answer("CloseQueue", &carillonv1.CloseQueueResponse{Queue: queue})
 	f.Answer("OpenQueue", &carillonv1.OpenQueueResponse{Queue: queue})
+	limit := &carillonv1.Limit{LimitId: "customer", UserId: "ada", Keyed: true, MaxInFlight: Pointer[uint32](2), Used: 3, Revision: 1}
+	f.Answer("UpsertLimit", &carillonv1.UpsertLimitResponse{Limit: limit})
+	f.Answer("GetLimit", &carillonv1.GetLimitResponse{Limit: limit})
+	f.Answer("ListLimits", &carillonv1.ListLimitsResponse{Limits: []*carillonv1.Limit{limit}})
+	f.Answer("DeleteLimit", &carillonv1.DeleteLimitResponse{})
+	f.Answer("SetLimitKey", &carillonv1.SetLimitKeyResponse{Key: &carillonv1.LimitKey{Key: "a7", Used: 1}})
 	f.Answer("ListQueueEvents", &carillonv1.ListQueueEventsResponse{})
 	f.Answer("ListWaiting", &carillonv1.ListWaitingResponse{})
 	f.Answer("EnqueueRun", &carillonv1.EnqueueRunResponse{Run: run})
