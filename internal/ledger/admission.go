@@ -16,6 +16,7 @@ type QueueFacts struct {
 	NextStart time.Time // of the queue's rate
 	InFlight  int
 	Heads     []Head // of each limit set
+	Oldest    []Head // of each limit set and priority, where runs are promoted
 	Limits    map[schedule.LimitRef]*LimitNow
 }
 
@@ -31,6 +32,7 @@ type Dispatch struct {
 	schedule.Launch
 	Begun   schedule.BeginResult
 	StartAt time.Time // it is sent at this instant
+	Aged    bool      // it has waited for promote_after_ms, and passed others
 }
 
 // LimitUse is a limit that an admitted run uses until it has left the executor.
@@ -77,10 +79,13 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	if f.Stall.Level > 0 {
 		free = min(free, 1) // a probe: whether the executor can take work again
 	}
-	return Visit{
+	v := Visit{
 		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
+		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond,
 	}
+	v.Oldest = f.Oldest
+	return v
 }
 
 // WaitingPlace is what explains a run that waits in a queue. Its only head is that run.
@@ -161,7 +166,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 			out.Ended, out.Again = append(out.Ended, *end), true
 			continue
 		}
-		d.StartAt = chosen.StartAt
+		d.StartAt, d.Aged = chosen.StartAt, chosen.Aged
 		out.Dispatches = append(out.Dispatches, d)
 		out.use(c, chosen.Run)
 	}

@@ -74,7 +74,7 @@ type Visit struct {
 	Paused       bool
 	StalledUntil time.Time // zero: the executor can take work
 	PromoteAfter time.Duration
-	Oldest       []WaitingRun                    // with PromoteAfter: the runs that wait longest, longest first
+	Oldest       []Head                          // with PromoteAfter: among their runs are those that wait longest
 	Reservations []Reservation                   // that wait, in order of arrival
 	Heads        []Head                          // of each limit set and priority with a waiting run
 	Limits       map[schedule.LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
@@ -149,6 +149,9 @@ func Admit(v *Visit) Admission {
 	heap.Init(&a.heads)
 	for len(a.out.Runs) < maxAdmitted {
 		if a.out.All = a.blockedAll(); a.out.All != nil {
+			break
+		}
+		if a.out.Unread = a.unreadAged(); a.out.Unread {
 			break
 		}
 		run, aged := a.next()
@@ -280,17 +283,38 @@ func (a *admitting) next() (run *WaitingRun, aged bool) {
 
 // aged is the run that passes others because it waits for so long; nil: none does. It is
 // never the next after another one.
-func (a *admitting) aged() *WaitingRun {
+func (a *admitting) aged() (oldest *WaitingRun) {
 	if a.v.PromoteAfter <= 0 || a.lastAged {
 		return nil
 	}
 	for i := range a.v.Oldest {
-		r := &a.v.Oldest[i]
-		if a.v.Now.Sub(r.Since) >= a.v.PromoteAfter && !a.started[r.Key] && a.blocked(r) == nil {
-			return r
+		for j := range a.v.Oldest[i].Runs {
+			r := &a.v.Oldest[i].Runs[j]
+			switch {
+			case a.v.Now.Sub(r.Since) < a.v.PromoteAfter || a.started[r.Key]:
+			case oldest != nil && cmp.Or(oldest.Since.Compare(r.Since), CompareWaiting(oldest, r)) <= 0:
+			case a.blocked(r) == nil:
+				oldest = r
+			}
 		}
 	}
-	return nil
+	return oldest
+}
+
+// unreadAged reports whether a run that was not read may be one that passes others: all runs of
+// its head have started, and the last of them had waited long enough.
+func (a *admitting) unreadAged() bool {
+	if a.v.PromoteAfter <= 0 || a.lastAged {
+		return false
+	}
+	for i := range a.v.Oldest {
+		h := &a.v.Oldest[i]
+		last := &h.Runs[len(h.Runs)-1]
+		if h.More && a.v.Now.Sub(last.Since) >= a.v.PromoteAfter && !slices.ContainsFunc(h.Runs, func(r WaitingRun) bool { return !a.started[r.Key] }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *admitting) start(r *WaitingRun, aged bool) {

@@ -123,14 +123,14 @@ func TestAdmission(t *testing.T) {
 		"an aged run goes first, and every second one at most": {
 			func() ledger.Visit {
 				v := ledger.Visit{PromoteAfter: time.Minute, Heads: []ledger.Head{waiting(1, -9, "abc"), waiting(1, 0, "yz")}}
-				v.Oldest = v.Heads[1].Runs
+				v.Oldest = v.Heads[1:]
 				return v
 			}(), "y! a z! b c",
 		},
 		"a run that has not waited long enough does not pass": {
 			func() ledger.Visit {
 				v := ledger.Visit{PromoteAfter: time.Minute + 1, Heads: []ledger.Head{waiting(1, -9, "a"), waiting(1, 0, "y")}}
-				v.Oldest = v.Heads[1].Runs
+				v.Oldest = v.Heads[1:]
 				return v
 			}(), "a y",
 		},
@@ -234,13 +234,12 @@ func drawVisit(t *rapid.T) ledger.Visit {
 			heads[at] = &ledger.Head{}
 		}
 		heads[at].Runs = append(heads[at].Runs, r)
-		v.Oldest = append(v.Oldest, r)
 	}
 	for _, h := range heads {
 		slices.SortFunc(h.Runs, func(a, b ledger.WaitingRun) int { return ledger.CompareWaiting(&a, &b) })
 		v.Heads = append(v.Heads, *h)
 	}
-	slices.SortStableFunc(v.Oldest, func(a, b ledger.WaitingRun) int { return a.Since.Compare(b.Since) })
+	v.Oldest = v.Heads
 	return v
 }
 
@@ -259,7 +258,7 @@ func copyVisit(v ledger.Visit) ledger.Visit {
 		now := *l
 		limits[ref] = &now
 	}
-	v.Limits = limits
+	v.Limits, v.Heads = limits, slices.Clone(v.Heads)
 	return v
 }
 
@@ -311,14 +310,6 @@ func (m *admissionModel) step() bool {
 		for i := range m.runs {
 			if r := &m.runs[i]; m.Now.Sub(r.Since) >= m.PromoteAfter && m.may(r) && (pick < 0 || r.Since.Before(m.runs[pick].Since)) {
 				pick, aged = i, true
-			}
-		}
-		// Of runs that wait equally long, the list of the oldest decides.
-		for _, old := range m.Oldest {
-			i := slices.IndexFunc(m.runs, func(r ledger.WaitingRun) bool { return r.Key == old.Key })
-			if pick >= 0 && i >= 0 && m.runs[i].Since.Equal(m.runs[pick].Since) && m.may(&m.runs[i]) {
-				pick = i
-				break
 			}
 		}
 	}

@@ -11,17 +11,20 @@ import (
 // QueueDefinition is what a user says about a dispatch queue, with every default resolved. Its
 // JSON form is stored.
 type QueueDefinition struct {
-	QueueID      string            `json:"queue_id"`
-	UserID       string            `json:"user_id"`        // the owner
-	Shared       bool              `json:"shared"`         // other owners enqueue for themselves, and see their own runs
-	MaxInFlight  uint32            `json:"max_in_flight"`  // runs that were handed over and are not over
-	RunTimeoutMS uint32            `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
-	MaxWaiting   uint32            `json:"max_waiting"`    // 0: any number
-	Backpressure Backpressure      `json:"backpressure"`
-	Rate         RateDefinition    `json:"rate,omitzero"`    // of starts
-	Limits       []string          `json:"limits,omitempty"` // that each run uses, as LimitRef has them
-	Labels       map[string]string `json:"labels,omitempty"`
-	ManagedBy    string            `json:"managed_by,omitempty"`
+	QueueID      string         `json:"queue_id"`
+	UserID       string         `json:"user_id"`        // the owner
+	Shared       bool           `json:"shared"`         // other owners enqueue for themselves, and see their own runs
+	MaxInFlight  uint32         `json:"max_in_flight"`  // runs that were handed over and are not over
+	RunTimeoutMS uint32         `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
+	MaxWaiting   uint32         `json:"max_waiting"`    // 0: any number
+	Backpressure Backpressure   `json:"backpressure"`
+	Rate         RateDefinition `json:"rate,omitzero"`    // of starts
+	Limits       []string       `json:"limits,omitempty"` // that each run uses, as LimitRef has them
+	// PromoteAfterMS: a run that has waited for so long passes runs of higher priorities, every
+	// second start at most; 0: never.
+	PromoteAfterMS uint32            `json:"promote_after_ms,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	ManagedBy      string            `json:"managed_by,omitempty"`
 }
 
 // Backpressure says what waits when the executor answers that it cannot take a run now.
@@ -77,6 +80,9 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
 		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
 	}
+	if after := millis(d.PromoteAfterMS); after > MaxDelay {
+		c.Add("promote_after_ms", d.PromoteAfterMS, "is over "+Milliseconds(MaxDelay), "0 is never")
+	}
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
@@ -86,7 +92,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
-		d.Rate == o.Rate && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 
 // Text is the stored form.

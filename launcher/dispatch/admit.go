@@ -61,6 +61,7 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 		return busyPause
 	}
 	d.Metrics.admission.Observe(time.Since(began).Seconds())
+	d.noteLimited(q.No, out.Block)
 	if out.Block != nil {
 		d.Metrics.blocked.WithLabelValues(string(out.Block.What)).Inc()
 	}
@@ -107,6 +108,22 @@ func (d *Dispatcher) free() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(0, d.MaxCalls-d.open)
+}
+
+func (d *Dispatcher) noteLimited(queueNo int32, b *ledger.Block) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b != nil && (b.What == ledger.BlockedByLimit || b.What == ledger.BlockedByRate) {
+		d.limited[queueNo] = true
+	} else {
+		delete(d.limited, queueNo)
+	}
+}
+
+func (d *Dispatcher) limitedNow(queueNo int32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.limited[queueNo]
 }
 
 func (d *Dispatcher) failed(ctx context.Context, what string, err error) {

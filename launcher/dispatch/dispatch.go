@@ -62,6 +62,8 @@ type Dispatcher struct {
 	first  int  // of the queues of the next round
 	held   bool // runs are to be sent again: the next free calls are theirs
 	stalls map[int32]stall
+	// limited are the queues in which runs waited for a limit or a rate at the last visit.
+	limited map[int32]bool
 }
 
 const (
@@ -90,7 +92,7 @@ func New(o Options) *Dispatcher {
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
 	}
-	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall)}
+	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall), limited: make(map[int32]bool)}
 	d.settles = batch.New(maxBatch, d.settleAll)
 	d.backs = batch.New(maxBatch, d.putBackAll)
 	return d

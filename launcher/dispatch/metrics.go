@@ -12,7 +12,7 @@ import (
 
 // Metrics has the metrics of dispatch queues.
 type Metrics struct {
-	waiting, delayed, inFlight, limit, oldest, paused, stalled *prometheus.GaugeVec
+	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited *prometheus.GaugeVec
 
 	admitted  prometheus.Counter
 	putBack   prometheus.Counter
@@ -35,6 +35,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		oldest:   gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that entered the queue first has waited."),
 		paused:   gauges("carillon_queue_paused", "1 while the queue is paused."),
 		stalled:  gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
+		limited:  gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
 		admitted: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted."}),
 		putBack:  p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
 		wait: p.NewHistogram(prometheus.HistogramOpts{
@@ -50,7 +51,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // all are the gauges of one queue.
 func (m *Metrics) all() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled}
+	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited}
 }
 
 // The counts of queues are read every five seconds, and each only up to a bound. A reading that
@@ -100,6 +101,7 @@ func (d *Dispatcher) measureOnce(ctx context.Context) {
 		}
 		d.Metrics.oldest.WithLabelValues(q.QueueID).Set(oldest)
 		d.Metrics.paused.WithLabelValues(q.QueueID).Set(one(q.Pause.Active(now)))
+		d.Metrics.limited.WithLabelValues(q.QueueID).Set(one(d.limitedNow(q.No)))
 		d.Metrics.stalled.WithLabelValues(q.QueueID).Set(one(q.Stall.Until.After(now)))
 	}
 }

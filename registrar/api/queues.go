@@ -36,7 +36,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
-			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(),
+			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -330,7 +330,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
-		Rate: rateOf(q.Rate), Limits: q.Limits,
+		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS,
 	}
 	if out.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)

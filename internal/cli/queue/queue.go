@@ -39,7 +39,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 func newUpsertCommand(o *client.Client) *cobra.Command {
 	var file string
 	flagged := &carillonv1.UpsertQueueRequest{}
-	var timeout *uint32
+	var timeout, promote *uint32
 	cmd := &cobra.Command{
 		Use:   "upsert [ID]",
 		Short: "Create a queue, or replace its whole definition",
@@ -61,6 +61,9 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 			if timeout != nil {
 				req.RunTimeoutMs = *timeout
 			}
+			if promote != nil {
+				req.PromoteAfterMs = *promote
+			}
 			if len(args) > 0 {
 				req.QueueId = args[0]
 			}
@@ -78,6 +81,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("max-waiting", "`NUMBER` of waiting runs at which new ones are refused (default 100000); 0 = any", command.Uint32(&flagged.MaxWaiting))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(&timeout))
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
+	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
 	command.RateFlags(f, &flagged.Rate)
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
@@ -147,7 +151,10 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	if q.GetMaxWaiting() == 0 {
 		limit = "any number"
 	}
-	shared := ""
+	promote, shared := "", ""
+	if q.GetPromoteAfterMs() > 0 {
+		promote = render.Millis(q.GetPromoteAfterMs())
+	}
 	if q.GetShared() {
 		shared = "with all owners"
 	}
@@ -161,6 +168,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
 		[2]string{"max waiting", limit},
+		[2]string{"promote after", promote},
 		[2]string{"rate", render.Rate(q.GetRate())},
 		[2]string{"limits", strings.Join(q.GetLimits(), ", ")},
 		[2]string{"owner", q.GetUserId()},

@@ -22,6 +22,7 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		facts := t.queueFacts(q)
 		if facts.Room(&req) > 0 {
 			facts.Heads = t.heads(req.QueueNo)
+			facts.Oldest = facts.Heads // all runs
 			t.limitsNow(&facts, req.Now)
 		}
 		choice := ledger.ChooseRuns(&req, &facts)

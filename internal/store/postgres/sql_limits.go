@@ -28,8 +28,15 @@ WHERE x.limit_no = f.limit_no AND x.limit_key = f.limit_key AND x.used_by = f.us
 
 	sqlReadHeads = `
 SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at
-FROM unnest($2::text[]) AS s (limits) CROSS JOIN LATERAL (
+FROM unnest($3::text[]) AS s (limits) CROSS JOIN LATERAL (
 	SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
 	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = s.limits
-	ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $3) h`
+	ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2) h`
+
+	sqlReadOldest = `
+SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at
+FROM unnest($3::text[], $4::integer[]) AS p (limits, priority) CROSS JOIN LATERAL (
+	SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
+	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = p.limits AND o.effective_priority = p.priority
+	ORDER BY o.position_key, o.idempotency_key LIMIT $2) h`
 )

@@ -14,8 +14,13 @@ const (
 	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE (limit_no, limit_key, used_by) IN (
  SELECT l.limit_no, j.value ->> 1, unhex(j.value ->> 2) FROM json_each(?1) j CROSS JOIN limits l ON l.limit_id = j.value ->> 0)`
 
-	sqlReadHeads = `SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
- FROM json_each(?2) j CROSS JOIN open_runs o ON o.idempotency_key IN (
-  SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value
-  ORDER BY i.effective_priority, i.position_key, i.idempotency_key LIMIT ?3)`
+	headColumns  = `o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at`
+	sqlReadHeads = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
+  SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
+  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0
+  ORDER BY i.effective_priority, i.position_key, i.idempotency_key LIMIT ?2)`
+	sqlReadOldest = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
+  SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
+  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0 AND i.effective_priority = j.value ->> 1
+  ORDER BY i.position_key, i.idempotency_key LIMIT ?2)`
 )

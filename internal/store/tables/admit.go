@@ -24,6 +24,11 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
 		return f, fmt.Errorf("read waiting runs: %w", err)
 	}
+	if f.Queue.PromoteAfterMS > 0 {
+		if f.Oldest, err = d.readOldest(ctx, q, req.QueueNo, room); err != nil {
+			return f, fmt.Errorf("read the oldest runs: %w", err)
+		}
+	}
 	return f, d.readLimits(ctx, q, &f, req.Now, true)
 }
 
@@ -55,21 +60,49 @@ func (r *headRow) run() ledger.WaitingRun {
 	}})
 }
 
-// readHeads reads the first runs of each limit set: as many as can start, shared among the sets.
+// readHeads reads the first runs of each limit set: together about as many as can start.
 func (d *Dialect) readHeads(ctx context.Context, q Queries, queueNo int32, room int) ([]ledger.Head, error) {
 	sets, err := collect(ctx, q, func(set *string) []any { return []any{set} }, sqlLimitSets, queueNo)
 	if err != nil || len(sets) == 0 {
 		return nil, err
 	}
-	each := (room + len(sets) - 1) / len(sets)
-	rows, err := collect(ctx, q, func(r *headRow) []any { return []any{&r.key, &r.limits, &r.priority, &r.position, &r.enqueued} }, d.ReadHeads, queueNo, sets, each)
+	return firstRuns(ctx, q, d.ReadHeads, queueNo, room, Rows{sets}, len(sets), func(r *headRow) any { return r.limits })
+}
+
+// readOldest reads the first runs of each limit set and priority, among them those that wait
+// longest.
+func (d *Dialect) readOldest(ctx context.Context, q Queries, queueNo int32, room int) ([]ledger.Head, error) {
+	var limits []string
+	var priorities []int32
+	var set string
+	var priority int32
+	err := q.Each(ctx, sqlPrioritySets, []any{&set, &priority}, func(bad error) error {
+		limits, priorities = append(limits, set), append(priorities, priority)
+		return bad
+	}, queueNo)
+	if err != nil || len(limits) == 0 {
+		return nil, err
+	}
+	type pair struct {
+		limits   string
+		priority int32
+	}
+	// Every second start at most is that of a run that has waited so long.
+	return firstRuns(ctx, q, d.ReadOldest, queueNo, room/2+1, Rows{limits, priorities}, len(limits), func(r *headRow) any { return pair{r.limits, r.priority} })
+}
+
+// firstRuns reads the first waiting runs of each of n sets, together about so many. of is the set
+// of a run.
+func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, runs int, sets Rows, n int, of func(*headRow) any) ([]ledger.Head, error) {
+	each := (runs + n - 1) / n
+	rows, err := collect(ctx, q, func(r *headRow) []any { return []any{&r.key, &r.limits, &r.priority, &r.position, &r.enqueued} }, statement, queueNo, each, sets)
 	if err != nil {
 		return nil, err
 	}
-	at := make(map[string]int, len(sets))
+	at := make(map[any]int, n)
 	var heads []ledger.Head
 	for i := range rows {
-		set := rows[i].limits
+		set := of(&rows[i])
 		if _, known := at[set]; !known {
 			at[set] = len(heads)
 			heads = append(heads, ledger.Head{})

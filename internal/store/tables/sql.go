@@ -213,11 +213,22 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
 	// sqlLimitSets looks into the index once for each text.
-	sqlLimitSets = `WITH RECURSIVE l (limits) AS (
+	limitSets = `l (limits) AS (
 	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2)
 	UNION ALL
-	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > l.limits) FROM l WHERE l.limits IS NOT NULL)
+	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > l.limits) FROM l WHERE l.limits IS NOT NULL)`
+	sqlLimitSets = `WITH RECURSIVE ` + limitSets + `
 SELECT l.limits FROM l WHERE l.limits IS NOT NULL`
+	// sqlPrioritySets does so for each pair of limits and priority.
+	sqlPrioritySets = `WITH RECURSIVE ` + limitSets + `,
+p (limits, priority) AS (
+	SELECT l.limits, (SELECT min(o.effective_priority) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = l.limits)
+	FROM l WHERE l.limits IS NOT NULL
+	UNION ALL
+	SELECT p.limits, (SELECT min(o.effective_priority) FROM open_runs o
+		WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = p.limits AND o.effective_priority > p.priority)
+	FROM p WHERE p.priority IS NOT NULL)
+SELECT p.limits, p.priority FROM p WHERE p.priority IS NOT NULL`
 	// A rate that allows a start again is as good as none.
 	sqlPruneLimitRates = `DELETE FROM limit_rates WHERE (limit_no, limit_key) IN (
 	SELECT limit_no, limit_key FROM limit_rates WHERE next_start_at < $1 LIMIT $2)`

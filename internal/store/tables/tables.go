@@ -77,7 +77,8 @@ type Statements struct {
 	LockLimits                                                                                   string // of the ids in $1; "": a write transaction is alone
 	LimitsNow                                                                                    string // of rows of limit_id and key: their numbers, uses and rates
 	TakeUses, FreeLimitUses                                                                      string
-	ReadHeads                                                                                    string // up to $3 waiting runs of queue $1 for each of the limits in $2
+	ReadHeads                                                                                    string // up to $2 waiting runs of queue $1 for each of the limits in $3
+	ReadOldest                                                                                   string // the same for each row of limits and priority
 	DrawPositions                                                                                string // $1 values above all earlier ones; returns the first
 }
 

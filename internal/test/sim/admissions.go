@@ -52,7 +52,8 @@ func (l *ledgerWatch) inFlightIn(no int32) (n int) {
 // jobsCommitted checks the admissions and entries of a transaction by the state after it.
 func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 	now := l.began.Add(at)
-	for _, j := range l.admissions {
+	passed := false // the admission before this one in the transaction was of a promoted run
+	for i, j := range l.admissions {
 		q := l.queues[j.row.Queue.No]
 		if q.pausedAt(now) {
 			l.violation("the job %.12s was admitted while its queue is paused until %s", j.row.Key, l.at(q.row.Pause.Until))
@@ -63,8 +64,16 @@ func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 			l.coverage.situations[queueFull].Add(1)
 		}
 		l.withinLimits(j)
+		promoted := l.promoted(i, now)
+		if promoted {
+			l.coverage.situations[jobPromoted].Add(1)
+		}
+		if promoted && passed {
+			l.violation("the job %.12s passed others right after another one that did", j.row.Key)
+		}
+		passed = promoted
 		for _, w := range l.waitingIn(q.row.No) {
-			if compareJobs(w, j) < 0 && !l.blocked(w) {
+			if compareJobs(w, j) < 0 && !promoted && !l.blocked(w, i) {
 				l.violation("the job %.12s (priority %d, position %d) was admitted past %.12s (priority %d, position %d)",
 					j.row.Key, j.row.Priority, j.row.Queue.Position, w.row.Key, w.row.Priority, w.row.Queue.Position)
 			}
@@ -74,6 +83,22 @@ func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 		l.placedAsAsked(e)
 	}
 	l.admissions, l.placing = l.admissions[:0], l.placing[:0]
+}
+
+// promoted reports whether the i-th admitted run has waited for so long that it may pass others, and
+// one that may start waits before it.
+func (l *ledgerWatch) promoted(i int, now time.Time) bool {
+	j := l.admissions[i]
+	after := time.Duration(l.queues[j.row.Queue.No].row.PromoteAfterMS) * time.Millisecond
+	if after == 0 || now.Sub(j.row.Queue.EnqueuedAt) < after {
+		return false
+	}
+	for _, w := range l.waitingIn(j.row.Queue.No) {
+		if compareJobs(w, j) < 0 && !l.blocked(w, i) {
+			return true
+		}
+	}
+	return false
 }
 
 // placedAsAsked: runs entered at the end, or at the place that their request names among those

@@ -165,6 +165,7 @@ const (
 	limitFull    // an admission uses all of a limit
 	limitPassed  // a run passes others that a limit keeps waiting
 	startedLater // under a rate, a run is admitted before its start
+	jobPromoted  // a run passes others because it has waited for so long
 	situations
 )
 
@@ -173,7 +174,7 @@ var situationNames = [situations]string{
 	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "interrupted run started again", "run interrupted too often", "retry held by a pause",
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
-	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start",
+	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
 }
 
 // Coverage counts faults by call, over all worlds.

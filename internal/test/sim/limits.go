@@ -106,18 +106,16 @@ func (l *ledgerWatch) withinLimits(j *job) {
 	}
 }
 
-// blocked reports whether a limit kept a waiting run from its start. Runs that started in this
-// transaction and come after it in the order do not count. Of a rate the checker does not know
-// when the next start is.
-func (l *ledgerWatch) blocked(w *job) bool {
+// blocked reports whether a limit kept a waiting run from its start before the i-th admission of
+// this transaction: what it and later ones use does not count. Of a rate the checker does not
+// know when the next start is.
+func (l *ledgerWatch) blocked(w *job, i int) bool {
 	for _, name := range namesOf(&w.row) {
 		if name == "api" {
 			return true
 		}
 		most := l.mostOf(name)
-		n := l.using(name, func(j *job) bool {
-			return j.row.Queue.No == w.row.Queue.No && slices.Contains(l.admissions, j) && compareJobs(w, j) < 0
-		})
+		n := l.using(name, func(j *job) bool { return slices.Contains(l.admissions[i:], j) })
 		if most > 0 && n >= most {
 			l.coverage.situations[limitPassed].Add(1)
 			return true

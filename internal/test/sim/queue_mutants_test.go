@@ -123,13 +123,13 @@ var queueMutants = []struct {
 		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && (!r.Queue.State.Admitted() || r.Deliveries > 1) {`,
 	}}},
 	{"a use is not written", []edit{{
-		"internal/store/memory/limits.go", `putUndone(t, t.uses, key, uses, true)`, `_ = key`,
+		"internal/store/memory/limits.go", `putUndone(t, t.uses, key, uses, true)`, `_, _ = key, uses`,
 	}}},
 	{"only the first limit of a run counts", []edit{{
 		"internal/ledger/admission.go", "	for _, ref := range r.Limits {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses", "	for _, ref := range r.Limits[:min(1, len(r.Limits))] {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses",
 	}}},
 	{"all keys of a limit count together", []edit{{
-		"internal/store/memory/limits.go", "				if u.Key == ref.Key {\n					used++", "				if true {\n					used++",
+		"internal/store/memory/limits.go", "				if u.Key == ref.Key {\n					used++", "				if u.Key == ref.Key || ref.ID != \"\" {\n					used++",
 	}}},
 	{"a full limit keeps all runs of its queue waiting", []edit{{
 		"internal/ledger/admit.go", "		case a.blocked(r) != nil:\n			heap.Pop(&a.heads)", "		case a.blocked(r) != nil:\n			return nil, false",
@@ -141,7 +141,7 @@ var queueMutants = []struct {
 		"registrar/limituse.go", `schedule.MergeLimits(q.Limits, own)`, `schedule.MergeLimits(own)`,
 	}}},
 	{"an update loses the limits of the queue", []edit{{
-		"registrar/queued.go", `limits := mergeLimits(&c, "limits", q, own)`, `limits := mergeLimits(&c, "limits", &schedule.Queue{}, own)`,
+		"registrar/queued.go", `limits := mergeLimits(&c, "limits", q, own)`, `limits := mergeLimits(&c, "limits", &schedule.Queue{Closed: q.Closed}, own)`,
 	}}},
 	{"a rate is not stored", []edit{{
 		"internal/store/memory/limits.go", `putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)`, `_ = start`,
@@ -155,5 +155,13 @@ var queueMutants = []struct {
 	{"a run under a rate is sent at its admission", []edit{{
 		"launcher/dispatch/push.go", `		d.await(ctx, at)
 `, ``,
+	}}},
+	{"every start may be that of a promoted run", []edit{{
+		"internal/ledger/admit.go", `if a.v.PromoteAfter <= 0 || a.lastAged {
+		return nil`, `if a.v.PromoteAfter <= 0 {
+		return nil`,
+	}}},
+	{"a run is promoted at once", []edit{{
+		"internal/ledger/admit.go", `case a.v.Now.Sub(r.Since) < a.v.PromoteAfter || a.started[r.Key]:`, `case a.started[r.Key]:`,
 	}}},
 }

@@ -97,6 +97,9 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(3).perMille(200) {
 		def.RunTimeoutMS = 3000
 	}
+	if d.of(5).perMille(300) {
+		def.PromoteAfterMS = uint32(d.of(6).within(200, 3000))
+	}
 	def.Rate = w.rateOf(n)
 	if w.profile.limited && d.of(4).perMille(200) {
 		def.Limits = []string{"gpu"}

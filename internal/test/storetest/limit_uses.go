@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ var limitUses = []check{
 	{"runs of a queue with a rate start evenly spaced", rateOfQueue},
 	{"runs of several queues share the rate of a limit", rateOfLimit},
 	{"a burst may start at once after a pause", rateBurst},
+	{"a run that waits for long passes higher priorities, every second start at most", promoted},
 }
 
 // putLimit stores a limit of the rig's user.
@@ -385,4 +387,30 @@ func rateBurst(r *rig) {
 	r.now = r.at(time.Second)
 	starts, _ = j.startTimes()
 	equal(r, "after a second", starts, []time.Duration{0})
+}
+
+func promoted(r *rig) {
+	r.putLimit("gpu", 1)
+	j := r.jobs("q", maxInFlight(100), func(q *schedule.Queue) { q.PromoteAfterMS = 60_000 })
+	for _, name := range []string{"l1", "l2", "l3"} {
+		j.enqueue(0, j.job(name, -5))
+	}
+	j.enqueue(0, j.job("g1", -5, j.uses("gpu")), j.job("g2", -5, j.uses("gpu")))
+	r.now = r.at(59 * time.Second)
+	for _, name := range []string{"h1", "h2", "h3", "h4", "h5"} {
+		j.enqueue(0, j.job(name, 5))
+	}
+	j.admits(1, "h1")
+	r.now = r.at(time.Second)
+	names := ""
+	for names != "l1 h2 l2 h3 l3 h4 g1 h5" && len(names) < 100 {
+		for _, d := range j.admission(8).Dispatches {
+			names = strings.TrimSpace(names + " " + j.names[d.Run.Key])
+		}
+		if len(j.listed()) == 1 {
+			break
+		}
+	}
+	equal(r, "the order of the starts", names, "l1 h2 l2 h3 l3 h4 g1 h5")
+	j.waits("g2")
 }

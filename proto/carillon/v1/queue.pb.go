@@ -63,9 +63,12 @@ type Queue struct {
 	// How many runs of it may start per time; unset: any number.
 	Rate *Rate `protobuf:"bytes,23,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Limits that each run uses.
-	Limits        []string `protobuf:"bytes,24,rep,name=limits,proto3" json:"limits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Limits []string `protobuf:"bytes,24,rep,name=limits,proto3" json:"limits,omitempty"`
+	// How long a run waits before it passes runs of higher priorities; 0: it never
+	// does.
+	PromoteAfterMs uint32 `protobuf:"varint,25,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -266,6 +269,13 @@ func (x *Queue) GetLimits() []string {
 	return nil
 }
 
+func (x *Queue) GetPromoteAfterMs() uint32 {
+	if x != nil {
+		return x.PromoteAfterMs
+	}
+	return 0
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -376,9 +386,12 @@ type UpsertQueueRequest struct {
 	// How many runs of it may start per time. Default: any number.
 	Rate *Rate `protobuf:"bytes,11,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Limits that each run uses from its entry on, as in EnqueueRun; at most 4.
-	Limits        []string `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Limits []string `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
+	// A run that has waited for this long passes runs of higher priorities, every
+	// second start at most; at most 30 days. Default 0: never.
+	PromoteAfterMs uint32 `protobuf:"varint,13,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UpsertQueueRequest) Reset() {
@@ -493,6 +506,13 @@ func (x *UpsertQueueRequest) GetLimits() []string {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *UpsertQueueRequest) GetPromoteAfterMs() uint32 {
+	if x != nil {
+		return x.PromoteAfterMs
+	}
+	return 0
 }
 
 type UpsertQueueResponse struct {
@@ -2054,7 +2074,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\a\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\a\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2087,7 +2107,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"unreadable\x18\x16 \x01(\bR\n" +
 	"unreadable\x12%\n" +
 	"\x04rate\x18\x17 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x16\n" +
-	"\x06limits\x18\x18 \x03(\tR\x06limits\x1a9\n" +
+	"\x06limits\x18\x18 \x03(\tR\x06limits\x12(\n" +
+	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2097,7 +2118,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xba\x06\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xf1\x06\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2116,7 +2137,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"request_id\x18\n" +
 	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
 	"\x04rate\x18\v \x01(\v2\x11.carillon.v1.RateR\x04rate\x12'\n" +
-	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x1a9\n" +
+	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x125\n" +
+	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
