@@ -65,7 +65,7 @@ func (in *LimitKeyInput) check() error {
 	var c schedule.Collect
 	checkID(&c, "limit_id", in.LimitID)
 	if !schedule.ValidLimitKey(in.Key) {
-		c.Add("key", in.Key, "must be 1–128 characters of A–Z a–z 0–9 . _ : - @ / +", "")
+		c.Add("key", in.Key, "is not a valid key", schedule.LimitKeyHint)
 	}
 	if n := in.MaxInFlight; n != nil && *n > schedule.MaxInFlightLimit {
 		c.Add("max_in_flight", *n, fmt.Sprintf("is not within 0 to %d", schedule.MaxInFlightLimit), "leave it out for that of the limit")
@@ -221,5 +221,5 @@ func overuse(l *schedule.Limit, own *schedule.LimitKey, c schedule.LimitCount, n
 	if most > 0 {
 		wait += fmt.Sprintf(" until fewer than %d use it", most)
 	}
-	return fmt.Sprintf("%s in flight use %s, which allows %d now: they go on, and %s", describe.Count(c.Used, "run"), schedule.LimitRef{ID: l.LimitID, Key: c.Key}, most, wait)
+	return fmt.Sprintf("%s is in use by %s and allows %d now: what is in flight goes on, and %s", schedule.LimitRef{ID: l.LimitID, Key: c.Key}, describe.Count(c.Used, "run"), most, wait)
 }

@@ -88,7 +88,7 @@ func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDe
 	}
 	switch {
 	case f.Limit.Used > 0:
-		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: %s in flight use it; wait for their ends, or register a limit with another id", id, describe.Count(f.Limit.Used, "run"))
+		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: it is in use by %s; wait until none is in flight, or register a limit with another id", id, describe.Count(f.Limit.Used, "run"))
 	case f.Keys > 0 && (f.KeysEnd.IsZero() || f.KeysEnd.After(now)):
 		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: keys have their own numbers; take them away first: `carillon limit set-key %s KEY`", id, d.LimitID)
 	case naming.any():
@@ -250,6 +250,6 @@ func (r *Registrar) DeleteLimit(ctx context.Context, limitID string) error {
 			runs = " (" + strings.Join(keys, ", ") + " and others)"
 		}
 	}
-	return schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: %s in flight use it%s; wait for their ends, or cancel them",
+	return schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: it is in use by %s%s; wait until none is in flight, or cancel them",
 		schedule.Quote(limitID), describe.Count(used.Used, "run"), runs)
 }

@@ -248,7 +248,7 @@ func TestALimitBelowItsUseIsAllowedWithAWarning(t *testing.T) {
 	}
 	one := func(in *registrar.LimitInput) { byKey(in); in.MaxInFlight = most(1) }
 	done := l.upsert(gpuLimit(one))
-	for _, want := range []string{"2 runs", "gpu=a7", "allows 1 now", "they go on", "fewer than 1"} {
+	for _, want := range []string{"2 runs", "gpu=a7", "allows 1 now", "goes on", "fewer than 1"} {
 		if !strings.Contains(done.Warning, want) {
 			t.Errorf("%q does not say %q", done.Warning, want)
 		}
@@ -261,7 +261,7 @@ func TestALimitBelowItsUseIsAllowedWithAWarning(t *testing.T) {
 		t.Errorf("with enough of its own the limit says %q", done.Warning)
 	}
 	key, err = l.setKey(func(in *registrar.LimitKeyInput) { in.MaxInFlight = most(0) })
-	if err != nil || !strings.HasSuffix(key.Warning, "allows 0 now: they go on, and no other run of it starts") {
+	if err != nil || !strings.HasSuffix(key.Warning, "allows 0 now: what is in flight goes on, and no other run of it starts") {
 		t.Errorf("stopped: %+v, %v", key, err)
 	}
 }

@@ -37,6 +37,9 @@ func ParseLimitRef(text string) (r LimitRef, ok bool) {
 	return LimitRef{ID: id, Key: key}, ValidID(id) && (!keyed || ValidLimitKey(key))
 }
 
+// LimitKeyHint says what a key of a limit is.
+const LimitKeyHint = "use 1 to 128 of A–Z a–z 0–9 . _ : - @ / +"
+
 // ValidLimitKey reports whether a text can be the key of a limit: 1–128 characters of an id, or
 // @ / +.
 func ValidLimitKey(key string) bool {
