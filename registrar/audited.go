@@ -127,3 +127,39 @@ func (s auditedQueues) ChangeQueue(ctx context.Context, queueID string, decide f
 	}
 	return after, err
 }
+
+type auditedLimits struct{ LimitStore }
+
+func (s auditedLimits) ChangeLimit(ctx context.Context, limitID string, decide func(schedule.LimitFacts) (schedule.LimitChange, error)) (*schedule.Limit, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.LimitStore.ChangeLimit(ctx, limitID, decide)
+	}
+	after, err := s.LimitStore.ChangeLimit(ctx, limitID, func(f schedule.LimitFacts) (schedule.LimitChange, error) {
+		change, err := decide(f)
+		if err == nil && !change.Empty() {
+			change.Audit = auditOfLimit(call, limitID, &f, &change)
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return after, err
+}
+
+// auditOfLimit names a key as a run does: customer=a7.
+func auditOfLimit(call *auth.Call, limitID string, f *schedule.LimitFacts, c *schedule.LimitChange) *schedule.AuditEntry {
+	target := schedule.LimitRef{ID: limitID, Key: c.DropKey}
+	if c.Key != nil {
+		target.Key = c.Key.Key
+	}
+	e := entry(call, target.String(), c.Now)
+	if f.Limit != nil {
+		e.UserID, e.RevisionBefore, e.RevisionAfter = f.Limit.UserID, f.Limit.Revision, f.Limit.Revision
+	}
+	if c.After != nil {
+		e.UserID, e.RevisionAfter = c.After.UserID, c.After.Revision
+	}
+	return e
+}

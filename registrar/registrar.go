@@ -157,7 +157,9 @@ func New(o Options) *Registrar {
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
-	r.limits = o.Limits
+	if o.Limits != nil {
+		r.limits = auditedLimits{o.Limits}
+	}
 	r.instances = o.Instances
 	r.runs = scopedRuns{namedRuns{runs, r.queueID}}
 	r.unscoped = schedules

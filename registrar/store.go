@@ -146,6 +146,8 @@ type LimitStore interface {
 	ListLimits(ctx context.Context, f schedule.LimitFilter) ([]schedule.Limit, error)
 	// ListLimitKeys are the keys above after that have their own numbers, in order.
 	ListLimitKeys(ctx context.Context, limitNo int32, after string, limit int) ([]schedule.LimitKey, error)
+	// GetLimitKey are the numbers of one key, also ended ones; nil: it has none of its own.
+	GetLimitKey(ctx context.Context, limitNo int32, key string) (*schedule.LimitKey, error)
 	// CountLimitUses counts the runs in flight that use a limit, by key, the most used first.
 	CountLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitCount, error)
 	// ListLimitUses are runs in flight that use a limit, by key.

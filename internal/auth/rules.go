@@ -93,6 +93,12 @@ var rules = map[string]Rule{
 	"/carillon.v1.QueueService/EnqueueRuns":     enqueues,
 	"/carillon.v1.QueueService/ListWaiting":     reads,
 
+	"/carillon.v1.LimitService/UpsertLimit": changes,
+	"/carillon.v1.LimitService/GetLimit":    reads,
+	"/carillon.v1.LimitService/ListLimits":  reads,
+	"/carillon.v1.LimitService/DeleteLimit": changes,
+	"/carillon.v1.LimitService/SetLimitKey": changes,
+
 	"/carillon.v1.GrantService/CreateGrant": grants,
 	"/carillon.v1.GrantService/GetGrant":    readsGrants,
 	"/carillon.v1.GrantService/ListGrants":  readsGrants,

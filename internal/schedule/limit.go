@@ -37,6 +37,9 @@ func ParseLimitRef(text string) (r LimitRef, ok bool) {
 	return LimitRef{ID: id, Key: key}, ValidID(id) && (!keyed || ValidLimitKey(key))
 }
 
+// LimitKeyHint says what a key of a limit is.
+const LimitKeyHint = "use 1 to 128 of A–Z a–z 0–9 . _ : - @ / +"
+
 // ValidLimitKey reports whether a text can be the key of a limit: 1–128 characters of an id, or
 // @ / +.
 func ValidLimitKey(key string) bool {
@@ -173,6 +176,7 @@ type Limit struct {
 	Revision  int64 // of the definition, from 1
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Used      int // runs in flight that use it, when it was read; never written
 }
 
 // LimitKey has the numbers of one key of a keyed limit.
@@ -187,6 +191,12 @@ type LimitKey struct {
 // Holds reports whether the numbers are in force.
 func (k *LimitKey) Holds(now time.Time) bool {
 	return k != nil && (k.Until.IsZero() || now.Before(k.Until))
+}
+
+// Same reports whether two keys have the same numbers, note and end.
+func (k *LimitKey) Same(o *LimitKey) bool {
+	most, other := k.MaxInFlight, o.MaxInFlight
+	return k.Key == o.Key && (most == nil) == (other == nil) && (most == nil || *most == *other) && k.Rate == o.Rate && k.Note == o.Note && k.Until.Equal(o.Until)
 }
 
 // NumbersOf are the bounds of a key of a limit: max_in_flight, with limited = false for any
@@ -208,7 +218,10 @@ func (l *Limit) NumbersOf(k *LimitKey, now time.Time) (maxInFlight int, limited 
 // LimitFacts is what a change of a limit is decided by.
 type LimitFacts struct {
 	Limit *Limit // nil: there is none
-	Used  int    // runs in flight that use it
+	Keys  int    // that have their own numbers
+	// KeysEnd is when the numbers of the last key end. Zero: those of one have no end, or there is
+	// none.
+	KeysEnd time.Time
 }
 
 // LimitChange is what a request makes of a limit, in one transaction.
@@ -217,7 +230,13 @@ type LimitChange struct {
 	Delete  bool      // the limit goes, with the numbers of its keys
 	Key     *LimitKey // numbers of one key are written
 	DropKey string    // numbers of one key go; "": none do
+	Now     time.Time // of the change: numbers of keys that have ended by then go, too
 	Audit   *AuditEntry
+}
+
+// Empty reports whether nothing changes.
+func (c *LimitChange) Empty() bool {
+	return c.After == nil && !c.Delete && c.Key == nil && c.DropKey == ""
 }
 
 // LimitFilter selects limits.

@@ -33,6 +33,8 @@ const (
 	queuesPage    kind = "q"
 	queueLogPage  kind = "t"
 	waitingPage   kind = "u"
+	limitsPage    kind = "i"
+	limitKeysPage kind = "k"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

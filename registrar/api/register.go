@@ -20,6 +20,7 @@ type Services struct {
 	Grants    Grants
 	Runs      Runs
 	Queues    Queues     // nil: its calls are UNIMPLEMENTED
+	Limits    Limits     // nil: its calls are UNIMPLEMENTED
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
 	Alerts    Alerts     // nil: its calls are UNIMPLEMENTED
@@ -51,6 +52,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 		carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
 	} else {
 		carillonv1.RegisterQueueServiceServer(server, &queueServer{queues: s.Queues, runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	}
+	if s.Limits == nil {
+		carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
+	} else {
+		carillonv1.RegisterLimitServiceServer(server, &limitServer{limits: s.Limits})
 	}
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})

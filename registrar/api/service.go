@@ -105,6 +105,17 @@ type Queues interface {
 	QueueIDOf(ctx context.Context, run *schedule.Run) (string, error)
 }
 
+// Limits stores limits and the numbers of their keys.
+type Limits interface {
+	UpsertLimit(ctx context.Context, in registrar.LimitInput) (registrar.ChangedLimit, error)
+	// GetLimit has up to keys keys after one.
+	GetLimit(ctx context.Context, limitID, after string, keys int) (registrar.LimitDetail, error)
+	// ListLimits is ordered by limit_id.
+	ListLimits(ctx context.Context, f schedule.LimitFilter) ([]schedule.Limit, error)
+	DeleteLimit(ctx context.Context, limitID string) error
+	SetLimitKey(ctx context.Context, in registrar.LimitKeyInput) (registrar.ChangedLimitKey, error)
+}
+
 // Runs is the ledger.
 type Runs interface {
 	// RunKey is the key that text is, or begins.

@@ -94,6 +94,8 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 	case rule == "string.pattern":
 		if fd := v.FieldDescriptor; fd != nil && fd.Name() == "user_id" {
 			return quoted(v) + " is not a valid owner id", schedule.OwnerHint
+		} else if fd != nil && fd.FullName() == "carillon.v1.SetLimitKeyRequest.key" {
+			return quoted(v) + " is not a valid key", schedule.LimitKeyHint
 		}
 		return quoted(v) + " is not a valid id", idHint(v.FieldDescriptor)
 	case rule == "string.max_bytes" || rule == "bytes.max_len":

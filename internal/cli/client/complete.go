@@ -159,3 +159,16 @@ func QueueIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 	})
 	return withPrefix(typed, all)
 }
+
+// LimitIDs lists the ids of limits.
+func LimitIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
+	var all []string
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Limit, string, error) {
+		resp, err := Call(ctx, l, l.Limits().ListLimits, &carillonv1.ListLimitsRequest{PageSize: size, PageToken: token})
+		for _, limit := range resp.GetLimits() {
+			all = append(all, limit.GetLimitId())
+		}
+		return resp.GetLimits(), resp.GetNextPageToken(), err
+	})
+	return withPrefix(typed, all)
+}

@@ -12,6 +12,10 @@ func (l *Link) Grants() carillonv1.GrantServiceClient {
 	return carillonv1.NewGrantServiceClient(l.conn)
 }
 
+func (l *Link) Limits() carillonv1.LimitServiceClient {
+	return carillonv1.NewLimitServiceClient(l.conn)
+}
+
 func (l *Link) Queues() carillonv1.QueueServiceClient {
 	return carillonv1.NewQueueServiceClient(l.conn)
 }

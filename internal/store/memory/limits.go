@@ -52,18 +52,21 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 	err = s.write(ctx, func(t *tx) error {
 		var facts schedule.LimitFacts
 		if now := t.limits[limitID]; now != nil {
-			copied := *now
-			facts = schedule.LimitFacts{Limit: &copied, Used: len(t.usesOf(now.No))}
+			facts = t.limitFacts(now)
 		}
 		change, err := decide(facts)
 		if err != nil {
 			return err
 		}
-		after = facts.Limit
+		if after = facts.Limit; change.Empty() {
+			return nil
+		}
+		if facts.Limit != nil {
+			t.dropEndedKeys(facts.Limit.No, change.Now)
+		}
 		switch {
 		case change.Delete:
-			no := after.No
-			after = nil
+			no := facts.Limit.No
 			putUndone(t, t.limits, limitID, nil, false)
 			for k := range maps.Clone(t.limitKeys) {
 				if k.no == no {
@@ -81,18 +84,20 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 				t.lastLimitNo++
 				row.No = t.lastLimitNo
 			}
+			row.Used, row.CreatedAt, row.UpdatedAt = 0, at(row.CreatedAt), at(row.UpdatedAt)
 			putUndone(t, t.limits, limitID, &row, true)
 			if t.opts.Watch.Limit != nil {
 				told := row
 				t.told = append(t.told, func() { t.opts.Watch.Limit(&told) })
 			}
-			copied := row
-			after = &copied
 		case change.Key != nil:
-			putUndone(t, t.limitKeys, limitKey{after.No, change.Key.Key}, *change.Key, true)
+			key := copyKey(*change.Key)
+			key.Until = at(key.Until)
+			putUndone(t, t.limitKeys, limitKey{facts.Limit.No, key.Key}, key, true)
 		case change.DropKey != "":
-			putUndone(t, t.limitKeys, limitKey{after.No, change.DropKey}, schedule.LimitKey{}, false)
+			putUndone(t, t.limitKeys, limitKey{facts.Limit.No, change.DropKey}, schedule.LimitKey{}, false)
 		}
+		after = t.limit(t.limits[limitID])
 		t.queued = true
 		t.audit(change.Audit, s.Now())
 		return nil
@@ -101,6 +106,53 @@ func (s *Store) ChangeLimit(ctx context.Context, limitID string, decide func(sch
 		return nil, fmt.Errorf("change limit %s: %w", schedule.Quote(limitID), err)
 	}
 	return after, nil
+}
+
+// limit is a copy of a limit with the number of its uses; nil of nil.
+func (s *Store) limit(l *schedule.Limit) *schedule.Limit {
+	if l == nil {
+		return nil
+	}
+	copied := *l
+	copied.Used = len(s.usesOf(l.No))
+	return &copied
+}
+
+// limitFacts is what a change of a limit is decided by.
+func (s *Store) limitFacts(l *schedule.Limit) schedule.LimitFacts {
+	facts := schedule.LimitFacts{Limit: s.limit(l)}
+	endless := false
+	for at, k := range s.limitKeys {
+		if at.no != l.No {
+			continue
+		}
+		facts.Keys++
+		endless = endless || k.Until.IsZero()
+		if k.Until.After(facts.KeysEnd) {
+			facts.KeysEnd = k.Until
+		}
+	}
+	if endless {
+		facts.KeysEnd = time.Time{}
+	}
+	return facts
+}
+
+// dropEndedKeys deletes the numbers of keys that end by an instant.
+func (t *tx) dropEndedKeys(no int32, by time.Time) {
+	for k, row := range maps.Clone(t.limitKeys) {
+		if k.no == no && !row.Until.IsZero() && !row.Until.After(by) {
+			putUndone(t, t.limitKeys, k, schedule.LimitKey{}, false)
+		}
+	}
+}
+
+func copyKey(k schedule.LimitKey) schedule.LimitKey {
+	if k.MaxInFlight != nil {
+		most := *k.MaxInFlight
+		k.MaxInFlight = &most
+	}
+	return k
 }
 
 // usesOf are the uses of a limit, by key and run.
@@ -125,8 +177,7 @@ func (s *Store) GetLimit(ctx context.Context, limitID string) (l *schedule.Limit
 		if found == nil {
 			return fmt.Errorf("limit %s: %w", schedule.Quote(limitID), schedule.ErrNotFound)
 		}
-		copied := *found
-		l = &copied
+		l = s.limit(found)
 		return nil
 	})
 	return l, err
@@ -137,7 +188,7 @@ func (s *Store) ListLimits(ctx context.Context, f schedule.LimitFilter) (limits 
 	err = s.read(ctx, func() error {
 		for id, l := range s.limits {
 			if id > f.After && (f.UserID == "" || l.UserID == f.UserID || l.Shared) {
-				limits = append(limits, *l)
+				limits = append(limits, *s.limit(l))
 			}
 		}
 		return nil
@@ -151,13 +202,26 @@ func (s *Store) ListLimitKeys(ctx context.Context, limitNo int32, after string, 
 	err = s.read(ctx, func() error {
 		for at, k := range s.limitKeys {
 			if at.no == limitNo && k.Key > after {
-				keys = append(keys, k)
+				keys = append(keys, copyKey(k))
 			}
 		}
 		return nil
 	})
 	slices.SortFunc(keys, func(a, b schedule.LimitKey) int { return cmp.Compare(a.Key, b.Key) })
 	return keys[:min(len(keys), limit)], err
+}
+
+// GetLimitKey returns the numbers of one key of a limit, also ended ones. nil: it has none of its
+// own.
+func (s *Store) GetLimitKey(ctx context.Context, limitNo int32, key string) (found *schedule.LimitKey, err error) {
+	err = s.read(ctx, func() error {
+		if k, own := s.limitKeys[limitKey{limitNo, key}]; own {
+			k = copyKey(k)
+			found = &k
+		}
+		return nil
+	})
+	return found, err
 }
 
 // CountLimitUses counts the runs in flight that use a limit, by key, the most used first.

@@ -30,7 +30,7 @@ type limitRow struct {
 
 func limitFields(r *limitRow) []any {
 	fields := []any{&r.No, &r.LimitID, &r.UserID, &r.Shared, &r.Keyed}
-	return append(append(fields, r.numbers.targets()...), &r.Note, &r.Revision, &r.CreatedAt, &r.UpdatedAt)
+	return append(append(fields, r.numbers.targets()...), &r.Note, &r.Revision, &r.CreatedAt, &r.UpdatedAt, &r.Used)
 }
 
 func (r *limitRow) limit() *schedule.Limit {
@@ -74,17 +74,14 @@ func (t *Tables) ChangeLimit(ctx context.Context, limitID string, decide func(sc
 		if err != nil {
 			return err
 		}
-		after = facts.Limit
+		if after = facts.Limit; change.Empty() {
+			return nil
+		}
 		if err := writeLimit(ctx, q, facts.Limit, &change); err != nil {
 			return err
 		}
-		switch {
-		case change.Delete:
-			after = nil
-		case change.After != nil:
-			if after, err = readLimit(ctx, q, limitID); err != nil { // with its number
-				return err
-			}
+		if after, err = readLimit(ctx, q, limitID); err != nil {
+			return err
 		}
 		t.dialect.WakeQueues(q) // more may start now
 		if change.Audit == nil {
@@ -106,21 +103,42 @@ func (t *Tables) ChangeLimit(ctx context.Context, limitID string, decide func(sc
 
 // lockLimit reads a limit once no admission uses it. It is nil if there is none.
 func (d *Dialect) lockLimit(ctx context.Context, q Queries, limitID string) (facts schedule.LimitFacts, err error) {
-	if d.LockLimits != "" {
-		if _, err := q.Exec(ctx, d.LockLimits, []string{limitID}); err != nil {
-			return facts, fmt.Errorf("lock: %w", err)
-		}
-	}
-	if facts.Limit, err = readLimit(ctx, q, limitID); err != nil || facts.Limit == nil {
+	if facts.Limit, err = d.lockedLimit(ctx, q, limitID); err != nil || facts.Limit == nil {
 		return facts, err
 	}
-	if _, err = one(ctx, q, []any{&facts.Used}, sqlCountLimitUses, facts.Limit.No); err != nil {
-		return facts, fmt.Errorf("count runs that use it: %w", err)
+	var ending int
+	if _, err = one(ctx, q, []any{&facts.Keys, &ending, &facts.KeysEnd}, sqlLimitKeysEnd, facts.Limit.No); err != nil {
+		return facts, fmt.Errorf("count keys: %w", err)
+	}
+	if ending < facts.Keys {
+		facts.KeysEnd = time.Time{}
 	}
 	return facts, nil
 }
 
+// lockedLimit reads a limit under its lock. While another transaction held the lock, the limit may
+// have been deleted and created again under another number: then the lock was the old one's.
+func (d *Dialect) lockedLimit(ctx context.Context, q Queries, limitID string) (*schedule.Limit, error) {
+	found, err := readLimit(ctx, q, limitID)
+	for d.LockLimits != "" && err == nil && found != nil {
+		if _, err := q.Exec(ctx, d.LockLimits, []string{limitID}); err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		var locked *schedule.Limit
+		if locked, err = readLimit(ctx, q, limitID); err == nil && locked != nil && locked.No == found.No {
+			return locked, nil
+		}
+		found = locked
+	}
+	return found, err
+}
+
 func writeLimit(ctx context.Context, q Queries, before *schedule.Limit, c *schedule.LimitChange) error {
+	if before != nil && !c.Now.IsZero() {
+		if _, err := q.Exec(ctx, sqlDropEndedKeys, before.No, c.Now); err != nil {
+			return fmt.Errorf("delete ended keys: %w", err)
+		}
+	}
 	switch {
 	case c.Delete:
 		for _, statement := range []string{sqlDeleteLimitKeys, sqlDeleteLimitStarts, sqlDeleteLimit} {
@@ -204,6 +222,19 @@ func (t *Tables) ListLimitKeys(ctx context.Context, limitNo int32, after string,
 		keys = append(keys, *rows[i].key())
 	}
 	return keys, nil
+}
+
+// GetLimitKey returns the numbers of one key of a limit, also ended ones. nil: it has none of its
+// own.
+func (t *Tables) GetLimitKey(ctx context.Context, limitNo int32, key string) (*schedule.LimitKey, error) {
+	rows, err := collect(ctx, t.read, keyFields, sqlGetLimitKey, limitNo, key)
+	if err != nil {
+		return nil, fmt.Errorf("key %s of limit %d: %w", schedule.Quote(key), limitNo, err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return rows[0].key(), nil
 }
 
 // CountLimitUses counts the runs in flight that use a limit, by key, the most used first.

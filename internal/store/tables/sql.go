@@ -186,7 +186,8 @@ WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
 
 // Limits.
 const (
-	limitColumns   = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at`
+	limitColumns = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at,
+	(SELECT count(*) FROM limit_uses u WHERE u.limit_no = limits.limit_no)`
 	sqlGetLimit    = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id = $1`
 	sqlListLimits  = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id > $1 AND ($2 = '' OR user_id = $2 OR shared) ORDER BY limit_id LIMIT $3`
 	sqlInsertLimit = `INSERT INTO limits (limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at)
@@ -202,7 +203,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (limit_no, limit_key) DO UPD
 	sqlDropLimitKey      = `DELETE FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
 	sqlListLimitKeys     = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys
 WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
-	sqlCountLimitUses = `SELECT count(*) FROM limit_uses WHERE limit_no = $1`
+	sqlGetLimitKey    = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
+	sqlLimitKeysEnd   = `SELECT count(*), count(until), max(until) FROM limit_keys WHERE limit_no = $1`
+	sqlDropEndedKeys  = `DELETE FROM limit_keys WHERE limit_no = $1 AND until <= $2`
 	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
 	sqlUsersOfLimit   = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`

@@ -143,6 +143,7 @@ var topics = []topic{
 	{name: "request checks", checks: requestChecks},
 	{name: "grants", checks: grants},
 	{name: "queues", checks: queues},
+	{name: "limits", checks: limitChecks},
 	{name: "enqueue", checks: enqueues},
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},

@@ -8,8 +8,10 @@ package carillonv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -21,6 +23,1038 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Limit is a bound on runs in flight, on starts per time, or both.
+type Limit struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
+	// The owner.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Shared bool   `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	Keyed  bool   `protobuf:"varint,4,opt,name=keyed,proto3" json:"keyed,omitempty"`
+	// Not set: any number.
+	MaxInFlight *uint32 `protobuf:"varint,5,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
+	// Not set: any number of starts.
+	Rate *Rate  `protobuf:"bytes,6,opt,name=rate,proto3" json:"rate,omitempty"`
+	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// 1 at creation, one more at every change of the definition.
+	Revision  uint32                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Runs in flight that use it, over all keys.
+	Used          uint32 `protobuf:"varint,11,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Limit) GetLimitId() string {
+	if x != nil {
+		return x.LimitId
+	}
+	return ""
+}
+
+func (x *Limit) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Limit) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *Limit) GetKeyed() bool {
+	if x != nil {
+		return x.Keyed
+	}
+	return false
+}
+
+func (x *Limit) GetMaxInFlight() uint32 {
+	if x != nil && x.MaxInFlight != nil {
+		return *x.MaxInFlight
+	}
+	return 0
+}
+
+func (x *Limit) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Limit) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Limit) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Limit) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Limit) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *Limit) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+// LimitKey has the numbers of one key of a limit.
+type LimitKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// 0: no run of the key starts. Not set: that of the limit.
+	MaxInFlight *uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
+	// Not set: that of the limit.
+	Rate *Rate  `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	// When the numbers end. Null: they have no end.
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// Runs in flight that use the key.
+	Used          uint32 `protobuf:"varint,6,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitKey) Reset() {
+	*x = LimitKey{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitKey) ProtoMessage() {}
+
+func (x *LimitKey) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitKey.ProtoReflect.Descriptor instead.
+func (*LimitKey) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LimitKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LimitKey) GetMaxInFlight() uint32 {
+	if x != nil && x.MaxInFlight != nil {
+		return *x.MaxInFlight
+	}
+	return 0
+}
+
+func (x *LimitKey) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *LimitKey) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *LimitKey) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *LimitKey) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+// LimitUse is how many runs in flight use one key of a limit.
+type LimitUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "" of a limit that is not keyed.
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Used          uint32 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitUse) Reset() {
+	*x = LimitUse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitUse) ProtoMessage() {}
+
+func (x *LimitUse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitUse.ProtoReflect.Descriptor instead.
+func (*LimitUse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LimitUse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LimitUse) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+// LimitUser is a run in flight that uses a limit.
+type LimitUser struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the limit; "" of one that is not keyed.
+	Key            string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	QueueId        string `protobuf:"bytes,3,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	WorkflowId     string `protobuf:"bytes,4,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// The owner of the run.
+	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
+	// When its queue admitted it.
+	DispatchedAt  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitUser) Reset() {
+	*x = LimitUser{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitUser) ProtoMessage() {}
+
+func (x *LimitUser) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitUser.ProtoReflect.Descriptor instead.
+func (*LimitUser) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LimitUser) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LimitUser) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *LimitUser) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *LimitUser) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *LimitUser) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *LimitUser) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *LimitUser) GetDispatchedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DispatchedAt
+	}
+	return nil
+}
+
+type UpsertLimitRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
+	// The owner. Required, except for callers with the role user, who are always
+	// the owner.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Whether runs of other owners may use it.
+	Shared bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	// Whether it counts for each key. Runs then name it with a key.
+	Keyed bool `protobuf:"varint,4,opt,name=keyed,proto3" json:"keyed,omitempty"`
+	// Runs that use it, or one key of it, at the same time, within 1 to 10000.
+	// Default: any number. One of max_in_flight and rate is required.
+	MaxInFlight *uint32 `protobuf:"varint,5,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
+	// Of starts of runs that use it, or one key of it. Default: any number.
+	Rate *Rate `protobuf:"bytes,6,opt,name=rate,proto3" json:"rate,omitempty"`
+	// What it is for; at most 1024 bytes.
+	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// Not needed: the call is safe to repeat. Accepted for consistency.
+	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpsertLimitRequest) Reset() {
+	*x = UpsertLimitRequest{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpsertLimitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpsertLimitRequest) ProtoMessage() {}
+
+func (x *UpsertLimitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpsertLimitRequest.ProtoReflect.Descriptor instead.
+func (*UpsertLimitRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UpsertLimitRequest) GetLimitId() string {
+	if x != nil {
+		return x.LimitId
+	}
+	return ""
+}
+
+func (x *UpsertLimitRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *UpsertLimitRequest) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *UpsertLimitRequest) GetKeyed() bool {
+	if x != nil {
+		return x.Keyed
+	}
+	return false
+}
+
+func (x *UpsertLimitRequest) GetMaxInFlight() uint32 {
+	if x != nil && x.MaxInFlight != nil {
+		return *x.MaxInFlight
+	}
+	return 0
+}
+
+func (x *UpsertLimitRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *UpsertLimitRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *UpsertLimitRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type UpsertLimitResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Limit *Limit                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// A warning of a successful call: more runs use the limit than it allows now.
+	Warning       *string `protobuf:"bytes,2,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpsertLimitResponse) Reset() {
+	*x = UpsertLimitResponse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpsertLimitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpsertLimitResponse) ProtoMessage() {}
+
+func (x *UpsertLimitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpsertLimitResponse.ProtoReflect.Descriptor instead.
+func (*UpsertLimitResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UpsertLimitResponse) GetLimit() *Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *UpsertLimitResponse) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
+	}
+	return ""
+}
+
+type GetLimitRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
+	// Of keys. Default 50, at most 200.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLimitRequest) Reset() {
+	*x = GetLimitRequest{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLimitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLimitRequest) ProtoMessage() {}
+
+func (x *GetLimitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLimitRequest.ProtoReflect.Descriptor instead.
+func (*GetLimitRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetLimitRequest) GetLimitId() string {
+	if x != nil {
+		return x.LimitId
+	}
+	return ""
+}
+
+func (x *GetLimitRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *GetLimitRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type GetLimitResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Limit *Limit                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Keys with their own numbers in force, in order.
+	Keys          []*LimitKey `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	NextPageToken string      `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The most used keys, at most 20.
+	Uses []*LimitUse `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`
+	// Runs in flight that use it and that the caller may read, at most 20.
+	Users []*LimitUser `protobuf:"bytes,5,rep,name=users,proto3" json:"users,omitempty"`
+	// How many more runs use it: those of other owners, and those past the first
+	// 20.
+	MoreUsers     uint32 `protobuf:"varint,6,opt,name=more_users,json=moreUsers,proto3" json:"more_users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLimitResponse) Reset() {
+	*x = GetLimitResponse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLimitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLimitResponse) ProtoMessage() {}
+
+func (x *GetLimitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLimitResponse.ProtoReflect.Descriptor instead.
+func (*GetLimitResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetLimitResponse) GetLimit() *Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *GetLimitResponse) GetKeys() []*LimitKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GetLimitResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *GetLimitResponse) GetUses() []*LimitUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+func (x *GetLimitResponse) GetUsers() []*LimitUser {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *GetLimitResponse) GetMoreUsers() uint32 {
+	if x != nil {
+		return x.MoreUsers
+	}
+	return 0
+}
+
+type ListLimitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only limits of this owner, and shared ones.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Default 50, at most 200.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsRequest) Reset() {
+	*x = ListLimitsRequest{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsRequest) ProtoMessage() {}
+
+func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
+func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListLimitsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListLimitsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListLimitsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        []*Limit               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsResponse) Reset() {
+	*x = ListLimitsResponse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsResponse) ProtoMessage() {}
+
+func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
+func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListLimitsResponse) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ListLimitsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type DeleteLimitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LimitId       string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteLimitRequest) Reset() {
+	*x = DeleteLimitRequest{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteLimitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteLimitRequest) ProtoMessage() {}
+
+func (x *DeleteLimitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteLimitRequest.ProtoReflect.Descriptor instead.
+func (*DeleteLimitRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DeleteLimitRequest) GetLimitId() string {
+	if x != nil {
+		return x.LimitId
+	}
+	return ""
+}
+
+type DeleteLimitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteLimitResponse) Reset() {
+	*x = DeleteLimitResponse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteLimitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteLimitResponse) ProtoMessage() {}
+
+func (x *DeleteLimitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteLimitResponse.ProtoReflect.Descriptor instead.
+func (*DeleteLimitResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{11}
+}
+
+type SetLimitKeyRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
+	// 1 to 128 characters of an id, or @ / +.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Runs of the key at the same time, at most 10000. 0: none starts. Default:
+	// that of the limit.
+	MaxInFlight *uint32 `protobuf:"varint,3,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
+	// Of starts of runs of the key. Default: that of the limit.
+	Rate *Rate `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Why; at most 1024 bytes. INVALID_ARGUMENT without max_in_flight and rate.
+	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// When the key has the numbers of the limit again. Default: never.
+	// INVALID_ARGUMENT without max_in_flight and rate.
+	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
+	// Not needed: the call is safe to repeat. Accepted for consistency.
+	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitKeyRequest) Reset() {
+	*x = SetLimitKeyRequest{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitKeyRequest) ProtoMessage() {}
+
+func (x *SetLimitKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitKeyRequest.ProtoReflect.Descriptor instead.
+func (*SetLimitKeyRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SetLimitKeyRequest) GetLimitId() string {
+	if x != nil {
+		return x.LimitId
+	}
+	return ""
+}
+
+func (x *SetLimitKeyRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *SetLimitKeyRequest) GetMaxInFlight() uint32 {
+	if x != nil && x.MaxInFlight != nil {
+		return *x.MaxInFlight
+	}
+	return 0
+}
+
+func (x *SetLimitKeyRequest) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *SetLimitKeyRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *SetLimitKeyRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *SetLimitKeyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type SetLimitKeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The numbers of its own that the key has now; without any only key and used
+	// are set.
+	Key *LimitKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// A warning of a successful call: more runs use the key than are allowed now.
+	Warning       *string `protobuf:"bytes,2,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitKeyResponse) Reset() {
+	*x = SetLimitKeyResponse{}
+	mi := &file_carillon_v1_limit_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitKeyResponse) ProtoMessage() {}
+
+func (x *SetLimitKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_limit_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitKeyResponse.ProtoReflect.Descriptor instead.
+func (*SetLimitKeyResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SetLimitKeyResponse) GetKey() *LimitKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *SetLimitKeyResponse) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
+	}
+	return ""
+}
 
 // Rate allows a number of starts per time, evenly spaced. In any period of
 // per_ms there are at most starts + burst - 1 of them.
@@ -39,7 +1073,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_carillon_v1_limit_proto_msgTypes[0]
+	mi := &file_carillon_v1_limit_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -51,7 +1085,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_limit_proto_msgTypes[0]
+	mi := &file_carillon_v1_limit_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -64,7 +1098,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{0}
+	return file_carillon_v1_limit_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Rate) GetStarts() uint32 {
@@ -92,11 +1126,112 @@ var File_carillon_v1_limit_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_limit_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/limit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\"f\n" +
+	"\x17carillon/v1/limit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x03\n" +
+	"\x05Limit\x12\x19\n" +
+	"\blimit_id\x18\x01 \x01(\tR\alimitId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\x12\x14\n" +
+	"\x05keyed\x18\x04 \x01(\bR\x05keyed\x12'\n" +
+	"\rmax_in_flight\x18\x05 \x01(\rH\x00R\vmaxInFlight\x88\x01\x01\x12%\n" +
+	"\x04rate\x18\x06 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12\x1a\n" +
+	"\brevision\x18\b \x01(\rR\brevision\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
+	"\x04used\x18\v \x01(\rR\x04usedB\x10\n" +
+	"\x0e_max_in_flight\"\xd8\x01\n" +
+	"\bLimitKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\rmax_in_flight\x18\x02 \x01(\rH\x00R\vmaxInFlight\x88\x01\x01\x12%\n" +
+	"\x04rate\x18\x03 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04used\x18\x06 \x01(\rR\x04usedB\x10\n" +
+	"\x0e_max_in_flight\"0\n" +
+	"\bLimitUse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\rR\x04used\"\xf4\x01\n" +
+	"\tLimitUser\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x19\n" +
+	"\bqueue_id\x18\x03 \x01(\tR\aqueueId\x12\x1f\n" +
+	"\vworkflow_id\x18\x04 \x01(\tR\n" +
+	"workflowId\x12\x17\n" +
+	"\auser_id\x18\x05 \x01(\tR\x06userId\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\tR\x06status\x12?\n" +
+	"\rdispatched_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\"\x9e\x03\n" +
+	"\x12UpsertLimitRequest\x12A\n" +
+	"\blimit_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\alimitId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\x12\x14\n" +
+	"\x05keyed\x18\x04 \x01(\bR\x05keyed\x123\n" +
+	"\rmax_in_flight\x18\x05 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x90N(\x01H\x00R\vmaxInFlight\x88\x01\x01\x12%\n" +
+	"\x04rate\x18\x06 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x1c\n" +
+	"\x04note\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\x10\n" +
+	"\x0e_max_in_flight\"j\n" +
+	"\x13UpsertLimitResponse\x12(\n" +
+	"\x05limit\x18\x01 \x01(\v2\x12.carillon.v1.LimitR\x05limit\x12\x1d\n" +
+	"\awarning\x18\x02 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
+	"\n" +
+	"\b_warning\"\xa4\x01\n" +
+	"\x0fGetLimitRequest\x12A\n" +
+	"\blimit_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\alimitId\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"\x87\x02\n" +
+	"\x10GetLimitResponse\x12(\n" +
+	"\x05limit\x18\x01 \x01(\v2\x12.carillon.v1.LimitR\x05limit\x12)\n" +
+	"\x04keys\x18\x02 \x03(\v2\x15.carillon.v1.LimitKeyR\x04keys\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12)\n" +
+	"\x04uses\x18\x04 \x03(\v2\x15.carillon.v1.LimitUseR\x04uses\x12,\n" +
+	"\x05users\x18\x05 \x03(\v2\x16.carillon.v1.LimitUserR\x05users\x12\x1d\n" +
+	"\n" +
+	"more_users\x18\x06 \x01(\rR\tmoreUsers\"\xad\x01\n" +
+	"\x11ListLimitsRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"h\n" +
+	"\x12ListLimitsResponse\x12*\n" +
+	"\x06limits\x18\x01 \x03(\v2\x12.carillon.v1.LimitR\x06limits\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"W\n" +
+	"\x12DeleteLimitRequest\x12A\n" +
+	"\blimit_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\alimitId\"\x15\n" +
+	"\x13DeleteLimitResponse\"\xa5\x03\n" +
+	"\x12SetLimitKeyRequest\x12A\n" +
+	"\blimit_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\alimitId\x12;\n" +
+	"\x03key\x18\x02 \x01(\tB)\xe2A\x01\x02\xbaH\"\xc8\x01\x01r\x1d2\x1b^[A-Za-z0-9._:@/+-]{1,128}$R\x03key\x121\n" +
+	"\rmax_in_flight\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\x90NH\x00R\vmaxInFlight\x88\x01\x01\x12%\n" +
+	"\x04rate\x18\x04 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x1c\n" +
+	"\x04note\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12B\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
+	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12A\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\x10\n" +
+	"\x0e_max_in_flight\"i\n" +
+	"\x13SetLimitKeyResponse\x12'\n" +
+	"\x03key\x18\x01 \x01(\v2\x15.carillon.v1.LimitKeyR\x03key\x12\x1d\n" +
+	"\awarning\x18\x02 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
+	"\n" +
+	"\b_warning\"f\n" +
 	"\x04Rate\x12#\n" +
 	"\x06starts\x18\x01 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01R\x06starts\x12#\n" +
 	"\x06per_ms\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\xb8\x99)(\x01R\x05perMs\x12\x14\n" +
-	"\x05burst\x18\x03 \x01(\rR\x05burstB\xa5\x01\n" +
+	"\x05burst\x18\x03 \x01(\rR\x05burst2\xc1\x04\n" +
+	"\fLimitService\x12r\n" +
+	"\vUpsertLimit\x12\x1f.carillon.v1.UpsertLimitRequest\x1a .carillon.v1.UpsertLimitResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/limits/{limit_id}\x12f\n" +
+	"\bGetLimit\x12\x1c.carillon.v1.GetLimitRequest\x1a\x1d.carillon.v1.GetLimitResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/limits/{limit_id}\x12a\n" +
+	"\n" +
+	"ListLimits\x12\x1e.carillon.v1.ListLimitsRequest\x1a\x1f.carillon.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/limits\x12o\n" +
+	"\vDeleteLimit\x12\x1f.carillon.v1.DeleteLimitRequest\x1a .carillon.v1.DeleteLimitResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/v1/limits/{limit_id}\x12\x80\x01\n" +
+	"\vSetLimitKey\x12\x1f.carillon.v1.SetLimitKeyRequest\x1a .carillon.v1.SetLimitKeyResponse\".\x82\xd3\xe4\x93\x02(:\x01*\x1a#/v1/limits/{limit_id}/keys/{key=**}B\xa5\x01\n" +
 	"\x0fcom.carillon.v1B\n" +
 	"LimitProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
@@ -112,16 +1247,57 @@ func file_carillon_v1_limit_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_limit_proto_rawDescData
 }
 
-var file_carillon_v1_limit_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_carillon_v1_limit_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_carillon_v1_limit_proto_goTypes = []any{
-	(*Rate)(nil), // 0: carillon.v1.Rate
+	(*Limit)(nil),                 // 0: carillon.v1.Limit
+	(*LimitKey)(nil),              // 1: carillon.v1.LimitKey
+	(*LimitUse)(nil),              // 2: carillon.v1.LimitUse
+	(*LimitUser)(nil),             // 3: carillon.v1.LimitUser
+	(*UpsertLimitRequest)(nil),    // 4: carillon.v1.UpsertLimitRequest
+	(*UpsertLimitResponse)(nil),   // 5: carillon.v1.UpsertLimitResponse
+	(*GetLimitRequest)(nil),       // 6: carillon.v1.GetLimitRequest
+	(*GetLimitResponse)(nil),      // 7: carillon.v1.GetLimitResponse
+	(*ListLimitsRequest)(nil),     // 8: carillon.v1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 9: carillon.v1.ListLimitsResponse
+	(*DeleteLimitRequest)(nil),    // 10: carillon.v1.DeleteLimitRequest
+	(*DeleteLimitResponse)(nil),   // 11: carillon.v1.DeleteLimitResponse
+	(*SetLimitKeyRequest)(nil),    // 12: carillon.v1.SetLimitKeyRequest
+	(*SetLimitKeyResponse)(nil),   // 13: carillon.v1.SetLimitKeyResponse
+	(*Rate)(nil),                  // 14: carillon.v1.Rate
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_carillon_v1_limit_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	14, // 0: carillon.v1.Limit.rate:type_name -> carillon.v1.Rate
+	15, // 1: carillon.v1.Limit.created_at:type_name -> google.protobuf.Timestamp
+	15, // 2: carillon.v1.Limit.updated_at:type_name -> google.protobuf.Timestamp
+	14, // 3: carillon.v1.LimitKey.rate:type_name -> carillon.v1.Rate
+	15, // 4: carillon.v1.LimitKey.until:type_name -> google.protobuf.Timestamp
+	15, // 5: carillon.v1.LimitUser.dispatched_at:type_name -> google.protobuf.Timestamp
+	14, // 6: carillon.v1.UpsertLimitRequest.rate:type_name -> carillon.v1.Rate
+	0,  // 7: carillon.v1.UpsertLimitResponse.limit:type_name -> carillon.v1.Limit
+	0,  // 8: carillon.v1.GetLimitResponse.limit:type_name -> carillon.v1.Limit
+	1,  // 9: carillon.v1.GetLimitResponse.keys:type_name -> carillon.v1.LimitKey
+	2,  // 10: carillon.v1.GetLimitResponse.uses:type_name -> carillon.v1.LimitUse
+	3,  // 11: carillon.v1.GetLimitResponse.users:type_name -> carillon.v1.LimitUser
+	0,  // 12: carillon.v1.ListLimitsResponse.limits:type_name -> carillon.v1.Limit
+	14, // 13: carillon.v1.SetLimitKeyRequest.rate:type_name -> carillon.v1.Rate
+	15, // 14: carillon.v1.SetLimitKeyRequest.until:type_name -> google.protobuf.Timestamp
+	1,  // 15: carillon.v1.SetLimitKeyResponse.key:type_name -> carillon.v1.LimitKey
+	4,  // 16: carillon.v1.LimitService.UpsertLimit:input_type -> carillon.v1.UpsertLimitRequest
+	6,  // 17: carillon.v1.LimitService.GetLimit:input_type -> carillon.v1.GetLimitRequest
+	8,  // 18: carillon.v1.LimitService.ListLimits:input_type -> carillon.v1.ListLimitsRequest
+	10, // 19: carillon.v1.LimitService.DeleteLimit:input_type -> carillon.v1.DeleteLimitRequest
+	12, // 20: carillon.v1.LimitService.SetLimitKey:input_type -> carillon.v1.SetLimitKeyRequest
+	5,  // 21: carillon.v1.LimitService.UpsertLimit:output_type -> carillon.v1.UpsertLimitResponse
+	7,  // 22: carillon.v1.LimitService.GetLimit:output_type -> carillon.v1.GetLimitResponse
+	9,  // 23: carillon.v1.LimitService.ListLimits:output_type -> carillon.v1.ListLimitsResponse
+	11, // 24: carillon.v1.LimitService.DeleteLimit:output_type -> carillon.v1.DeleteLimitResponse
+	13, // 25: carillon.v1.LimitService.SetLimitKey:output_type -> carillon.v1.SetLimitKeyResponse
+	21, // [21:26] is the sub-list for method output_type
+	16, // [16:21] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_limit_proto_init() }
@@ -129,15 +1305,21 @@ func file_carillon_v1_limit_proto_init() {
 	if File_carillon_v1_limit_proto != nil {
 		return
 	}
+	file_carillon_v1_limit_proto_msgTypes[0].OneofWrappers = []any{}
+	file_carillon_v1_limit_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_limit_proto_msgTypes[4].OneofWrappers = []any{}
+	file_carillon_v1_limit_proto_msgTypes[5].OneofWrappers = []any{}
+	file_carillon_v1_limit_proto_msgTypes[12].OneofWrappers = []any{}
+	file_carillon_v1_limit_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_limit_proto_rawDesc), len(file_carillon_v1_limit_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   15,
 			NumExtensions: 0,
-			NumServices:   0,
+			NumServices:   1,
 		},
 		GoTypes:           file_carillon_v1_limit_proto_goTypes,
 		DependencyIndexes: file_carillon_v1_limit_proto_depIdxs,

@@ -1,0 +1,2 @@
+// Package limit has the commands of limits.
+package limit
