@@ -34,8 +34,9 @@ CREATE TABLE limit_uses (
     limit_no  integer NOT NULL,
     limit_key text COLLATE "C" NOT NULL, -- '' of a limit without keys
     used_by   bytea NOT NULL, -- the run
-    PRIMARY KEY (limit_no, limit_key, used_by)
+    PRIMARY KEY (used_by, limit_no, limit_key)
 );
+CREATE INDEX limit_uses_limit ON limit_uses (limit_no, limit_key);
 
 -- When the next run may start if starts are evenly spaced.
 CREATE TABLE limit_rates (

@@ -34,8 +34,9 @@ CREATE TABLE limit_uses (
     limit_no  INTEGER NOT NULL,
     limit_key TEXT NOT NULL, -- '' of a limit without keys
     used_by   BLOB NOT NULL, -- the run
-    PRIMARY KEY (limit_no, limit_key, used_by)
+    PRIMARY KEY (used_by, limit_no, limit_key)
 ) WITHOUT ROWID;
+CREATE INDEX limit_uses_limit ON limit_uses (limit_no, limit_key);
 
 -- When the next run may start if starts are evenly spaced.
 CREATE TABLE limit_rates (

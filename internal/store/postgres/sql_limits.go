@@ -20,11 +20,7 @@ INSERT INTO limit_uses (limit_no, limit_key, used_by)
 SELECT u.limit_no, u.limit_key, decode(u.used_by, 'hex') FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (limit_no, limit_key, used_by)
 ON CONFLICT DO NOTHING`
 
-	sqlFreeLimitUses = `
-DELETE FROM limit_uses x
-USING (SELECT l.limit_no, u.limit_key, decode(u.used_by, 'hex') AS used_by
-	FROM unnest($1::text[], $2::text[], $3::text[]) AS u (limit_id, limit_key, used_by) JOIN limits l ON l.limit_id = u.limit_id) f
-WHERE x.limit_no = f.limit_no AND x.limit_key = f.limit_key AND x.used_by = f.used_by`
+	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE used_by = ANY($1::bytea[])`
 
 	sqlReadHeads = `
 SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at

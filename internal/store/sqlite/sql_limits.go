@@ -11,8 +11,7 @@ const (
 	sqlTakeUses = `INSERT INTO limit_uses (limit_no, limit_key, used_by)
  SELECT j.value ->> 0, j.value ->> 1, unhex(j.value ->> 2) FROM json_each(?1) j WHERE true ON CONFLICT DO NOTHING`
 
-	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE (limit_no, limit_key, used_by) IN (
- SELECT l.limit_no, j.value ->> 1, unhex(j.value ->> 2) FROM json_each(?1) j CROSS JOIN limits l ON l.limit_id = j.value ->> 0)`
+	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE used_by IN (SELECT unhex(j.value) FROM json_each(?1) j)`
 
 	headColumns  = `o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at`
 	sqlReadHeads = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (

@@ -326,16 +326,16 @@ func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *
 
 // FreeUses deletes what runs use that are not in flight any more.
 func (d *Dialect) FreeUses(ctx context.Context, q Queries, runs []*schedule.Run) error {
-	var ids, keys, users []string
+	var users []schedule.Key
 	for _, r := range runs {
-		for _, ref := range r.Queue.Limits.Refs() {
-			ids, keys, users = append(ids, ref.ID), append(keys, ref.Key), append(users, r.Key.String())
+		if r.Queue.Limits != "" {
+			users = append(users, r.Key)
 		}
 	}
-	if len(ids) == 0 {
+	if len(users) == 0 {
 		return nil
 	}
-	if _, err := q.Exec(ctx, d.FreeLimitUses, Rows{ids, keys, users}); err != nil {
+	if _, err := q.Exec(ctx, d.FreeLimitUses, users); err != nil {
 		return fmt.Errorf("free limits: %w", err)
 	}
 	return nil
