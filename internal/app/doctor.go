@@ -63,6 +63,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.failing(ctx, store)
 			d.dead(ctx, store)
 			d.queues(ctx, store)
+			d.limits(ctx, store)
 			d.launching(ctx, store)
 			d.openAlerts(ctx, store)
 			d.notifications(ctx, store)

@@ -58,6 +58,8 @@ type Store interface {
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 	// Upkeep is what background work has left undone, over all shards.
 	Upkeep(ctx context.Context, now time.Time) (schedule.Upkeep, error)
+	// OrphanUses counts uses of limits by runs that are not in flight.
+	OrphanUses(ctx context.Context) (int, error)
 	// EndedTwice counts the runs that this process ended although history had their end.
 	EndedTwice() uint64
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:

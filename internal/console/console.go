@@ -57,6 +57,7 @@ type Console struct {
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
 	queues    carillonv1.QueueServiceClient
+	limits    carillonv1.LimitServiceClient
 	counts    keptCounts
 	live      livePages
 	mux       *http.ServeMux
@@ -72,6 +73,7 @@ func New(o Options) *Console {
 		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
 		alerts:    carillonv1.NewAlertServiceClient(o.Conn),
 		queues:    carillonv1.NewQueueServiceClient(o.Conn),
+		limits:    carillonv1.NewLimitServiceClient(o.Conn),
 		live:      livePages{of: make(map[string]int)},
 	}
 	c.pages = loadPages(c.assets)
@@ -105,6 +107,8 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/workers":                  c.showWorkers,
 		"GET /ui/queues":                   c.showQueues,
 		"GET /ui/queues/{id}":              c.showQueue,
+		"GET /ui/limits":                   c.showLimits,
+		"GET /ui/limits/{id}":              c.showLimit,
 		"GET /ui/alerts":                   c.showAlerts,
 		"GET /ui/alerts/{id}":              c.showAlert,
 		"GET /ui/simulate":                 c.showSimulation,
@@ -126,6 +130,8 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/queues/{id}/resume":      c.resumeQueue,
 		"POST /ui/queues/{id}/close":       c.closeQueue,
 		"POST /ui/queues/{id}/open":        c.openQueue,
+		"POST /ui/limits/{id}/change":      c.changeLimit,
+		"POST /ui/limits/{id}/key":         c.setLimitKey,
 		"POST /ui/alerts/test":             c.testAlerts,
 		"POST /ui/messages/{id}/redeliver": c.redeliver,
 		"POST /ui/messages/redeliver":      c.redeliverDead,

@@ -246,6 +246,14 @@ func (t *Tables) CountLimitUses(ctx context.Context, limitNo int32, limit int) (
 	return found, nil
 }
 
+// OrphanUses counts uses of limits by runs that are not in flight. There should be none.
+func (t *Tables) OrphanUses(ctx context.Context) (n int, err error) {
+	if _, err = one(ctx, t.read, []any{&n}, sqlOrphanUses); err != nil {
+		return 0, fmt.Errorf("count uses without a run: %w", err)
+	}
+	return n, nil
+}
+
 // ListLimitUses returns runs in flight that use a limit, by key.
 func (t *Tables) ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error) {
 	found, err := collect(ctx, t.read, func(u *schedule.LimitUse) []any { return []any{&u.Key, &u.UsedBy} }, sqlLimitUses, limitNo, limit)
