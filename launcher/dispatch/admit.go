@@ -41,6 +41,10 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	if free == 0 {
 		return tick
 	}
+	if rest := time.Until(d.resting[q.No]); rest > 0 {
+		return rest
+	}
+	delete(d.resting, q.No)
 	// A stop does not interrupt it: what it has admitted must be known, to be put back.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -60,8 +64,12 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	case !out.Alone:
 		return busyPause
 	}
-	d.Metrics.admission.Observe(time.Since(began).Seconds())
+	took := time.Since(began)
+	d.Metrics.admission.Observe(took.Seconds())
 	d.noteLimited(q.No, out.Block)
+	if took > slowVisit && len(out.Dispatches) == 0 {
+		d.resting[q.No] = time.Now().Add(took)
+	}
 	if out.Block != nil {
 		d.Metrics.blocked.WithLabelValues(string(out.Block.What)).Inc()
 	}

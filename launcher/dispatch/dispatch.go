@@ -64,12 +64,17 @@ type Dispatcher struct {
 	stalls map[int32]stall
 	// limited are the queues in which runs waited for a limit or a rate at the last visit.
 	limited map[int32]bool
+
+	// resting are queues with so much to read that a visit without an admission took long: the
+	// next one waits as long. Only the loop uses it.
+	resting map[int32]time.Time
 }
 
 const (
 	tick         = time.Second
 	busyPause    = 10 * time.Millisecond // another process admits from a queue
 	sweepPause   = 50 * time.Millisecond // the least time between two sweeps for which it was woken
+	slowVisit    = 20 * time.Millisecond // such as that of ten thousand limit sets
 	storeTimeout = 5 * time.Second
 	maxBatch     = 1000
 	openCancels  = 1000
@@ -92,7 +97,7 @@ func New(o Options) *Dispatcher {
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
 	}
-	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall), limited: make(map[int32]bool)}
+	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall), limited: make(map[int32]bool), resting: make(map[int32]time.Time)}
 	d.settles = batch.New(maxBatch, d.settleAll)
 	d.backs = batch.New(maxBatch, d.putBackAll)
 	return d

@@ -273,7 +273,12 @@ func TestAStopPutsBackWhatWasNotCalledAndAwaitsWhatWas(t *testing.T) {
 		r.executor.Behave(launchertest.Behavior{Delay: time.Second})
 		r.run()
 		r.pass(100 * time.Millisecond)
-		r.wantCalls("one call is open", keys[0])
+		if len(r.called()) != 1 {
+			r.Fatalf("called %s, want one call that is open", short(r.called()))
+		}
+		// Calls of one admission begin at the same time: any of them may be first.
+		at := slices.Index(keys, r.called()[0])
+		keys = slices.Concat(keys[at:at+1], keys[:at], keys[at+1:])
 		for _, key := range keys {
 			r.wantStatus(key, schedule.StatusEnqueued, schedule.QueueDispatching)
 		}

@@ -213,21 +213,25 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 	sqlSetLimitStart  = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
-	// sqlLimitSets looks into the index once for each text.
+	// sqlLimitSets looks into the index once for each text. The order names the index: for min,
+	// Postgres may read all waiting runs each time.
 	limitSets = `l (limits) AS (
-	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2)
+	SELECT (SELECT o.limits FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 ORDER BY o.limits, o.effective_priority LIMIT 1)
 	UNION ALL
-	SELECT (SELECT min(o.limits) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > l.limits) FROM l WHERE l.limits IS NOT NULL)`
+	SELECT (SELECT o.limits FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > l.limits
+		ORDER BY o.limits, o.effective_priority LIMIT 1) FROM l WHERE l.limits IS NOT NULL)`
 	sqlLimitSets = `WITH RECURSIVE ` + limitSets + `
 SELECT l.limits FROM l WHERE l.limits IS NOT NULL`
 	// sqlPrioritySets does so for each pair of limits and priority.
 	sqlPrioritySets = `WITH RECURSIVE ` + limitSets + `,
 p (limits, priority) AS (
-	SELECT l.limits, (SELECT min(o.effective_priority) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = l.limits)
+	SELECT l.limits, (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = l.limits
+		ORDER BY o.effective_priority, o.position_key LIMIT 1)
 	FROM l WHERE l.limits IS NOT NULL
 	UNION ALL
-	SELECT p.limits, (SELECT min(o.effective_priority) FROM open_runs o
-		WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = p.limits AND o.effective_priority > p.priority)
+	SELECT p.limits, (SELECT o.effective_priority FROM open_runs o
+		WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = p.limits AND o.effective_priority > p.priority
+		ORDER BY o.effective_priority, o.position_key LIMIT 1)
 	FROM p WHERE p.priority IS NOT NULL)
 SELECT p.limits, p.priority FROM p WHERE p.priority IS NOT NULL`
 	// A rate that allows a start again is as good as none.
