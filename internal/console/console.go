@@ -116,7 +116,15 @@ func (c *Console) routes() *http.ServeMux {
 	} {
 		mux.Handle(pattern, c.show(show))
 	}
-	for pattern, act := range map[string]func(*visit) (toast, error){
+	for pattern, act := range c.acts() {
+		mux.Handle(pattern, c.act(act))
+	}
+	return mux
+}
+
+// acts are what forms do.
+func (c *Console) acts() map[string]func(*visit) (toast, error) {
+	return map[string]func(*visit) (toast, error){
 		"POST /ui/schedules":               c.actOnMany,
 		"POST /ui/schedules/{id}/pause":    c.pause,
 		"POST /ui/schedules/{id}/resume":   c.resume,
@@ -139,10 +147,7 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 		"POST /ui/runs/{key}/move":         c.move,
-	} {
-		mux.Handle(pattern, c.act(act))
 	}
-	return mux
 }
 
 // policy is the Content-Security-Policy: only files of this server, no inline scripts
