@@ -80,7 +80,7 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 		free = min(free, 1) // a probe: whether the executor can take work again
 	}
 	v := Visit{
-		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart), Heads: f.Heads, Limits: f.Limits,
+		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond,
 	}

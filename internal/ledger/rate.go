@@ -21,9 +21,19 @@ type Rate struct {
 	Next          time.Time // the instant of the next start if starts are evenly spaced; stored
 }
 
-// RateOf is the rate of a definition with its stored instant.
-func RateOf(d schedule.RateDefinition, next time.Time) Rate {
-	return Rate{Starts: int(d.Starts), Burst: int(d.Burst), Per: time.Duration(d.PerMS) * time.Millisecond, Next: next}
+// rateSlack is more than clocks of launchers differ by.
+const rateSlack = 5 * time.Second
+
+// RateOf is the rate of a definition with its stored instant. An instant that no start under this
+// rate can have left is of a slower rate that was in force before, and does not count.
+func RateOf(d schedule.RateDefinition, next, now time.Time) Rate {
+	r := Rate{Starts: int(d.Starts), Burst: int(d.Burst), Per: time.Duration(d.PerMS) * time.Millisecond, Next: next}
+	if r.Starts > 0 {
+		if most := now.Add(startAhead + time.Duration(r.Burst)*r.interval() + rateSlack); next.After(most) {
+			r.Next = time.Time{}
+		}
+	}
+	return r
 }
 
 // interval is rounded up to what the stores keep, so that no window has a start too many.
@@ -58,5 +68,5 @@ func (r *Rate) start(at time.Time) {
 // LimitAt is a limit as an admission finds it. key has the numbers of the asked key.
 func LimitAt(l *schedule.Limit, key *schedule.LimitKey, used int, next, now time.Time) *LimitNow {
 	most, limited, rate := l.NumbersOf(key, now)
-	return &LimitNow{No: l.No, Max: most, Unlimited: !limited, Used: used, Rate: RateOf(rate, next)}
+	return &LimitNow{No: l.No, Max: most, Unlimited: !limited, Used: used, Rate: RateOf(rate, next, now)}
 }

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// limitUses are admissions of runs that use limits, and under rates.
+// limitUses are admissions of runs that use limits.
 var limitUses = []check{
 	{"a full limit keeps its runs waiting, and the others pass", limitPasses},
 	{"all queues share a limit", limitShared},
@@ -26,10 +25,6 @@ var limitUses = []check{
 	{"the limits of a run stay once it was admitted", limitStays},
 	{"a run that waits for a limit is explained by it, with who uses it", limitExplained},
 	{"of eight that admit from four queues nobody exceeds the limit that they share", limitRace},
-	{"runs of a queue with a rate start evenly spaced", rateOfQueue},
-	{"runs of several queues share the rate of a limit", rateOfLimit},
-	{"a burst may start at once after a pause", rateBurst},
-	{"a run that waits for long passes higher priorities, every second start at most", promoted},
 }
 
 // putLimit stores a limit of the rig's user.
@@ -335,82 +330,4 @@ func limitRace(r *rig) {
 		}
 	})
 	r.hold(started == len(queues)*each, "every run was admitted, got %d", started)
-}
-
-func rate(starts, perMS, burst uint32) schedule.RateDefinition {
-	return schedule.RateDefinition{Starts: starts, PerMS: perMS, Burst: burst}
-}
-
-// startTimes are when the admitted runs of a queue start, from the rig's now on.
-func (j *jobs) startTimes() (out []time.Duration, block *ledger.Block) {
-	j.Helper()
-	a := j.admission(100)
-	for _, d := range a.Dispatches {
-		out = append(out, d.StartAt.Sub(j.now))
-	}
-	return out, a.Block
-}
-
-func rateOfQueue(r *rig) {
-	j := r.jobs("q", maxInFlight(100), func(q *schedule.Queue) { q.Rate = rate(10, 1000, 1) })
-	j.put("a", "b", "c", "d", "e")
-	starts, block := j.startTimes()
-	equal(r, "starts", starts, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond})
-	j.hold(block != nil && block.What == ledger.BlockedByRate && block.Limit.ID == "" && block.Until.Equal(r.at(300*time.Millisecond)), "the rate keeps the others, got %+v", block)
-	starts, _ = j.startTimes()
-	j.hold(len(starts) == 0, "no other one starts, got %v", starts)
-	r.now = r.at(300 * time.Millisecond)
-	starts, _ = j.startTimes()
-	equal(r, "later starts", starts, []time.Duration{0, 100 * time.Millisecond})
-}
-
-func rateOfLimit(r *rig) {
-	r.putLimit("api", 0, func(l *schedule.Limit) { l.Rate = rate(2, 1000, 1) })
-	a, b := r.jobs("a", maxInFlight(100)), r.jobs("b", maxInFlight(100))
-	a.putUsing([]string{"a1"}, "api")
-	b.putUsing([]string{"b1", "b2"}, "api")
-	b.put("free")
-	starts, _ := a.startTimes()
-	equal(r, "starts of the first queue", starts, []time.Duration{0})
-	r.now = r.at(300 * time.Millisecond)
-	starts, block := b.startTimes()
-	equal(r, "starts of the second queue", starts, []time.Duration{200 * time.Millisecond, 0})
-	j := r.limits("api").Refs()[0]
-	r.hold(block != nil && block.What == ledger.BlockedByRate && block.Limit == j && block.Until.Equal(r.at(700*time.Millisecond)), "the rate of the limit keeps the last one, got %+v", block)
-}
-
-func rateBurst(r *rig) {
-	j := r.jobs("q", maxInFlight(100), func(q *schedule.Queue) { q.Rate = rate(10, 10_000, 3) })
-	j.put("a", "b", "c", "d", "e")
-	starts, _ := j.startTimes()
-	equal(r, "starts", starts, []time.Duration{0, 0, 0})
-	r.now = r.at(time.Second)
-	starts, _ = j.startTimes()
-	equal(r, "after a second", starts, []time.Duration{0})
-}
-
-func promoted(r *rig) {
-	r.putLimit("gpu", 1)
-	j := r.jobs("q", maxInFlight(100), func(q *schedule.Queue) { q.PromoteAfterMS = 60_000 })
-	for _, name := range []string{"l1", "l2", "l3"} {
-		j.enqueue(0, j.job(name, -5))
-	}
-	j.enqueue(0, j.job("g1", -5, j.uses("gpu")), j.job("g2", -5, j.uses("gpu")))
-	r.now = r.at(59 * time.Second)
-	for _, name := range []string{"h1", "h2", "h3", "h4", "h5"} {
-		j.enqueue(0, j.job(name, 5))
-	}
-	j.admits(1, "h1")
-	r.now = r.at(time.Second)
-	names := ""
-	for names != "l1 h2 l2 h3 l3 h4 g1 h5" && len(names) < 100 {
-		for _, d := range j.admission(8).Dispatches {
-			names = strings.TrimSpace(names + " " + j.names[d.Run.Key])
-		}
-		if len(j.listed()) == 1 {
-			break
-		}
-	}
-	equal(r, "the order of the starts", names, "l1 h2 l2 h3 l3 h4 g1 h5")
-	j.waits("g2")
 }

@@ -152,6 +152,7 @@ var topics = []topic{
 	{name: "sweep of queues", checks: queueSweeps},
 	{name: "queue model", checks: queueModels},
 	{name: "limit uses", checks: limitUses},
+	{name: "rates", checks: rates},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
