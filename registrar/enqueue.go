@@ -66,7 +66,10 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 	if err != nil {
 		return Enqueued{}, err
 	}
-	e := &enqueue{EnqueueInput: in, hash: in.hash(), attempts: r.cfg.DefaultMaxAttempts, reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }}
+	if err := r.boundQueues(ctx); err != nil {
+		return Enqueued{}, err
+	}
+	e := &enqueue{EnqueueInput: in, hash: in.hash(), attempts: r.cfg.DefaultMaxAttempts, reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }, bounded: r.bounded}
 	if err := r.prepareEnqueue(ctx, queue, e); err != nil {
 		done, found, lookErr := r.enqueuedBefore(ctx, e) // its schedule or grant may be gone now
 		switch {
@@ -97,10 +100,11 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 type enqueue struct {
 	EnqueueInput
 	hash      [32]byte
-	reader    func(*schedule.Queue) bool // whether the caller may see the queue
-	schedules []*schedule.Schedule       // of each run
-	attempts  uint32                     // of a run whose schedule has no retry policy
-	full      error                      // the queue has too many waiting runs; nil: it has not
+	reader    func(*schedule.Queue) bool            // whether the caller may see the queue
+	schedules []*schedule.Schedule                  // of each run
+	attempts  uint32                                // of a run whose schedule has no retry policy
+	bounded   func(schedule.Limits) schedule.Limits // adds the limit of all queues
+	full      error                                 // the queue has too many waiting runs; nil: it has not
 	out       Enqueued
 }
 
@@ -309,7 +313,7 @@ func (e *enqueue) limitsIn(q *schedule.Queue) ([]schedule.Limits, error) {
 	var all schedule.Collect
 	limits := make([]schedule.Limits, len(e.Runs))
 	for i := range e.Runs {
-		limits[i] = mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits)
+		limits[i] = e.bounded(mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits))
 	}
 	return limits, all.Err()
 }

@@ -24,6 +24,13 @@ type line struct {
 	now    time.Time
 	limits registrar.LimitStore
 	admits func(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
+	opts   registrar.Options
+}
+
+// bounded is a registrar with QUEUES_MAX_IN_FLIGHT.
+func (l *line) bounded(most uint32) {
+	l.opts.Config.QueuesMaxInFlight = most
+	l.Registrar = registrar.New(l.opts)
 }
 
 // onQueues runs a test over each store.
@@ -41,6 +48,7 @@ func onQueues(t *testing.T, test func(*line)) {
 				Admit(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
 			}).Admit
 			o.Now, o.Logger, o.Config = func() time.Time { return l.now }, quiet, registrar.Config{OwnerMaxSchedules: 1}
+			l.opts = o
 			l.Registrar = registrar.New(o)
 			if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
 				t.Fatal(err)

@@ -63,3 +63,43 @@ func mergeLimits(c *schedule.Collect, field string, q *schedule.Queue, own []str
 	}
 	return merged
 }
+
+// boundQueues makes the limit of all queues as it is configured, before the first run of this
+// process enters.
+func (r *Registrar) boundQueues(ctx context.Context) error {
+	most := r.cfg.QueuesMaxInFlight
+	if most == 0 || r.bound.Load() {
+		return nil
+	}
+	_, err := r.limits.ChangeLimit(ctx, schedule.AllQueuesLimit, func(f schedule.LimitFacts) (schedule.LimitChange, error) {
+		now := r.now()
+		after := schedule.Limit{CreatedAt: now}
+		switch {
+		case f.Limit == nil:
+		case f.Limit.UserID != schedule.OperatorOwner:
+			return schedule.LimitChange{}, schedule.Explain(schedule.ErrPrecondition, "QUEUES_MAX_IN_FLIGHT needs the limit %s, which is owned by %s: delete it", schedule.AllQueuesLimit, schedule.Quote(f.Limit.UserID))
+		case f.Limit.MaxInFlight == most:
+			return schedule.LimitChange{}, nil
+		default:
+			after = *f.Limit
+		}
+		after.LimitDefinition = schedule.LimitDefinition{
+			LimitID: schedule.AllQueuesLimit, UserID: schedule.OperatorOwner, Shared: true, MaxInFlight: most, Note: "made by QUEUES_MAX_IN_FLIGHT",
+		}
+		after.UpdatedAt = now
+		after.Revision++
+		return schedule.LimitChange{After: &after, Now: now}, nil
+	})
+	if err == nil {
+		r.bound.Store(true)
+	}
+	return err
+}
+
+// bounded adds the limit of all queues to those of a run.
+func (r *Registrar) bounded(limits schedule.Limits) schedule.Limits {
+	if r.cfg.QueuesMaxInFlight == 0 {
+		return limits
+	}
+	return limits.With(schedule.LimitRef{ID: schedule.AllQueuesLimit})
+}

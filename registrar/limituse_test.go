@@ -214,3 +214,36 @@ func TestAnExplanationOfALimitNamesOnlyRunsOfTheCaller(t *testing.T) {
 		}
 	})
 }
+
+func TestOneBoundOverAllQueues(t *testing.T) {
+	onQueues(t, func(l *line) {
+		l.bounded(2)
+		for _, id := range []string{"gpu", "mail"} {
+			if _, err := l.UpsertQueue(l.Context(), gpuQueue(func(in *registrar.QueueInput) { in.QueueID, in.MaxInFlight = id, 100 })); err != nil {
+				l.Fatal(err)
+			}
+		}
+		putLimits(l.T, l.limits)
+		var keys []schedule.Key
+		for _, in := range []registrar.EnqueueInput{
+			{QueueID: "gpu", Runs: []registrar.QueuedInput{job(using("gpu", "disk", "net", "customer=a")), job()}},
+			{QueueID: "mail", Runs: []registrar.QueuedInput{job()}},
+		} {
+			keys = append(keys, l.enqueue(in).Keys...)
+		}
+		if got := l.run(keys[0]).Queue.Limits; got != "all-queues,customer=a,disk,gpu,net" {
+			l.Errorf("the first run uses %q", got)
+		}
+		l.admit(5)
+		l.admitFrom("mail", 5)
+		if got := l.run(keys[2]); got.Queue.State != schedule.QueueWaiting {
+			l.Errorf("the third run is %s", got.Queue.State)
+		}
+		l.bounded(3)
+		l.enqueue(registrar.EnqueueInput{QueueID: "mail", Runs: []registrar.QueuedInput{job()}})
+		l.admitFrom("mail", 5)
+		if got := l.run(keys[2]); got.Queue.State != schedule.QueueDispatching {
+			l.Errorf("with a higher bound the third run is %s", got.Queue.State)
+		}
+	})
+}

@@ -218,7 +218,7 @@ func (r *Registrar) limitsOfUpdate(ctx context.Context, run *schedule.Run, own [
 		return "", err
 	}
 	limits := mergeLimits(&c, "limits", q, own)
-	return limits, c.Err()
+	return r.bounded(limits), c.Err()
 }
 
 // updateQueued is the pure part of UpdateRun.

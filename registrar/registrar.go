@@ -3,6 +3,7 @@ package registrar
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/output"
@@ -17,6 +18,9 @@ type Config struct {
 	RunTimeoutMS    uint32 // for schedules that name none; 0: an hour
 	// DefaultMaxInFlight is max_in_flight of queues that name none; 0: 1.
 	DefaultMaxInFlight uint32
+	// QueuesMaxInFlight bounds the runs in flight of all dispatch queues together, as the limit
+	// schedule.AllQueuesLimit; 0: nothing does.
+	QueuesMaxInFlight uint32
 	// DefaultMaxAttempts is max_attempts of jobs where neither they nor their schedule say it;
 	// 0: 3.
 	DefaultMaxAttempts uint32
@@ -98,8 +102,9 @@ type Registrar struct {
 	entries   EnqueueStore
 	limits    LimitStore
 	counts    queueCounts
-	queueIDs  sync.Map // of queue_no; an id never changes
-	ledger    RunStore // of all owners, without audit entries
+	queueIDs  sync.Map    // of queue_no; an id never changes
+	bound     atomic.Bool // the limit of all queues is as it is configured
+	ledger    RunStore    // of all owners, without audit entries
 	terms     TermStore
 	sends     SendStore
 	instances InstanceStore

@@ -48,6 +48,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			RunTimeoutMS:       uint32(a.cfg.RunTimeoutMS),
 			DefaultMaxInFlight: uint32(a.cfg.DefaultMaxInFlight),
 			DefaultMaxAttempts: uint32(a.cfg.DefaultMaxAttempts),
+			QueuesMaxInFlight:  uint32(a.cfg.QueuesMaxInFlight),
 			OwnerMaxSchedules:  a.cfg.OwnerMaxSchedules,
 			CanCancel:          a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			CancelWait:         ms(a.cfg.CancelWaitMS),

@@ -11,6 +11,9 @@ import (
 const (
 	// MaxLimitsOfRun bounds the limits of one run: its queue's and its own.
 	MaxLimitsOfRun = 4
+	// AllQueuesLimit is the limit of the operator that QUEUES_MAX_IN_FLIGHT makes. Runs of all queues
+	// use it besides their own limits.
+	AllQueuesLimit = "all-queues"
 	// MaxRatePeriod bounds per_ms of a rate.
 	MaxRatePeriod = 24 * time.Hour
 	// MaxRateStarts bounds starts of a rate.
@@ -74,6 +77,13 @@ func (l Limits) Texts() []string {
 		return nil
 	}
 	return strings.Split(string(l), ",")
+}
+
+// With are the limits and one more, unless they have it.
+func (l Limits) With(ref LimitRef) Limits {
+	texts := append(l.Texts(), ref.String())
+	slices.Sort(texts)
+	return Limits(strings.Join(slices.Compact(texts), ","))
 }
 
 // CheckLimitRefs adds what is wrong with the references in a field.
