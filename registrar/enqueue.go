@@ -31,6 +31,9 @@ type QueuedInput struct {
 	RunAt            time.Time       // zero: at once
 	DelayMS          *uint32
 	MaxAttempts      *uint32 // nil: the schedule's; without a policy DefaultMaxAttempts
+	// Webhook is the target of the message about its end; "": the queue's. A request without it
+	// keeps the hash of older releases.
+	Webhook string `json:",omitempty"`
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -311,6 +314,7 @@ func (e *enqueue) row(q *schedule.Queue, i int, key schedule.Key, now time.Time)
 	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
+	row.Webhook = in.Webhook
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now}
 	row.Enter(schedule.StatusPlanned)
 	return row

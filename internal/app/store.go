@@ -46,6 +46,7 @@ type Store interface {
 	registrar.GrantStore
 	registrar.QueueStore
 	registrar.EnqueueStore
+	registrar.OutboxStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger

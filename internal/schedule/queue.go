@@ -3,6 +3,7 @@ package schedule
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,15 +11,18 @@ import (
 // QueueDefinition is what a user says about a dispatch queue, with every default resolved. Its
 // JSON form is stored.
 type QueueDefinition struct {
-	QueueID      string            `json:"queue_id"`
-	UserID       string            `json:"user_id"`        // the owner
-	Shared       bool              `json:"shared"`         // other owners enqueue for themselves, and see their own runs
-	MaxInFlight  uint32            `json:"max_in_flight"`  // runs that were handed over and are not over
-	RunTimeoutMS uint32            `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
-	MaxWaiting   uint32            `json:"max_waiting"`    // 0: any number
-	Backpressure Backpressure      `json:"backpressure"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	ManagedBy    string            `json:"managed_by,omitempty"`
+	QueueID      string       `json:"queue_id"`
+	UserID       string       `json:"user_id"`        // the owner
+	Shared       bool         `json:"shared"`         // other owners enqueue for themselves, and see their own runs
+	MaxInFlight  uint32       `json:"max_in_flight"`  // runs that were handed over and are not over
+	RunTimeoutMS uint32       `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
+	MaxWaiting   uint32       `json:"max_waiting"`    // 0: any number
+	Backpressure Backpressure `json:"backpressure"`
+	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
+	Webhook       string            `json:"webhook,omitempty"`
+	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
+	Labels        map[string]string `json:"labels,omitempty"`
+	ManagedBy     string            `json:"managed_by,omitempty"`
 }
 
 // Backpressure says what waits when the executor answers that it cannot take a run now.
@@ -53,6 +57,7 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.Backpressure == "" {
 		d.Backpressure = BackpressureQueue
 	}
+	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
 }
 
@@ -70,9 +75,23 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
 	}
+	for _, e := range d.WebhookEvents {
+		if !slices.Contains(WebhookEvents, e) {
+			c.Add("webhook_events", e, "is not one of "+joinEvents(WebhookEvents, ", "), "leave it out for all of them except run.retrying")
+		}
+	}
 	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
 		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
 	}
+}
+
+// WebhookOf is what the end of a run reads of its queue.
+func (d *QueueDefinition) WebhookOf() QueueWebhook {
+	w := QueueWebhook{d.Webhook, d.WebhookEvents}
+	if len(w.Events) == 0 {
+		w.Events = DefaultWebhookEvents
+	}
+	return w
 }
 
 // Equal reports whether two definitions are the same, so that registering one again writes
@@ -80,6 +99,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
+		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 

@@ -17,6 +17,7 @@ type metrics struct {
 	dead        prometheus.Gauge
 	alerts      *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
+	webhooks    *prometheus.CounterVec
 	evaluatedAt prometheus.Gauge
 }
 
@@ -46,6 +47,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		deliveries: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alert_deliveries_total", Help: "Attempts to send a message about an alert, by kind of target.",
 		}, []string{"target_kind", "outcome"}),
+		webhooks: with.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_webhook_deliveries_total", Help: "Attempts to send a message about the end of a run, by target in WEBHOOK_TARGETS_FILE.",
+		}, []string{"target", "outcome"}),
 		evaluatedAt: with.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_expectation_evaluated_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
 		}),
@@ -65,6 +69,15 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}
 	}
 	return m
+}
+
+// attempted counts an attempt to send a message.
+func (m *metrics) attempted(d *schedule.AlertDelivery, outcome string) {
+	if name, ok := schedule.WebhookName(d.Target); ok && !d.RunKey.IsZero() {
+		m.webhooks.WithLabelValues(name, outcome).Inc()
+		return
+	}
+	m.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()
 }
 
 func (m *metrics) alert(kind schedule.ExpectationKind, state string) {

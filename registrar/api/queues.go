@@ -36,6 +36,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -175,12 +176,14 @@ type queuedWork interface {
 	GetExecutionGrantId() string
 	GetInput() []byte
 	GetRunAt() *timestamppb.Timestamp
+	GetWebhook() string
 }
 
 func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
 		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts,
+		Webhook: w.GetWebhook(),
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -320,9 +323,23 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
+		Webhook: q.Webhook,
+	}
+	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
+		for _, e := range q.WebhookOf().Events {
+			out.WebhookEvents = append(out.WebhookEvents, string(e))
+		}
 	}
 	if out.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
 	}
 	return out
+}
+
+func webhookEvents(words []string) []schedule.WebhookEvent {
+	events := make([]schedule.WebhookEvent, len(words))
+	for i, word := range words {
+		events[i] = schedule.WebhookEvent(word)
+	}
+	return events
 }

@@ -175,6 +175,43 @@ func (t *tx) lost(g *group, notices []schedule.AlertNotice, before time.Time) bo
 	})
 }
 
+// RedeliverDead makes messages about runs due again that were given up, and counts them.
+func (s *Store) RedeliverDead(ctx context.Context, again schedule.DeadRedelivery) (n int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var dead []schedule.AlertDelivery
+		for _, d := range t.deliveries {
+			if d.State == schedule.DeliveryDead && !d.RunKey.IsZero() && (again.Target == "" || d.Target == again.Target) && (again.UserID == "" || d.UserID == again.UserID) {
+				dead = append(dead, d)
+			}
+		}
+		slices.SortFunc(dead, func(a, b schedule.AlertDelivery) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.DeliveryID, b.DeliveryID))
+		})
+		n = min(len(dead), again.Limit)
+		for _, d := range dead[:n] {
+			d.State, d.Round, d.RoundAt, d.Attempts, d.NextAt, d.EndedAt = schedule.DeliveryPending, d.Round+1, at(again.Now), 0, at(again.Now), time.Time{}
+			setIn(t, t.deliveries, d.DeliveryID, d)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// WebhookMessages returns the messages about the ends of runs, by the keys of the runs.
+func (s *Store) WebhookMessages(ctx context.Context, keys []schedule.Key) (map[schedule.Key]schedule.AlertDelivery, error) {
+	byRun := make(map[schedule.Key]schedule.AlertDelivery)
+	err := s.read(ctx, func() error {
+		for _, key := range keys {
+			if d, ok := s.deliveries[schedule.WebhookID(key)]; ok {
+				d.Disabled = s.gone[d.Target]
+				byRun[key] = d
+			}
+		}
+		return nil
+	})
+	return byRun, err
+}
+
 // pruneAlerts deletes alerts and deliveries that ended before.
 func (t *tx) pruneAlerts(before time.Time, limit int) (pruned int) {
 	for id, a := range t.alerts {

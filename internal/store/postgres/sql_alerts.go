@@ -12,7 +12,7 @@ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a
 
 const deliveryColumns = `
 d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
-d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
+d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at, d.idempotency_key,
 EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target)`
 
 const sqlWakeExpectations = `
@@ -89,11 +89,15 @@ WHERE ($1 = '' OR a.user_id = $1) AND ($2 = '' OR a.schedule_id = $2) AND ($3 = 
 	AND ($5::timestamptz IS NULL OR (a.opened_at, a.alert_id) < ($5, $6))
 ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT $7`
 
-const sqlDueDeliveries = `
+const sqlDueOfTarget = `
 SELECT` + deliveryColumns + `
-FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1
-	AND ($2 = '' OR d.target = $2) AND d.target <> ALL($3::text[])
-ORDER BY d.next_at LIMIT $4 FOR UPDATE OF d SKIP LOCKED`
+FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1 AND d.target = $2
+ORDER BY d.next_at LIMIT $3 FOR UPDATE OF d SKIP LOCKED`
+
+const sqlDueOfOthers = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1 AND d.target <> ALL($2::text[])
+ORDER BY d.next_at LIMIT $3 FOR UPDATE OF d SKIP LOCKED`
 
 const sqlDeliveriesByID = `
 SELECT` + deliveryColumns + `

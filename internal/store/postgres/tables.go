@@ -18,7 +18,7 @@ import (
 // dialect is the SQL of the tables that hold no runs.
 var dialect = &tables.Dialect{
 	Statements: tables.Statements{
-		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
+		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
 		LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,

@@ -68,13 +68,13 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 
 // Statements are named after the methods that run them.
 type Statements struct {
-	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill           string
-	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess            string
-	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing               string
-	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
-	LockQueue                                                                                    string // "": a write transaction is alone
-	ShareQueue                                                                                   string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
-	DrawPositions                                                                                string // $1 values above all earlier ones; returns the first
+	AlertsByID, DueOfTarget, DueOfOthers, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
+	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess             string
+	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing                string
+	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
+	LockQueue                                                                                     string // "": a write transaction is alone
+	ShareQueue                                                                                    string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
+	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 
 // collect returns the rows of a statement. fields returns the targets of a row.

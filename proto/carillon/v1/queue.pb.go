@@ -59,7 +59,11 @@ type Queue struct {
 	OldestEnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=oldest_enqueued_at,json=oldestEnqueuedAt,proto3" json:"oldest_enqueued_at,omitempty"`
 	// The stored definition is damaged: nothing starts until it is registered
 	// again.
-	Unreadable    bool `protobuf:"varint,22,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable bool `protobuf:"varint,22,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The target that is told of the ends of runs; empty: none.
+	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The types of messages.
+	WebhookEvents []string `protobuf:"bytes,34,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +252,20 @@ func (x *Queue) GetUnreadable() bool {
 	return false
 }
 
+func (x *Queue) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
+}
+
+func (x *Queue) GetWebhookEvents() []string {
+	if x != nil {
+		return x.WebhookEvents
+	}
+	return nil
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,7 +372,15 @@ type UpsertQueueRequest struct {
 	// What manages the queue, for people.
 	ManagedBy string `protobuf:"bytes,9,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: it gets a message at
+	// the end of each run. A shared queue needs a target for every owner. Default:
+	// none.
+	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The types of messages, also for a target that a run names itself:
+	// run.succeeded, run.failed (no automatic retry follows), run.skipped,
+	// run.cancelled and run.retrying. Default: all except run.retrying.
+	WebhookEvents []string `protobuf:"bytes,22,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +483,20 @@ func (x *UpsertQueueRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpsertQueueRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
+}
+
+func (x *UpsertQueueRequest) GetWebhookEvents() []string {
+	if x != nil {
+		return x.WebhookEvents
+	}
+	return nil
 }
 
 type UpsertQueueResponse struct {
@@ -1412,7 +1452,10 @@ type EnqueueRunRequest struct {
 	RequestId string `protobuf:"bytes,14,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Wait up to this long for the end of the run, at most 60000. The answer has
 	// the run as it is then. Default: do not wait.
-	WaitMs        uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	WaitMs uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
+	// message about the end of this run and of its retries. Default: the queue's.
+	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1550,6 +1593,13 @@ func (x *EnqueueRunRequest) GetWaitMs() uint32 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *EnqueueRunRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 type EnqueueRunResponse struct {
@@ -1723,7 +1773,10 @@ type NewQueuedRun struct {
 	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
 	// about waits applies. Default: the schedule's, without a policy
 	// DEFAULT_MAX_ATTEMPTS.
-	MaxAttempts   *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	MaxAttempts *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
+	// message about the end of this run and of its retries. Default: the queue's.
+	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1819,6 +1872,13 @@ func (x *NewQueuedRun) GetMaxAttempts() uint32 {
 		return *x.MaxAttempts
 	}
 	return 0
+}
+
+func (x *NewQueuedRun) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 type EnqueueRunsResponse struct {
@@ -1994,7 +2054,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x06\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\a\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2025,7 +2085,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x12oldest_enqueued_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x10oldestEnqueuedAt\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\x16 \x01(\bR\n" +
-	"unreadable\x1a9\n" +
+	"unreadable\x12\x18\n" +
+	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
+	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2035,7 +2097,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xea\x05\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xa2\a\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2052,7 +2114,10 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"managed_by\x18\t \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12A\n" +
 	"\n" +
 	"request_id\x18\n" +
-	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x1a9\n" +
+	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12x\n" +
+	"\x0ewebhook_events\x18\x16 \x03(\tBQ\xbaHN\x92\x01K\x10\x05\"GrER\rrun.succeededR\n" +
+	"run.failedR\vrun.skippedR\rrun.cancelledR\frun.retryingR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -2117,7 +2182,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf8\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb6\a\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -2138,7 +2203,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\r \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x0e \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\"\n" +
-	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMsB\v\n" +
+	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
@@ -2154,7 +2220,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\xb4\x04\n" +
+	"\t_position\"\xf2\x04\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -2167,7 +2233,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05runAt\x12+\n" +
 	"\bdelay_ms\x18\b \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x01R\adelayMs\x88\x01\x01\x121\n" +
-	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01B\v\n" +
+	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attempts\"\\\n" +
