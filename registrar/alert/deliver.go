@@ -48,8 +48,10 @@ func (w *Watch) targets() (ids []string) {
 	for _, t := range w.routes().Targets() {
 		ids = append(ids, t.ID)
 	}
-	for _, h := range w.runHooks().All() {
-		ids = append(ids, h.ID)
+	hooks := w.runHooks().All()
+	w.metrics.knows(hooks)
+	for i := range hooks {
+		ids = append(ids, hooks[i].ID)
 	}
 	return ids
 }
@@ -188,7 +190,7 @@ func (w *Watch) settle(ctx context.Context, d *schedule.AlertDelivery, r *notify
 	default:
 		log.WarnContext(ctx, "notification failed permanently", "outcome", outcome, "problem", r.Problem)
 	}
-	w.metrics.attempted(d, outcome)
+	w.metrics.attempted(d, w.hookOf(d), outcome)
 }
 
 func (w *Watch) attempt(ctx context.Context, d *schedule.AlertDelivery) notify.Result {

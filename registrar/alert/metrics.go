@@ -29,6 +29,8 @@ const (
 	outcomeGone      = "gone"  // the target wants no more
 )
 
+var outcomes = []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone}
+
 func newMetrics(registry prometheus.Registerer) *metrics {
 	with := promauto.With(registry)
 	m := &metrics{
@@ -63,18 +65,39 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			m.alerts.WithLabelValues(string(kind), state)
 		}
 	}
+	m.target(unknownTarget)
 	for _, kind := range notify.Kinds {
-		for _, outcome := range []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone} {
+		for _, outcome := range outcomes {
 			m.deliveries.WithLabelValues(string(kind), outcome)
 		}
 	}
 	return m
 }
 
+// unknownTarget is the label of messages to targets that WEBHOOK_TARGETS_FILE does not have.
+const unknownTarget = "unknown"
+
+// knows makes the counters of targets, so that the first failure of one is an increase.
+func (m *metrics) knows(hooks []notify.RunHook) {
+	for i := range hooks {
+		m.target(hooks[i].Name)
+	}
+}
+
+func (m *metrics) target(name string) {
+	for _, outcome := range outcomes {
+		m.webhooks.WithLabelValues(name, outcome)
+	}
+}
+
 // attempted counts an attempt to send a message.
-func (m *metrics) attempted(d *schedule.AlertDelivery, outcome string) {
-	if name, ok := schedule.WebhookName(d.Target); ok && !d.RunKey.IsZero() {
-		m.webhooks.WithLabelValues(name, outcome).Inc()
+func (m *metrics) attempted(d *schedule.AlertDelivery, hook *notify.RunHook, outcome string) {
+	switch {
+	case hook != nil:
+		m.webhooks.WithLabelValues(hook.Name, outcome).Inc()
+		return
+	case !d.RunKey.IsZero():
+		m.webhooks.WithLabelValues(unknownTarget, outcome).Inc()
 		return
 	}
 	m.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()

@@ -21,9 +21,13 @@ type runMessage struct {
 	} `json:"data"`
 }
 
-// hookOf is the target of a message about a run; nil: the file no longer has it.
+// hookOf is the target of a message about a run; nil: it is about an alert, or the file no longer
+// has it.
 func (w *Watch) hookOf(d *schedule.AlertDelivery) *notify.RunHook {
-	name, _ := schedule.WebhookName(d.Target)
+	name, ok := schedule.WebhookName(d.Target)
+	if !ok || d.RunKey.IsZero() {
+		return nil
+	}
 	return w.runHooks().Named(name)
 }
 

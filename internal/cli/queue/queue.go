@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -56,6 +58,9 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 					return err
 				}
 			}
+			if len(flagged.GetWebhookEvents()) > 0 {
+				req.WebhookEvents = nil // Merge would add to them
+			}
 			proto.Merge(req, flagged)
 			if timeout != nil {
 				req.RunTimeoutMs = *timeout
@@ -78,8 +83,14 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(&timeout))
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
+	f.StringVar(&flagged.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs")
+	f.Func("webhook-event", "`TYPE` of message to send, such as run.failed; may be repeated (default: all except run.retrying)", func(word string) error {
+		flagged.WebhookEvents = append(flagged.WebhookEvents, word)
+		return nil
+	})
 	f.StringVar(&flagged.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the queue")
 	command.CompleteValues(cmd, "backpressure", []string{"queue", "run"})
+	command.CompleteValues(cmd, "webhook-event", schedule.WebhookEvents)
 	return cmd
 }
 
@@ -162,6 +173,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"shared", shared},
 		[2]string{"run timeout", timeout},
 		[2]string{"backpressure", q.GetBackpressure()},
+		[2]string{"webhook", q.GetWebhook()},
+		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},
 		[2]string{"labels", render.Labels(q.GetLabels())},
 		[2]string{"managed by", q.GetManagedBy()},
 		[2]string{"revision", fmt.Sprint(q.GetRevision())},

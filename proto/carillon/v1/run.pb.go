@@ -118,8 +118,8 @@ type Run struct {
 	// the next one ends the run FAILED(snooze_limit).
 	Snoozes int32 `protobuf:"varint,44,opt,name=snoozes,proto3" json:"snoozes,omitempty"`
 	// The message about its end: none (it has not ended, or has no webhook),
-	// pending, delivered or dead (all attempts failed). Only in GetRun and
-	// ListRuns.
+	// pending, delivered or dead (all attempts failed). Empty: it was not read; of
+	// runs of queues that are over only GetRun and ListRuns read it.
 	WebhookState  string `protobuf:"bytes,46,opt,name=webhook_state,json=webhookState,proto3" json:"webhook_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
