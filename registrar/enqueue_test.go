@@ -20,7 +20,8 @@ import (
 type line struct {
 	*testing.T
 	*registrar.Registrar
-	now time.Time
+	now   time.Time
+	woken int // how often the outbox was
 }
 
 // onQueues runs a test over each store.
@@ -35,6 +36,7 @@ func onQueues(t *testing.T, test func(*line)) {
 			}
 			l := &line{T: t, now: noon}
 			o.Now, o.Logger, o.Config = func() time.Time { return l.now }, quiet, registrar.Config{OwnerMaxSchedules: 1}
+			o.Webhook, o.WakeOutbox = webhookTarget, func() { l.woken++ }
 			l.Registrar = registrar.New(o)
 			if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
 				t.Fatal(err)
@@ -47,13 +49,14 @@ func onQueues(t *testing.T, test func(*line)) {
 			st := open(t, kind)
 			queues, _ := st.(registrar.QueueStore)
 			entries, _ := st.(registrar.EnqueueStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries}
+			outbox, _ := st.(registrar.OutboxStore)
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Outbox: outbox}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Outbox: m}
 	})
 }
 
