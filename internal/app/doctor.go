@@ -66,6 +66,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.launching(ctx, store)
 			d.openAlerts(ctx, store)
 			d.notifications(ctx, store)
+			d.webhooks(ctx, store)
 		}
 	}
 	d.launcher(ctx)

@@ -133,6 +133,7 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 		"POST /ui/runs/{key}/move":         c.move,
+		"POST /ui/runs/{key}/webhook":      c.redeliverWebhook,
 	} {
 		mux.Handle(pattern, c.act(act))
 	}

@@ -84,6 +84,7 @@ type DeliverySettlement struct {
 // DeliveryFilter narrows a list of deliveries, newest first. Zero fields do not
 // filter.
 type DeliveryFilter struct {
+	Runs         bool   // messages about runs; else those about alerts, and tests
 	AlertID      string // includes grouped messages with this alert
 	ScheduleID   string // likewise
 	State        DeliveryState

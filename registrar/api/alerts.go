@@ -85,7 +85,7 @@ func (s *alertServer) ListAlertDeliveries(ctx context.Context, req *carillonv1.L
 	}
 	size := pageSize(req.GetPageSize())
 	found, err := s.alerts.Deliveries(ctx, schedule.DeliveryFilter{
-		AlertID: req.GetAlertId(), ScheduleID: req.GetScheduleId(), State: schedule.DeliveryState(req.GetState()),
+		Runs: req.GetRuns(), AlertID: req.GetAlertId(), ScheduleID: req.GetScheduleId(), State: schedule.DeliveryState(req.GetState()),
 		AfterCreated: after, AfterID: afterID, Limit: size + 1,
 	})
 	if err != nil {

@@ -9,10 +9,13 @@ ALTER TABLE ended_runs ADD COLUMN webhook TEXT;
 ALTER TABLE alert_deliveries ADD COLUMN idempotency_key BLOB;
 CREATE INDEX alert_deliveries_dead_runs ON alert_deliveries (created_at, delivery_id) WHERE state = 'DEAD' AND idempotency_key IS NOT NULL; -- to send them again
 -- A target with a long queue of messages does not slow the others.
+-- Notifications are few among the messages about runs.
+CREATE INDEX alert_deliveries_alerts ON alert_deliveries (created_at DESC, delivery_id DESC) WHERE idempotency_key IS NULL;
 CREATE INDEX alert_deliveries_target ON alert_deliveries (target, next_at) WHERE state = 'PENDING';
 
 -- +goose Down
 DROP INDEX alert_deliveries_target;
+DROP INDEX alert_deliveries_alerts;
 DROP INDEX alert_deliveries_dead_runs;
 -- Older releases cannot send them.
 DELETE FROM alert_deliveries WHERE idempotency_key IS NOT NULL;

@@ -24,7 +24,8 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		{[]string{"5f0c"}, &carillonv1.RedeliverWebhooksResponse{Redelivered: 1}, &carillonv1.RedeliverWebhooksRequest{IdempotencyKey: "5f0c"}, "1 message sent again\n"},
 		{[]string{"--dead"}, &carillonv1.RedeliverWebhooksResponse{}, &carillonv1.RedeliverWebhooksRequest{Dead: true}, "0 messages sent again\n"},
 		{
-			[]string{"--dead", "--target", "billing"}, &carillonv1.RedeliverWebhooksResponse{Redelivered: 1000, More: true},
+			[]string{"--dead", "--target", "billing"},
+			&carillonv1.RedeliverWebhooksResponse{Redelivered: 1000, More: true},
 			&carillonv1.RedeliverWebhooksRequest{Dead: true, Webhook: "billing"}, "1000 messages sent again\nthere may be more: repeat the command\n",
 		},
 	} {
@@ -51,5 +52,25 @@ func TestWebhooksAreSentAgainOneWay(t *testing.T) {
 		if got.Code != command.ExitUsage || !strings.Contains(got.ErrOut, says) || len(f.Requests()) != 0 {
 			t.Errorf("%v: exit %d %s, %d calls", args, got.Code, got.ErrOut, len(f.Requests()))
 		}
+	}
+}
+
+func TestWebhooksAreListed(t *testing.T) {
+	f := clitest.NewServer(t)
+	key := strings.Repeat("5f0c", 16)
+	f.Answers["ListAlertDeliveries"] = func(proto.Message) (proto.Message, error) {
+		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{{
+			DeliveryId: "run_" + key, IdempotencyKey: key, Type: "run.failed", UserId: "ada", Target: "webhook:billing", State: "DEAD", Attempts: 4, LastError: "the target answered 503", Disabled: true,
+		}}}, nil
+	}
+	got := f.Run(t, "webhook", "list", "--state", "DEAD")
+	for _, text := range []string{"run.failed", "5f0c5f0c5f0c5f0c5f0c", "ada", "billing", "DEAD, target gone", "4", "the target answered 503"} {
+		if got.Code != 0 || !strings.Contains(got.Out, text) {
+			t.Errorf("exit %d %s: %q lacks %q", got.Code, got.ErrOut, got.Out, text)
+		}
+	}
+	want := &carillonv1.ListAlertDeliveriesRequest{Runs: true, State: clitest.Pointer("DEAD"), PageSize: 50}
+	if d := cmp.Diff([]proto.Message{want}, f.Requests(), protocmp.Transform()); d != "" {
+		t.Errorf("requests (- want, + got):\n%s", d)
 	}
 }

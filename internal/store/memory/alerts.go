@@ -131,7 +131,7 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	err = s.read(ctx, func() error {
 		for _, d := range s.deliveries {
 			switch {
-			case f.AlertID != "" && d.AlertID != f.AlertID && !s.tells(&d, f.AlertID, ""),
+			case f.Runs == d.RunKey.IsZero(), f.AlertID != "" && d.AlertID != f.AlertID && !s.tells(&d, f.AlertID, ""),
 				f.ScheduleID != "" && d.ScheduleID != f.ScheduleID && !s.tells(&d, "", f.ScheduleID), f.State != "" && d.State != f.State,
 				!f.AfterCreated.IsZero() && cmp.Or(d.CreatedAt.Compare(at(f.AfterCreated)), cmp.Compare(d.DeliveryID, f.AfterID)) >= 0:
 			default:

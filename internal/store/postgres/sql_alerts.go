@@ -106,13 +106,27 @@ FROM alert_deliveries d WHERE d.delivery_id = ANY($1::text[]) ORDER BY d.created
 const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d
-WHERE ($1 = '' OR d.alert_id = $1
+WHERE d.idempotency_key IS NULL AND ($1 = '' OR d.alert_id = $1
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = $1))
 	AND ($2 = '' OR d.state = $2)
 	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
 	AND ($6 = '' OR d.schedule_id = $6
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = $6))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
+
+const sqlListMessages = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d
+WHERE d.idempotency_key IS NOT NULL AND ($1 = '' OR d.state = $1)
+	AND ($2::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($2, $3))
+ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $4`
+
+const sqlListDeadMessages = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d
+WHERE d.idempotency_key IS NOT NULL AND d.state = 'DEAD'
+	AND ($1::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($1, $2))
+ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $3`
 
 const sqlPruneAlerts = `
 DELETE FROM alerts WHERE alert_id = ANY(ARRAY(

@@ -56,6 +56,8 @@ const (
  AND d.target NOT IN (SELECT value FROM json_each(?2)) ORDER BY d.next_at LIMIT ?3`
 	sqlDeliveriesByID  = `SELECT ` + deliveryColumns + ` FROM json_each(?) j CROSS JOIN alert_deliveries d ON d.delivery_id = j.value`
 	sqlListDeliveries  = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE true`
+	sqlDeliveryRuns    = ` AND d.idempotency_key IS NOT NULL`
+	sqlDeliveryAlerts  = ` AND d.idempotency_key IS NULL`
 	sqlDeliveryAlert   = ` AND (d.alert_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = ?))`
 	sqlDeliveryOf      = ` AND (d.schedule_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = ?))`
 	sqlDeliveryState   = ` AND d.state = ?`

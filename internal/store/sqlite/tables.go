@@ -35,6 +35,8 @@ var dialect = &tables.Dialect{
 	},
 	ListDeliveries: func(f *schedule.DeliveryFilter) tables.Call {
 		var q conditions
+		q.add(f.Runs, sqlDeliveryRuns)
+		q.add(!f.Runs, sqlDeliveryAlerts)
 		q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID, f.AlertID)
 		q.add(f.ScheduleID != "", sqlDeliveryOf, f.ScheduleID, f.ScheduleID)
 		q.add(f.State != "", sqlDeliveryState, f.State)

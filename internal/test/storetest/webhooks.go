@@ -19,6 +19,7 @@ var webhooks = []check{
 	{"a run's own target replaces that of its queue, also for its retries", webhookOwn},
 	{"a run outside of queues has no message", webhookOutside},
 	{"a message about a run is sent like any other", webhookSent},
+	{"messages about runs and about alerts are listed apart", webhookLists},
 	{"messages are found by the keys of their runs", webhookByRun},
 	{"dead messages are sent again, oldest first, of one target and one owner", webhookDead},
 }
@@ -31,7 +32,7 @@ func tells(target string, events ...schedule.WebhookEvent) func(*schedule.Queue)
 // told is the message about a run; ok = false: there is none.
 func (r *rig) told(key schedule.Key) (m schedule.AlertDelivery, ok bool) {
 	r.Helper()
-	found, err := r.ListDeliveries(r.ctx, schedule.DeliveryFilter{Limit: 200})
+	found, err := r.ListDeliveries(r.ctx, schedule.DeliveryFilter{Runs: true, Limit: 200})
 	r.ok(err, "list deliveries")
 	for _, d := range found {
 		if d.RunKey == key {
@@ -311,4 +312,42 @@ func webhookDead(r *rig) {
 	r.hold(m.Round == 2 && m.Attempts == 0 && m.RoundAt.Equal(r.now) && m.NextAt.Equal(r.now) && m.EndedAt.IsZero() && m.DeliveryID == schedule.WebhookID(runs[0].Key),
 		"it has its id and all its attempts again, got %+v", m)
 	r.hold(again(func(*schedule.DeadRedelivery) {}) == 2 && states() == "PEPEPEPE", "then the others, got %s", states())
+}
+
+func webhookLists(r *rig) {
+	j := r.jobs("q", tells("billing"))
+	var want []string
+	for i, name := range []string{"a", "b", "c"} {
+		r.now = r.at(time.Second)
+		run := j.put(name)[0]
+		j.admits(1, name)
+		j.end(run, schedule.StatusSuccess)
+		m, _ := r.told(run.Key)
+		want = append([]string{m.DeliveryID}, want...)
+		if i == 1 {
+			claimed, err := r.ClaimDeliveries(r.ctx, schedule.DeliveryClaim{Now: r.now, Lease: time.Minute, Limit: 1, Target: m.Target})
+			r.ok(err, "claim deliveries")
+			r.settled(claimed[0], func(s *schedule.DeliverySettlement) { s.State, s.Arrived = schedule.DeliveryDead, false })
+		}
+	}
+	alert := r.message("alert", r.now)
+	r.ok(r.InsertDeliveries(r.ctx, []schedule.AlertDelivery{alert}), "insert")
+	ids := func(f schedule.DeliveryFilter) (found []string) {
+		list, err := r.ListDeliveries(r.ctx, f)
+		r.ok(err, "list deliveries")
+		for _, d := range list {
+			found = append(found, d.DeliveryID)
+		}
+		return found
+	}
+	equal(r, "about runs", ids(schedule.DeliveryFilter{Runs: true, Limit: 10}), want)
+	equal(r, "about alerts", ids(schedule.DeliveryFilter{Limit: 10}), []string{alert.DeliveryID})
+	equal(r, "dead", ids(schedule.DeliveryFilter{Runs: true, State: schedule.DeliveryDead, Limit: 10}), want[2:])
+	equal(r, "pending", ids(schedule.DeliveryFilter{Runs: true, State: schedule.DeliveryPending, Limit: 10}), want[:2])
+	first, err := r.ListDeliveries(r.ctx, schedule.DeliveryFilter{Runs: true, Limit: 1})
+	r.ok(err, "list deliveries")
+	next := schedule.DeliveryFilter{Runs: true, AfterCreated: first[0].CreatedAt, AfterID: first[0].DeliveryID, Limit: 10}
+	equal(r, "the next page", ids(next), want[1:])
+	next.State = schedule.DeliveryDead
+	equal(r, "the next page of dead ones", ids(next), want[2:])
 }

@@ -952,6 +952,9 @@ type ListAlertDeliveriesRequest struct {
 	// Default 50.
 	PageSize  uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Messages about the ends of runs instead of notifications. alert_id and
+	// schedule_id have no meaning then.
+	Runs bool `protobuf:"varint,6,opt,name=runs,proto3" json:"runs,omitempty"`
 	// Only about alerts of this schedule, also together with others.
 	ScheduleId    string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1014,6 +1017,13 @@ func (x *ListAlertDeliveriesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAlertDeliveriesRequest) GetRuns() bool {
+	if x != nil {
+		return x.Runs
+	}
+	return false
 }
 
 func (x *ListAlertDeliveriesRequest) GetScheduleId() string {
@@ -1359,13 +1369,14 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\bdisabled\x18\x0f \x01(\bR\bdisabled\x12\x1f\n" +
 	"\vtarget_kind\x18\x10 \x01(\tR\n" +
 	"targetKind\x12'\n" +
-	"\x0fidempotency_key\x18\x11 \x01(\tR\x0eidempotencyKey\"\xb6\x02\n" +
+	"\x0fidempotency_key\x18\x11 \x01(\tR\x0eidempotencyKey\"\xca\x02\n" +
 	"\x1aListAlertDeliveriesRequest\x12=\n" +
 	"\balert_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12:\n" +
 	"\x05state\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\aPENDINGR\tDELIVEREDR\x04DEADH\x00R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\x12C\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\x12\x12\n" +
+	"\x04runs\x18\x06 \x01(\bR\x04runs\x12C\n" +
 	"\vschedule_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleIdB\b\n" +
 	"\x06_state\"\x81\x01\n" +
