@@ -42,6 +42,7 @@ type job struct {
 	admitter   string // the process of the last one
 	position   int64  // the last one; history has none
 	cancelled  bool   // a user has asked for its end
+	hook       told   // when it ended
 }
 
 // queueLife is a queue as it is now.
@@ -148,7 +149,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 // retriedJob: the retry of a run waits at its place.
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
-	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority {
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Webhook != r.Webhook {
 		l.violation("the retry of the job %.12s is not at its place", r.RetryOf)
 	}
 	l.coverage.situations[jobRetried].Add(1)
@@ -171,7 +172,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	}
 	e.rows, e.at, l.budgets[r.Key] = append(e.rows, r.Key), at, in.MaxAttempts
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
-	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) {
+	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) || r.Webhook != in.Webhook {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
 	}
 	if delay > 0 {
@@ -218,7 +219,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	}
 	switch {
 	case to == placeEnded:
-		j.completed = at
+		j.completed, j.hook = at, l.webhookNow(after)
 		l.endings = append(l.endings, ending{*before, *after})
 	case !from.inFlight() && to.inFlight():
 		l.jobAdmitted(at, j, before)

@@ -92,6 +92,12 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(3).perMille(200) {
 		def.RunTimeoutMS = 3000
 	}
+	if d.of(4).perMille(600) {
+		def.Webhook = pick(d.of(5), "billing", "audit")
+	}
+	if d.of(6).perMille(300) {
+		def.WebhookEvents = []schedule.WebhookEvent{"run.succeeded", "run.failed", "run.retrying"}
+	}
 	err := w.insist(func(ctx context.Context) error {
 		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
 		return err
@@ -154,6 +160,9 @@ func (e *entry) add(d dice) {
 	if d.of(7).perMille(150) {
 		attempts := uint32(d.of(8).within(1, 2)) // no more than the schedules with a policy
 		in.MaxAttempts = &attempts
+	}
+	if d.of(9).perMille(150) {
+		in.Webhook = "own"
 	}
 	e.Runs, e.delays = append(e.Runs, in), append(e.delays, delay)
 }
