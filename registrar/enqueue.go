@@ -34,6 +34,9 @@ type QueuedInput struct {
 	// Limits that the run uses besides those of its queue. A request without any keeps the hash
 	// that it had before there were limits.
 	Limits []string `json:",omitempty"`
+	// Webhook is the target of the message about its end; "": the queue's. A request without it
+	// keeps the hash of older releases.
+	Webhook string `json:",omitempty"`
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -333,6 +336,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
+	row.Webhook = in.Webhook
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
 	row.Enter(schedule.StatusPlanned)
 	return row

@@ -25,6 +25,7 @@ type line struct {
 	limits registrar.LimitStore
 	admits func(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
 	opts   registrar.Options
+	woken  int // how often the outbox was
 }
 
 // bounded is a registrar with QUEUES_MAX_IN_FLIGHT.
@@ -48,6 +49,7 @@ func onQueues(t *testing.T, test func(*line)) {
 				Admit(context.Context, schedule.AdmitRequest) (ledger.Dispatched, error)
 			}).Admit
 			o.Now, o.Logger, o.Config = func() time.Time { return l.now }, quiet, registrar.Config{OwnerMaxSchedules: 1}
+			o.Webhook, o.WakeOutbox = webhookTarget, func() { l.woken++ }
 			l.opts = o
 			l.Registrar = registrar.New(o)
 			if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
@@ -62,13 +64,14 @@ func onQueues(t *testing.T, test func(*line)) {
 			queues, _ := st.(registrar.QueueStore)
 			limits, _ := st.(registrar.LimitStore)
 			entries, _ := st.(registrar.EnqueueStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits}
+			outbox, _ := st.(registrar.OutboxStore)
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Outbox: outbox}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Outbox: m}
 	})
 }
 

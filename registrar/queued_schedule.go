@@ -19,6 +19,11 @@ func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *en
 	e.schedules = make([]*schedule.Schedule, len(e.Runs))
 	for i := range e.Runs {
 		in := &e.Runs[i]
+		if i > 0 { // the first run decides on the owner, and is checked then
+			if err := r.checkRunWebhook(in, e.UserID); err != nil {
+				return e.prefixed(i, err)
+			}
+		}
 		ref := QueuedRef{in.ScheduleID, in.WorkflowID, in.Version, in.ExecutionGrantID}
 		s := known[ref]
 		if s == nil {
@@ -92,6 +97,9 @@ func (r *Registrar) scheduleOf(ctx context.Context, q *schedule.Queue, e *enqueu
 	}
 	if !q.Shared && e.UserID != q.UserID {
 		return nil, schedule.Invalid("user_id", e.UserID, "is not the owner of queue "+schedule.Quote(q.QueueID)+", which is not shared", "share the queue, or use another one")
+	}
+	if err := r.checkRunWebhook(in, e.UserID); err != nil {
+		return nil, err
 	}
 	if s == nil {
 		if s, err = r.templateOf(ctx, q, e.UserID, in); err != nil {

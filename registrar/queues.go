@@ -36,6 +36,9 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 	d.Check(&c)
 	checkOwner(&c, d.UserID)
 	checkLabels(&c, d.Labels)
+	if d.Webhook != "" {
+		r.checkWebhook(&c, d.Webhook, d.UserID, d.Shared)
+	}
 	if d.ManagedBy != "" {
 		checkID(&c, "managed_by", d.ManagedBy)
 	}

@@ -61,16 +61,22 @@ type Options struct {
 	Shares    ShareStore
 	Grants    GrantStore
 	Queues    QueueStore
-	Entries   EnqueueStore     // nil: nothing can be put into queues
-	Limits    LimitStore       // nil: no limit exists
-	Terms     TermStore        // nil: Explain has no leaders
-	Instances InstanceStore    // nil: ExplainRun has no launchers
-	Sends     SendStore        // nil: only the last call of a run is known
-	Credit    CreditGate       // nil: no credit checks
-	Mirror    WorkflowMirror   // nil: none
-	Simulator Simulator        // nil: Simulate is refused
-	Now       func() time.Time // default time.Now
-	Logger    *slog.Logger     // default slog.Default
+	Entries   EnqueueStore   // nil: nothing can be put into queues
+	Limits    LimitStore     // nil: no limit exists
+	Terms     TermStore      // nil: Explain has no leaders
+	Instances InstanceStore  // nil: ExplainRun has no launchers
+	Sends     SendStore      // nil: only the last call of a run is known
+	Credit    CreditGate     // nil: no credit checks
+	Mirror    WorkflowMirror // nil: none
+	Simulator Simulator      // nil: Simulate is refused
+	Outbox    OutboxStore    // nil: runs have no messages
+	// WakeOutbox has the outbox looked at soon. Optional.
+	WakeOutbox func()
+	// Webhook returns the owners that may use a name in WEBHOOK_TARGETS_FILE, none: every owner;
+	// ok = false: the file does not have it. nil: there is no such file.
+	Webhook func(name string) (owners []string, ok bool)
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default slog.Default
 	// LimitReports refuses a report of a run that reports too often; its error is the answer. It
 	// is called after the token check, so that only the run's executor uses up the limit. nil: no
 	// limit.
@@ -88,36 +94,39 @@ type Options struct {
 
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
-	schedules scopedSchedules // only those that the caller may see, see owner.go
-	fleet     FleetStore
-	runs      RunStore
-	logs      LogStore
-	recent    OutcomeStore
-	backfills BackfillStore
-	workflows WorkflowStore
-	shares    ShareStore
-	unscoped  ScheduleStore // of all owners, for calls that create schedules
-	grants    GrantStore
-	queues    QueueStore
-	entries   EnqueueStore
-	limits    LimitStore
-	counts    queueCounts
-	queueIDs  sync.Map    // of queue_no; an id never changes
-	bound     atomic.Bool // the limit of all queues is as it is configured
-	ledger    RunStore    // of all owners, without audit entries
-	terms     TermStore
-	sends     SendStore
-	instances InstanceStore
-	credit    CreditGate
-	mirror    WorkflowMirror
-	simulator Simulator
-	now       func() time.Time
-	log       *slog.Logger
-	ended     func(status schedule.Status, reason schedule.Reason)
-	endedLate func()
-	worked    func(call string, steps int)
-	limit     func(schedule.Key) error
-	cfg       Config
+	schedules  scopedSchedules // only those that the caller may see, see owner.go
+	fleet      FleetStore
+	runs       RunStore
+	logs       LogStore
+	recent     OutcomeStore
+	backfills  BackfillStore
+	workflows  WorkflowStore
+	shares     ShareStore
+	unscoped   ScheduleStore // of all owners, for calls that create schedules
+	grants     GrantStore
+	queues     QueueStore
+	entries    EnqueueStore
+	limits     LimitStore
+	counts     queueCounts
+	queueIDs   sync.Map    // of queue_no; an id never changes
+	bound      atomic.Bool // the limit of all queues is as it is configured
+	ledger     RunStore    // of all owners, without audit entries
+	terms      TermStore
+	sends      SendStore
+	instances  InstanceStore
+	credit     CreditGate
+	mirror     WorkflowMirror
+	simulator  Simulator
+	webhook    func(string) ([]string, bool)
+	outbox     OutboxStore
+	wakeOutbox func()
+	now        func() time.Time
+	log        *slog.Logger
+	ended      func(status schedule.Status, reason schedule.Reason)
+	endedLate  func()
+	worked     func(call string, steps int)
+	limit      func(schedule.Key) error
+	cfg        Config
 }
 
 // New makes a Registrar of its parts.
@@ -136,6 +145,9 @@ func New(o Options) *Registrar {
 	}
 	if o.LimitReports == nil {
 		o.LimitReports = func(schedule.Key) error { return nil }
+	}
+	if o.WakeOutbox == nil {
+		o.WakeOutbox = func() {}
 	}
 	if o.Worked == nil {
 		o.Worked = func(string, int) {}
@@ -161,6 +173,7 @@ func New(o Options) *Registrar {
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
+	r.webhook, r.outbox, r.wakeOutbox = o.Webhook, o.Outbox, o.WakeOutbox
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
 	if o.Limits != nil {
 		r.limits = auditedLimits{o.Limits}

@@ -60,7 +60,7 @@ func startReceiver(t *testing.T) (string, <-chan string) {
 		<-read
 		_ = cmd.Wait()
 	})
-	_, url, found := strings.Cut(next(t, lines), "waits for alerts on ")
+	_, url, found := strings.Cut(next(t, lines), "waits for webhooks on ")
 	if !found {
 		t.Fatal("it does not say where it waits")
 	}
@@ -111,21 +111,30 @@ func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 	if line := next(t, lines); !strings.Contains(line, "alert.test") || !strings.Contains(line, "This is a test of Carillon's alerts") {
 		t.Errorf("it said %q", line)
 	}
+	const ended = `{"type": "run.failed", "data": {"run": {"idempotency_key": "5f0c", "status": "FAILED", "queue_id": "gpu", "error_message": "no paper"}}}`
+	postBody(t, url, "run_5f0c", ended, time.Now(), func(*http.Request) {})
+	if line := next(t, lines); !strings.Contains(line, "run.failed 5f0c of queue gpu is FAILED no paper") {
+		t.Errorf("it said %q about a run", line)
+	}
 }
 
 // post sends a message that is signed as the words of standardwebhooks.com have
 // it, with what edit makes of it.
 func post(t *testing.T, url string, at time.Time, edit func(*http.Request)) (int, string) {
 	t.Helper()
-	const body = `{"type": "alert.opened", "data": {"text": "Schedule s is late.", "alert_id": "al-1"}}`
+	return postBody(t, url, "msg_1", `{"type": "alert.opened", "data": {"text": "Schedule s is late.", "alert_id": "al-1"}}`, at, edit)
+}
+
+func postBody(t *testing.T, url, id, body string, at time.Time, edit func(*http.Request)) (int, string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	unix := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(key))
-	_, _ = fmt.Fprintf(mac, "msg_1.%s.%s", unix, body)
-	req.Header.Set("webhook-id", "msg_1")
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, unix, body)
+	req.Header.Set("webhook-id", id)
 	req.Header.Set("webhook-timestamp", unix)
 	req.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	edit(req)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/carillon/carillon/internal/auth/reload"
@@ -28,7 +29,7 @@ func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error)
 		return nil, err
 	}
 	a.watch = alert.New(alert.Options{
-		Expectations: a.store, Explainer: reg, Outbox: a.store, Output: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
+		Expectations: a.store, Explainer: reg, Outbox: a.store, Output: a.store, Routes: routes, RunHooks: a.runHooks, Run: registrarapi.RunMessages(reg, a.cfg.links()), Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
 		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(), Environment: a.cfg.Environment,
 		OnFailure: map[string]schedule.OnFailure{"failure": schedule.OnFailureAlert, "none": schedule.OnFailureIgnore}[a.cfg.DefaultExpect],
 	})
@@ -46,6 +47,39 @@ func (a *App) notifyRoutes() (func() *notify.Routes, error) {
 		return nil, err
 	}
 	return file.Get, nil
+}
+
+// readRunHooks opens WEBHOOK_TARGETS_FILE, before the registrar that asks for its targets is built.
+func (a *App) readRunHooks() error {
+	if !a.cfg.Has("registrar") || a.cfg.WebhookTargetsFile == "" {
+		return nil
+	}
+	file, err := reload.Open(a.log.With("component", "webhooks"), nil, a.cfg.readRunHooks, a.cfg.WebhookTargetsFile)
+	if err == nil {
+		a.runHooks = file.Get
+	}
+	return err
+}
+
+// webhook answers who may use a webhook target; nil: there are none.
+func (a *App) webhook() func(name string) (owners []string, ok bool) {
+	if a.runHooks == nil {
+		return nil
+	}
+	return func(name string) (owners []string, ok bool) {
+		h := a.runHooks().Named(name)
+		if h == nil {
+			return nil, false
+		}
+		return h.Owners, true
+	}
+}
+
+// wakeOutbox has the outbox looked at soon.
+func (a *App) wakeOutbox() {
+	if a.watch != nil {
+		a.watch.Wake()
+	}
 }
 
 // watchExpectations evaluates expectations and sends notifications until ctx ends.
@@ -73,17 +107,31 @@ func (c *Config) readRoutes() (*notify.Routes, error) {
 	return routes, nil
 }
 
-// checkAlerts checks the targets of notifications. Only registrars send messages, so only they read
-// NOTIFY_FILE.
+// readRunHooks reads WEBHOOK_TARGETS_FILE.
+func (c *Config) readRunHooks() (*notify.RunHooks, error) {
+	policy, err := safehttp.ParsePolicy(c.AllowEgress)
+	if err != nil {
+		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
+	}
+	hooks, err := notify.ReadRunHooks(c.WebhookTargetsFile, policy)
+	if err != nil {
+		return nil, fmt.Errorf("WEBHOOK_TARGETS_FILE: %w", err)
+	}
+	return hooks, nil
+}
+
+// checkAlerts checks the targets of notifications and webhooks. Only registrars send messages, so
+// only they read NOTIFY_FILE and WEBHOOK_TARGETS_FILE.
 func (c *Config) checkAlerts() error {
 	if _, err := safehttp.ParsePolicy(c.AllowEgress); err != nil {
 		return nil // Validate reports it
 	}
 	if !c.Has("registrar") {
 		copied := *c
-		copied.NotifyFile = ""
+		copied.NotifyFile, copied.WebhookTargetsFile = "", ""
 		c = &copied
 	}
 	_, err := c.readRoutes()
-	return err
+	_, hooksErr := c.readRunHooks()
+	return errors.Join(err, hooksErr)
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/registrar/creditgate"
+	"github.com/carillon/carillon/registrar/notify"
 	"github.com/carillon/carillon/worker"
 )
 
@@ -91,8 +92,9 @@ type App struct {
 	httpLis    net.Listener
 	grpcLis    net.Listener
 	steps      chan clockStep
-	failing    atomic.Pointer[string] // why the launcher of this process launches nothing; nil: it does
-	watch      *alert.Watch           // nil without the registrar role
+	failing    atomic.Pointer[string]  // why the launcher of this process launches nothing; nil: it does
+	runHooks   func() *notify.RunHooks // WEBHOOK_TARGETS_FILE; nil: there is none
+	watch      *alert.Watch            // nil without the registrar role
 	auditor    *registrarapi.Auditor
 	ending     chan struct{} // closed when the servers have to stop
 	stopAt     atomic.Int64  // when the shutdown began, Unix nanoseconds; 0: not yet

@@ -98,6 +98,7 @@ type Config struct {
 	CreditGateDown       string `name:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: refuse such schedules while CREDIT_GATE_URL does not answer; open: allow them"`
 
 	NotifyFile         string `name:"notify_file" help:"YAML file with notification targets (e-mail, Slack, PagerDuty, Teams, ntfy, webhooks) and routes; read again when it changes; see docs/notifications.md"`
+	WebhookTargetsFile string `name:"webhook_targets_file" help:"YAML file with the targets of messages about the ends of runs in dispatch queues (name, url, secret_file, owners, retries); read again when it changes; see docs/queues.md"`
 	AlertWebhookURL    Secret `name:"alert_webhook_url" secret:"true" help:"Standard Webhooks that get every notification, within what ALLOW_EGRESS lets through; several between commas; see docs/notifications.md"`
 	AlertWebhookSecret Secret `name:"alert_webhook_secret" secret:"true" help:"whsec_…: the secret that signs them; one for each URL between commas, or one for all"`
 

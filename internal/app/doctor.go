@@ -67,6 +67,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.launching(ctx, store)
 			d.openAlerts(ctx, store)
 			d.notifications(ctx, store)
+			d.webhooks(ctx, store)
 		}
 	}
 	d.launcher(ctx)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -40,6 +41,33 @@ func (d *doctor) notifications(ctx context.Context, store Store) {
 		return
 	}
 	d.ok("notifications", "none failed in the last 24 hours")
+}
+
+// webhooks looks for undelivered messages about the ends of runs.
+func (d *doctor) webhooks(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	now := store.Now()
+	failed, err := store.ListDeliveries(ctx, schedule.DeliveryFilter{Runs: true, State: schedule.DeliveryDead, Limit: failuresListed})
+	if err != nil {
+		d.unread("webhooks", err)
+		return
+	}
+	lately := slices.DeleteFunc(failed, func(m schedule.AlertDelivery) bool { return now.Sub(m.EndedAt) >= failedLately })
+	if len(lately) == 0 {
+		d.ok("webhooks", "no message about the end of a run failed in the last 24 hours")
+		return
+	}
+	count := fmt.Sprintf("%d messages", len(lately))
+	switch len(lately) {
+	case 1:
+		count = "1 message"
+	case failuresListed:
+		count += " or more"
+	}
+	name, _ := schedule.WebhookName(lately[0].Target)
+	d.warn("webhooks", fmt.Sprintf("%s about the ends of runs failed in the last 24 hours; the newest to %s: %s", count, name, lately[0].LastError),
+		"correct the receiver or WEBHOOK_TARGETS_FILE, then `carillon webhook redeliver --dead`; `carillon webhook list --state DEAD` lists them")
 }
 
 // isTest reports whether a message is a test, which already showed its result to its sender.

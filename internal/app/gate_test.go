@@ -219,7 +219,7 @@ var may = map[string]string{
 	"LimitService/UpsertLimit": "cuo", "LimitService/GetLimit": "cuwov", "LimitService/ListLimits": "cuwov", "LimitService/DeleteLimit": "cuo", "LimitService/SetLimitKey": "cuo",
 	"QueueService/UpsertQueue": "cuo", "QueueService/GetQueue": "cuwov", "QueueService/ListQueues": "cuwov", "QueueService/DeleteQueue": "cuo", "QueueService/PauseQueue": "cuo", "QueueService/ResumeQueue": "cuo", "QueueService/CloseQueue": "cuo", "QueueService/OpenQueue": "cuo", "QueueService/ListQueueEvents": "cuwov", "QueueService/EnqueueRun": "cuo", "QueueService/EnqueueRuns": "cuo", "QueueService/ListWaiting": "cuwov",
 
-	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/UpdateRun": "cuo", "RunService/MoveRun": "cuo", "RunService/ExplainRun": "cuwov", "RunService/ReportRun": "le",
+	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/RedeliverWebhooks": "cuo", "RunService/UpdateRun": "cuo", "RunService/MoveRun": "cuo", "RunService/ExplainRun": "cuwov", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/ListProcesses": "ov", "WorkerService/ListLeaderTerms": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
 	"AuditService/ListAudit":  "o",

@@ -47,6 +47,7 @@ type Store interface {
 	registrar.QueueStore
 	registrar.LimitStore
 	registrar.EnqueueStore
+	registrar.OutboxStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger

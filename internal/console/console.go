@@ -147,6 +147,7 @@ func (c *Console) acts() map[string]func(*visit) (toast, error) {
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 		"POST /ui/runs/{key}/move":         c.move,
+		"POST /ui/runs/{key}/webhook":      c.redeliverWebhook,
 	}
 }
 

@@ -136,6 +136,12 @@ func (c *Console) move(v *visit) (toast, error) {
 	return toast{Title: fmt.Sprintf("Moved to position %d of priority %d", resp.GetRun().GetPosition(), resp.GetRun().GetPriority())}, err
 }
 
+// redeliverWebhook sends the message about the end of a run again.
+func (c *Console) redeliverWebhook(v *visit) (toast, error) {
+	_, err := c.runs.RedeliverWebhooks(v.Context(), &carillonv1.RedeliverWebhooksRequest{IdempotencyKey: v.PathValue("key")})
+	return toast{Title: "Sending again", Lines: []string{"With the same id and all its attempts."}}, err
+}
+
 func (c *Console) closeQueue(v *visit) (toast, error) {
 	id := v.PathValue("id")
 	_, err := c.queues.CloseQueue(v.Context(), &carillonv1.CloseQueueRequest{QueueId: id, Note: v.field("note")})

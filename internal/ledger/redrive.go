@@ -14,7 +14,7 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: fireAt,
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
-		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
+		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority, Webhook: old.Webhook,
 	}
 	enterQueueAgain(&row, old, fireAt)
 	if d == nil {

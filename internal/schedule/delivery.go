@@ -15,14 +15,15 @@ const (
 // AlertDelivery is one row of the outbox: one message to one target.
 type AlertDelivery struct {
 	DeliveryID string // the webhook-id: the same at every attempt
-	AlertID    string // empty: a test
+	AlertID    string // empty: a test, or about a run
+	RunKey     Key    // of the run that it is about; zero: about an alert, or a test
 	ScheduleID string
 	UserID     string
 	Type       string
-	Target     string // a name in NOTIFY_FILE, or a hash of a URL, which may hold a secret itself
+	Target     string // a name in NOTIFY_FILE, a hash of a URL, which may hold a secret itself, or a WebhookTarget
 	TargetKind string // webhook, email, slack, pagerduty, teams, ntfy
 	Host       string // of the target, for people
-	Payload    string
+	Payload    string // about a run: empty, it is made when the message is sent
 	State      DeliveryState
 	Attempts   int32
 	Round      int32     // starts at 1; each manual redelivery adds 1
@@ -57,6 +58,14 @@ type Redelivery struct {
 	Lease time.Duration
 }
 
+// DeadRedelivery sends messages about runs again that were given up, oldest first.
+type DeadRedelivery struct {
+	Target string // "": to any
+	UserID string // the owner of the runs; "": any
+	Limit  int
+	Now    time.Time
+}
+
 // DeliverySettlement is the result of an attempt. It counts only for the newest attempt: Attempts
 // and Round are as claimed.
 type DeliverySettlement struct {
@@ -75,6 +84,7 @@ type DeliverySettlement struct {
 // DeliveryFilter narrows a list of deliveries, newest first. Zero fields do not
 // filter.
 type DeliveryFilter struct {
+	Runs         bool   // messages about runs; else those about alerts, and tests
 	AlertID      string // includes grouped messages with this alert
 	ScheduleID   string // likewise
 	State        DeliveryState

@@ -22,9 +22,12 @@ type QueueDefinition struct {
 	Limits       []string       `json:"limits,omitempty"` // that each run uses, as LimitRef has them
 	// PromoteAfterMS: a run that has waited for so long passes runs of higher priorities, every
 	// second start at most; 0: never.
-	PromoteAfterMS uint32            `json:"promote_after_ms,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
-	ManagedBy      string            `json:"managed_by,omitempty"`
+	PromoteAfterMS uint32 `json:"promote_after_ms,omitempty"`
+	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
+	Webhook       string            `json:"webhook,omitempty"`
+	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
+	Labels        map[string]string `json:"labels,omitempty"`
+	ManagedBy     string            `json:"managed_by,omitempty"`
 }
 
 // Backpressure says what waits when the executor answers that it cannot take a run now.
@@ -60,6 +63,7 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 		d.Backpressure = BackpressureQueue
 	}
 	d.Rate = d.Rate.Resolved()
+	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
 }
 
@@ -77,6 +81,11 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
 	}
+	for _, e := range d.WebhookEvents {
+		if !slices.Contains(WebhookEvents, e) {
+			c.Add("webhook_events", e, "is not one of "+joinEvents(WebhookEvents, ", "), "leave it out for all of them except run.retrying")
+		}
+	}
 	if d.Backpressure != BackpressureQueue && d.Backpressure != BackpressureRun {
 		c.Add("backpressure", d.Backpressure, "is not queue or run", "")
 	}
@@ -87,12 +96,21 @@ func (d *QueueDefinition) Check(c *Collect) {
 	CheckLimitRefs(c, "limits", d.Limits)
 }
 
+// WebhookOf is what the end of a run reads of its queue.
+func (d *QueueDefinition) WebhookOf() QueueWebhook {
+	w := QueueWebhook{d.Webhook, d.WebhookEvents}
+	if len(w.Events) == 0 {
+		w.Events = DefaultWebhookEvents
+	}
+	return w
+}
+
 // Equal reports whether two definitions are the same, so that registering one again writes
 // nothing.
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
-		d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 
 // Text is the stored form.

@@ -68,6 +68,8 @@ type Run struct {
 	Dead *bool
 
 	Queue QueuePlace // of a run of a dispatch queue
+	// Webhook is the run's own target of the message about its end; empty: that of its queue.
+	Webhook string
 
 	// SnoozeUntil is when the run that follows a snoozed one starts. It is set only in the
 	// transaction that ends the snoozed run.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -30,7 +31,7 @@ func (w *Watch) sendOn(ctx context.Context) {
 	ticker := time.NewTicker(sendEvery)
 	defer ticker.Stop()
 	for {
-		for _, l := range lanes.of(w.routes().Targets()) {
+		for _, l := range lanes.of(w.targets()) {
 			w.sendDue(ctx, l, &sending)
 		}
 		select {
@@ -42,11 +43,47 @@ func (w *Watch) sendOn(ctx context.Context) {
 	}
 }
 
+// targets are the ids of all targets that there are.
+func (w *Watch) targets() (ids []string) {
+	for _, t := range w.routes().Targets() {
+		ids = append(ids, t.ID)
+	}
+	hooks := w.runHooks().All()
+	w.metrics.knows(hooks)
+	for i := range hooks {
+		ids = append(ids, hooks[i].ID)
+	}
+	return ids
+}
+
 // lane limits the concurrent messages to one target, so that a hanging target does not delay
 // others.
 type lane struct {
-	claim schedule.DeliveryClaim
-	free  chan struct{} // filled by those that send
+	claim  schedule.DeliveryClaim
+	free   chan struct{} // filled by those that send
+	failed atomic.Int64  // attempts in a row
+}
+
+// failedOften is how many attempts in a row have failed at a target that gets one message at a
+// time until it takes one.
+const failedOften = 20
+
+// room is how many more messages may be sent at the same time.
+func (l *lane) room() int {
+	most := cap(l.free)
+	if l.failed.Load() >= failedOften && l.claim.Target != "" {
+		most = 1
+	}
+	return max(most-len(l.free), 0)
+}
+
+// note counts the result of an attempt.
+func (l *lane) note(r *notify.Result) {
+	if r.Problem == "" {
+		l.failed.Store(0)
+	} else {
+		l.failed.Add(1)
+	}
 }
 
 // lanes are kept by target across configuration changes, because messages in progress still count.
@@ -54,15 +91,13 @@ type lanes map[string]*lane
 
 // of are the lanes of the targets that there are, and one for the messages to
 // targets that the configuration no longer has.
-func (all lanes) of(targets []notify.Target) []*lane {
-	known := make([]string, 0, len(targets))
+func (all lanes) of(targets []string) []*lane {
 	found := make([]*lane, 0, len(targets)+1)
-	for i := range targets {
-		known = append(known, targets[i].ID)
-		found = append(found, all.lane(targets[i].ID))
+	for _, id := range targets {
+		found = append(found, all.lane(id))
 	}
 	others := all.lane("")
-	others.claim.Except = known
+	others.claim.Except = targets
 	return append(found, others)
 }
 
@@ -77,7 +112,7 @@ func (all lanes) lane(target string) *lane {
 func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		claim := l.claim
-		if claim.Limit = cap(l.free) - len(l.free); claim.Limit == 0 {
+		if claim.Limit = l.room(); claim.Limit == 0 {
 			return
 		}
 		claim.Now = w.now()
@@ -92,7 +127,7 @@ func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 		for i := range claimed {
 			l.free <- struct{}{}
 			sending.Go(func() {
-				w.deliver(ctx, &claimed[i])
+				w.deliver(ctx, l, &claimed[i])
 				<-l.free
 				if more {
 					w.Wake()
@@ -103,8 +138,9 @@ func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 }
 
 // deliver makes one attempt and records the result.
-func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
+func (w *Watch) deliver(ctx context.Context, l *lane, d *schedule.AlertDelivery) {
 	r := w.attempt(ctx, d)
+	l.note(&r)
 	now := w.now()
 	s := schedule.DeliverySettlement{DeliveryID: d.DeliveryID, Attempts: d.Attempts, Round: d.Round, Status: int32(r.Status), Error: r.Problem, Now: now}
 	outcome := outcomeDelivered
@@ -113,16 +149,32 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 		s.State, s.Arrived, s.Error = schedule.DeliveryDelivered, true, r.Note
 	case r.Gone:
 		s.State, s.Gone, outcome = schedule.DeliveryDead, r.Status == http.StatusGone, outcomeGone
-	case r.Final, next.Sub(d.RoundAt) > retryFor:
+	case r.Final, w.gaveUp(d, next):
 		s.State, outcome = schedule.DeliveryDead, outcomeDead
 	default:
 		s.State, s.NextAt, outcome = schedule.DeliveryPending, next, outcomeRetry
 	}
+	w.settle(ctx, d, &r, s, outcome)
+}
+
+// gaveUp reports whether an attempt that failed was the last one.
+func (w *Watch) gaveUp(d *schedule.AlertDelivery, next time.Time) bool {
+	if d.RunKey.IsZero() {
+		return next.Sub(d.RoundAt) > retryFor
+	}
+	return int(d.Attempts) > w.retriesOf(d)
+}
+
+// settle writes the result of an attempt, and logs and counts it.
+func (w *Watch) settle(ctx context.Context, d *schedule.AlertDelivery, r *notify.Result, s schedule.DeliverySettlement, outcome string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
 	defer cancel()
 	moved, err := w.outbox.SettleDelivery(ctx, s)
 	log := w.log.With("delivery_id", d.DeliveryID, "alert_id", d.AlertID, "type", d.Type, "target", d.Target, "target_kind", d.TargetKind,
 		"host", d.Host, "attempt", d.Attempts, "status", r.Status)
+	if !d.RunKey.IsZero() {
+		log = log.With("key", d.RunKey.String())
+	}
 	switch {
 	case err != nil:
 		log.WarnContext(ctx, "cannot record the result of a notification; it is sent again", "outcome", outcome, "err", err)
@@ -138,10 +190,13 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 	default:
 		log.WarnContext(ctx, "notification failed permanently", "outcome", outcome, "problem", r.Problem)
 	}
-	w.metrics.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()
+	w.metrics.attempted(d, w.hookOf(d), outcome)
 }
 
 func (w *Watch) attempt(ctx context.Context, d *schedule.AlertDelivery) notify.Result {
+	if !d.RunKey.IsZero() {
+		return w.attemptRun(ctx, d)
+	}
 	target := w.routes().Target(d.Target)
 	byHand := d.Round > 1 || d.AlertID == ""
 	switch {

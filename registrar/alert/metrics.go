@@ -17,6 +17,7 @@ type metrics struct {
 	dead        prometheus.Gauge
 	alerts      *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
+	webhooks    *prometheus.CounterVec
 	evaluatedAt prometheus.Gauge
 }
 
@@ -27,6 +28,8 @@ const (
 	outcomeDead      = "dead"  // failed, and given up
 	outcomeGone      = "gone"  // the target wants no more
 )
+
+var outcomes = []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone}
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	with := promauto.With(registry)
@@ -46,6 +49,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		deliveries: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alert_deliveries_total", Help: "Attempts to send a message about an alert, by kind of target.",
 		}, []string{"target_kind", "outcome"}),
+		webhooks: with.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_webhook_deliveries_total", Help: "Attempts to send a message about the end of a run, by target in WEBHOOK_TARGETS_FILE.",
+		}, []string{"target", "outcome"}),
 		evaluatedAt: with.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_expectation_evaluated_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
 		}),
@@ -59,12 +65,42 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			m.alerts.WithLabelValues(string(kind), state)
 		}
 	}
+	m.target(unknownTarget)
 	for _, kind := range notify.Kinds {
-		for _, outcome := range []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone} {
+		for _, outcome := range outcomes {
 			m.deliveries.WithLabelValues(string(kind), outcome)
 		}
 	}
 	return m
+}
+
+// unknownTarget is the label of messages to targets that WEBHOOK_TARGETS_FILE does not have.
+const unknownTarget = "unknown"
+
+// knows makes the counters of targets, so that the first failure of one is an increase.
+func (m *metrics) knows(hooks []notify.RunHook) {
+	for i := range hooks {
+		m.target(hooks[i].Name)
+	}
+}
+
+func (m *metrics) target(name string) {
+	for _, outcome := range outcomes {
+		m.webhooks.WithLabelValues(name, outcome)
+	}
+}
+
+// attempted counts an attempt to send a message.
+func (m *metrics) attempted(d *schedule.AlertDelivery, hook *notify.RunHook, outcome string) {
+	switch {
+	case hook != nil:
+		m.webhooks.WithLabelValues(hook.Name, outcome).Inc()
+		return
+	case !d.RunKey.IsZero():
+		m.webhooks.WithLabelValues(unknownTarget, outcome).Inc()
+		return
+	}
+	m.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()
 }
 
 func (m *metrics) alert(kind schedule.ExpectationKind, state string) {

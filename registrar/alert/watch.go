@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -24,7 +25,11 @@ type Options struct {
 	Output    OutputStore // nil: messages go out without the output of failed runs
 	// Routes returns the targets and routes. It is called each time, since the operator's file may
 	// change.
-	Routes    func() *notify.Routes
+	Routes func() *notify.Routes
+	// RunHooks returns the targets of messages about runs, likewise. nil: there are none.
+	RunHooks func() *notify.RunHooks
+	// Run returns a run as GetRun answers it in JSON, as it was at its end. schedule.ErrNotFound.
+	Run       func(context.Context, schedule.Key) (json.RawMessage, error)
 	Client    *http.Client // of package safehttp
 	Now       func() time.Time
 	Logger    *slog.Logger
@@ -43,6 +48,8 @@ type Watch struct {
 	outbox       Outbox
 	output       OutputStore
 	routes       func() *notify.Routes
+	runHooks     func() *notify.RunHooks
+	run          func(context.Context, schedule.Key) (json.RawMessage, error)
 	client       *http.Client
 	now          func() time.Time
 	log          *slog.Logger
@@ -56,8 +63,11 @@ type Watch struct {
 
 // New makes a Watch of its parts.
 func New(o Options) *Watch {
+	if o.RunHooks == nil {
+		o.RunHooks = func() *notify.RunHooks { return nil }
+	}
 	return &Watch{
-		expectations: o.Expectations, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		expectations: o.Expectations, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, runHooks: o.RunHooks, run: o.Run, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
 		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, onFailure: o.OnFailure, wake: make(chan struct{}, 1),
 	}
 }

@@ -85,7 +85,7 @@ func (s *alertServer) ListAlertDeliveries(ctx context.Context, req *carillonv1.L
 	}
 	size := pageSize(req.GetPageSize())
 	found, err := s.alerts.Deliveries(ctx, schedule.DeliveryFilter{
-		AlertID: req.GetAlertId(), ScheduleID: req.GetScheduleId(), State: schedule.DeliveryState(req.GetState()),
+		Runs: req.GetRuns(), AlertID: req.GetAlertId(), ScheduleID: req.GetScheduleId(), State: schedule.DeliveryState(req.GetState()),
 		AfterCreated: after, AfterID: afterID, Limit: size + 1,
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func deliveriesOf(found []schedule.AlertDelivery) []*carillonv1.AlertDelivery {
 			DeliveryId: d.DeliveryID, AlertId: d.AlertID, ScheduleId: d.ScheduleID, UserId: d.UserID, Type: d.Type,
 			Host: d.Host, Target: d.Target, TargetKind: d.TargetKind, State: string(d.State), Attempts: count32(int64(d.Attempts)),
 			LastStatus: count32(int64(d.LastStatus)), LastError: d.LastError,
-			CreatedAt: timestamp(d.CreatedAt), EndedAt: timestamp(d.EndedAt), Disabled: d.Disabled,
+			CreatedAt: timestamp(d.CreatedAt), EndedAt: timestamp(d.EndedAt), Disabled: d.Disabled, IdempotencyKey: keyText(d.RunKey),
 		}
 		if d.State == schedule.DeliveryPending {
 			out[i].NextAt = timestamp(d.NextAt)

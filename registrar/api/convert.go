@@ -114,6 +114,9 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
 		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 	}
+	if !mayBeTold(r) {
+		out.WebhookState = string(schedule.WebhookNone)
+	}
 	if r.Queue.In() {
 		out.DispatchedAt = out.GetClaimedAt()
 	}

@@ -37,6 +37,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -177,12 +178,14 @@ type queuedWork interface {
 	GetInput() []byte
 	GetRunAt() *timestamppb.Timestamp
 	GetLimits() []string
+	GetWebhook() string
 }
 
 func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
 		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts, Limits: w.GetLimits(),
+		Webhook: w.GetWebhook(),
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -331,6 +334,12 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS,
+		Webhook: q.Webhook,
+	}
+	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
+		for _, e := range q.WebhookOf().Events {
+			out.WebhookEvents = append(out.WebhookEvents, string(e))
+		}
 	}
 	if out.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
@@ -347,4 +356,12 @@ func rateOf(r schedule.RateDefinition) *carillonv1.Rate {
 		return nil
 	}
 	return &carillonv1.Rate{Starts: r.Starts, PerMs: r.PerMS, Burst: r.Burst}
+}
+
+func webhookEvents(words []string) []schedule.WebhookEvent {
+	events := make([]schedule.WebhookEvent, len(words))
+	for i, word := range words {
+		events[i] = schedule.WebhookEvent(word)
+	}
+	return events
 }

@@ -37,6 +37,11 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	if err != nil {
 		return nil, err
 	}
+	return s.shown(ctx, run)
+}
+
+// shown is the answer of GetRun.
+func (s *runServer) shown(ctx context.Context, run *schedule.Run) (*carillonv1.GetRunResponse, error) {
 	attempts, err := s.runs.LaunchAttempts(ctx, run)
 	if err != nil {
 		return nil, err
@@ -51,6 +56,9 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 		resp.FirstSentAt = proto.String(first.Format(time.RFC3339Nano))
 	}
 	s.links.add(resp.Run)
+	if err := s.addWebhookStates(ctx, []schedule.Run{*run}, []*carillonv1.Run{resp.GetRun()}); err != nil {
+		return nil, err
+	}
 	return resp, place(ctx, s.queues, run, resp.GetRun())
 }
 
@@ -101,6 +109,9 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 		run := runOf(&shown[i])
 		s.links.add(run)
 		resp.Runs = append(resp.Runs, run)
+	}
+	if err := s.addWebhookStates(ctx, shown, resp.GetRuns()); err != nil {
+		return nil, err
 	}
 	if more {
 		last := &shown[len(shown)-1]

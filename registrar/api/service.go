@@ -136,6 +136,9 @@ type Runs interface {
 	ExplainRun(ctx context.Context, key schedule.Key) (explain.RunAnswer, error)
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 	RedriveRuns(ctx context.Context, in registrar.RedriveInput) (registrar.RedriveResult, error)
+	// WebhookMessages returns the messages about the ends of runs, by their keys.
+	WebhookMessages(ctx context.Context, runs []schedule.Run) (map[schedule.Key]schedule.AlertDelivery, error)
+	RedeliverWebhooks(ctx context.Context, in registrar.RedeliverInput) (registrar.Redelivered, error)
 }
 
 // Workers reads the rows that processes write about themselves.

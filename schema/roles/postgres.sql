@@ -95,6 +95,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api
 GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries, alert_groups, alert_group_members TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
 GRANT INSERT ON changes TO sched_api, sched_worker, sched_launcher; -- whoever changes runs
+GRANT SELECT, INSERT ON alert_deliveries TO sched_worker, sched_launcher; -- messages about the ends of runs
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the output of earlier ones
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no

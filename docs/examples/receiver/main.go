@@ -1,5 +1,5 @@
-// Command receiver receives Carillon's alerts. It accepts only messages that are signed
-// with the registrars' secret, recent, and new.
+// Command receiver receives Carillon's webhooks: alerts, and the ends of runs in dispatch
+// queues. It accepts only messages that are signed with the registrars' secret, recent, and new.
 //
 //	ALERT_WEBHOOK_SECRET=whsec_… go run ./docs/examples/receiver 127.0.0.1:9911
 package main
@@ -34,7 +34,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Printf("waits for alerts on http://%s/", lis.Addr())
+	log.Printf("waits for webhooks on http://%s/", lis.Addr())
 	server := &http.Server{Handler: r, ReadTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(lis))
 }
@@ -64,13 +64,19 @@ func newReceiver(secret string) (*receiver, error) {
 	return &receiver{key: key, now: time.Now, seen: make(map[string]time.Time)}, nil
 }
 
-// message is what of an alert this receiver reads; docs/alerts.md has it all.
+// message is what this receiver reads; docs/alerts.md and docs/queues.md have it all.
 type message struct {
 	Type string `json:"type"`
 	Data struct {
-		Text       string `json:"text"`
-		AlertID    string `json:"alert_id"`
-		ScheduleID string `json:"schedule_id"`
+		Text       string    `json:"text"`
+		AlertID    string    `json:"alert_id"`
+		ScheduleID string    `json:"schedule_id"`
+		Run        *struct { // of run.succeeded and the like
+			Key     string `json:"idempotency_key"`
+			Status  string `json:"status"`
+			QueueID string `json:"queue_id"`
+			Error   string `json:"error_message"`
+		} `json:"run"`
 	} `json:"data"`
 }
 
@@ -95,7 +101,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if r.isNew(req.Header.Get("webhook-id")) {
-		log.Printf("%s %s %s", m.Type, m.Data.AlertID, m.Data.Text) // or wake somebody
+		if r := m.Data.Run; r != nil {
+			log.Printf("%s %s of queue %s is %s %s", m.Type, r.Key, r.QueueID, r.Status, r.Error)
+		} else {
+			log.Printf("%s %s %s", m.Type, m.Data.AlertID, m.Data.Text) // or wake somebody
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

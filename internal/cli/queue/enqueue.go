@@ -95,6 +95,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
 	f.Func("in", "earliest start, from now: a `DURATION`", command.Millis(&req.DelayMs))
 	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's, without a retry policy DEFAULT_MAX_ATTEMPTS)", command.Uint32(&req.MaxAttempts))
 	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that the run uses: its id, or ID=KEY; may be repeated")
+	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 }
 
@@ -149,6 +150,7 @@ func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged
 	each := &carillonv1.NewQueuedRun{
 		ScheduleId: flagged.GetScheduleId(), WorkflowId: flagged.GetWorkflowId(), Version: flagged.GetVersion(), ExecutionGrantId: flagged.GetExecutionGrantId(),
 		Input: flagged.GetInput(), Priority: flagged.Priority, RunAt: flagged.GetRunAt(), DelayMs: flagged.DelayMs, MaxAttempts: flagged.MaxAttempts, Limits: flagged.GetLimits(),
+		Webhook: flagged.GetWebhook(),
 	}
 	for i, value := range values {
 		one := &carillonv1.NewQueuedRun{}

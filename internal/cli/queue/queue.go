@@ -15,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -57,6 +58,9 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 					return err
 				}
 			}
+			if len(flagged.GetWebhookEvents()) > 0 {
+				req.WebhookEvents = nil // Merge would add to them
+			}
 			proto.Merge(req, flagged)
 			if timeout != nil {
 				req.RunTimeoutMs = *timeout
@@ -85,8 +89,14 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	command.RateFlags(f, &flagged.Rate)
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
+	f.StringVar(&flagged.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs")
+	f.Func("webhook-event", "`TYPE` of message to send, such as run.failed; may be repeated (default: all except run.retrying)", func(word string) error {
+		flagged.WebhookEvents = append(flagged.WebhookEvents, word)
+		return nil
+	})
 	f.StringVar(&flagged.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the queue")
 	command.CompleteValues(cmd, "backpressure", []string{"queue", "run"})
+	command.CompleteValues(cmd, "webhook-event", schedule.WebhookEvents)
 	return cmd
 }
 
@@ -175,6 +185,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"shared", shared},
 		[2]string{"run timeout", timeout},
 		[2]string{"backpressure", q.GetBackpressure()},
+		[2]string{"webhook", q.GetWebhook()},
+		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},
 		[2]string{"labels", render.Labels(q.GetLabels())},
 		[2]string{"managed by", q.GetManagedBy()},
 		[2]string{"revision", fmt.Sprint(q.GetRevision())},

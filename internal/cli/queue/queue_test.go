@@ -32,10 +32,12 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 			args: []string{
 				"queue", "upsert", "gpu", "--user", "ada", "--shared", "--max-in-flight", "2", "--max-waiting", "0", "--run-timeout", "2h",
 				"--backpressure", "run", "--label", "team=x", "--managed-by", "git",
+				"--webhook", "billing", "--webhook-event", "run.failed", "--webhook-event", "run.retrying",
 			},
 			want: &carillonv1.UpsertQueueRequest{
 				QueueId: "gpu", UserId: "ada", Shared: true, MaxInFlight: clitest.Pointer[uint32](2), MaxWaiting: clitest.Pointer[uint32](0), RunTimeoutMs: 7_200_000,
 				Backpressure: clitest.Pointer("run"), Labels: map[string]string{"team": "x"}, ManagedBy: "git",
+				Webhook: "billing", WebhookEvents: []string{"run.failed", "run.retrying"},
 			},
 		},
 		{
@@ -92,11 +94,11 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 			name: "every flag of an entry has its field",
 			args: []string{
 				"enqueue", "gpu", "--workflow", "resize", "--version", "3", "--grant", "g", "--user", "ada", "--input", `{"n":1}`, "--priority", "-5", "--position", "2",
-				"--at", "2026-04-01T00:00:00Z", "--max-attempts", "4", "--request-id", "r",
+				"--at", "2026-04-01T00:00:00Z", "--max-attempts", "4", "--request-id", "r", "--webhook", "billing",
 			},
 			want: &carillonv1.EnqueueRunRequest{
 				QueueId: "gpu", WorkflowId: "resize", Version: 3, ExecutionGrantId: "g", UserId: "ada", Input: []byte(`{"n":1}`), Priority: clitest.Pointer[int32](-5),
-				Position: clitest.Pointer[uint32](2), RunAt: clitest.Time("2026-04-01T00:00:00Z"), MaxAttempts: clitest.Pointer[uint32](4), RequestId: "r",
+				Position: clitest.Pointer[uint32](2), RunAt: clitest.Time("2026-04-01T00:00:00Z"), MaxAttempts: clitest.Pointer[uint32](4), RequestId: "r", Webhook: "billing",
 			},
 		},
 		{

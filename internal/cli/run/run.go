@@ -96,6 +96,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"in queue", placeInQueue(p, r)},
 		[2]string{"limits", strings.Join(r.GetLimits(), ", ")},
 		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
+		[2]string{"webhook", webhook(r)},
 		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},
 		[2]string{"snoozes before", snoozes(r)},
@@ -130,6 +131,14 @@ func attempt(r *carillonv1.Run) string {
 		return fmt.Sprintf("%d of %d", n, of)
 	case n > 1:
 		return fmt.Sprint(n)
+	}
+	return ""
+}
+
+// webhook is the state of the message about the end of a run, if it has one.
+func webhook(r *carillonv1.Run) string {
+	if state := r.GetWebhookState(); state != "none" {
+		return state
 	}
 	return ""
 }

@@ -131,7 +131,7 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	err = s.read(ctx, func() error {
 		for _, d := range s.deliveries {
 			switch {
-			case f.AlertID != "" && d.AlertID != f.AlertID && !s.tells(&d, f.AlertID, ""),
+			case f.Runs == d.RunKey.IsZero(), f.AlertID != "" && d.AlertID != f.AlertID && !s.tells(&d, f.AlertID, ""),
 				f.ScheduleID != "" && d.ScheduleID != f.ScheduleID && !s.tells(&d, "", f.ScheduleID), f.State != "" && d.State != f.State,
 				!f.AfterCreated.IsZero() && cmp.Or(d.CreatedAt.Compare(at(f.AfterCreated)), cmp.Compare(d.DeliveryID, f.AfterID)) >= 0:
 			default:
@@ -173,6 +173,43 @@ func (t *tx) lost(g *group, notices []schedule.AlertNotice, before time.Time) bo
 		a, found := t.alerts[n.AlertID]
 		return found && (a.ClosedAt.IsZero() || !a.ClosedAt.Before(before))
 	})
+}
+
+// RedeliverDead makes messages about runs due again that were given up, and counts them.
+func (s *Store) RedeliverDead(ctx context.Context, again schedule.DeadRedelivery) (n int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		var dead []schedule.AlertDelivery
+		for _, d := range t.deliveries {
+			if d.State == schedule.DeliveryDead && !d.RunKey.IsZero() && (again.Target == "" || d.Target == again.Target) && (again.UserID == "" || d.UserID == again.UserID) {
+				dead = append(dead, d)
+			}
+		}
+		slices.SortFunc(dead, func(a, b schedule.AlertDelivery) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.DeliveryID, b.DeliveryID))
+		})
+		n = min(len(dead), again.Limit)
+		for _, d := range dead[:n] {
+			d.State, d.Round, d.RoundAt, d.Attempts, d.NextAt, d.EndedAt = schedule.DeliveryPending, d.Round+1, at(again.Now), 0, at(again.Now), time.Time{}
+			setIn(t, t.deliveries, d.DeliveryID, d)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// WebhookMessages returns the messages about the ends of runs, by the keys of the runs.
+func (s *Store) WebhookMessages(ctx context.Context, keys []schedule.Key) (map[schedule.Key]schedule.AlertDelivery, error) {
+	byRun := make(map[schedule.Key]schedule.AlertDelivery)
+	err := s.read(ctx, func() error {
+		for _, key := range keys {
+			if d, ok := s.deliveries[schedule.WebhookID(key)]; ok {
+				d.Disabled = s.gone[d.Target]
+				byRun[key] = d
+			}
+		}
+		return nil
+	})
+	return byRun, err
 }
 
 // pruneAlerts deletes alerts and deliveries that ended before.

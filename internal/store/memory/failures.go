@@ -60,6 +60,13 @@ func (t *tx) followUp() error {
 	for _, f := range slices.Concat(after.Began, after.Continued) {
 		t.putFailure(f.ScheduleID, f)
 	}
+	for _, r := range t.ended {
+		if q := t.queueOf(r.Queue.No); q != nil {
+			if m, ok := ledger.MessageOf(r, q.WebhookOf()); ok {
+				t.insertDeliveries([]schedule.AlertDelivery{m})
+			}
+		}
+	}
 	return nil
 }
 

@@ -75,6 +75,7 @@ var runColumns = columns{
 	codeOrNone("queue_state", ofRun|ofRow|added|moves, func(r *openRow) *schedule.QueueState { return &r.Queue.State }, schedule.QueueStateOf).onlyOpen(),
 	queued("effective_priority", ofRun|ofRow|added, func(r *openRow) *int32 { return &r.Queue.Priority }).onlyOpen(),
 	queued("position_key", ofRun|ofRow|added, func(r *openRow) *int64 { return &r.Queue.Position }).onlyOpen(),
+	text("webhook", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.Webhook }),
 	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),
 	textOrEmpty("limits", ofRun|ofRow|added|history, func(r *openRow) *schedule.Limits { return &r.Queue.Limits }),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
@@ -121,7 +122,7 @@ var (
 var (
 	openColumns    = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
 	endedColumns   = ` s.schedule_id, ` + endedFieldsOf("e")
-	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
+	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) }) + queueWebhook
 	plannedColumns = ` ` + columnsOfPlanned.list(func(c *runColumn) string { return c.read("o", c.open) })
 	beginColumns   = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
@@ -135,6 +136,10 @@ const (
 	// scheduleOfOpen is a subquery, not a join: a plan that was made while schedules were
 	// few would read all of them, and the open runs of each.
 	scheduleOfOpen = `(SELECT s.schedule_id FROM schedules s WHERE s.sid = o.sid)`
+
+	// queueWebhook is what an end reads of the queue of the run; outside of queues it reads
+	// nothing.
+	queueWebhook = `, CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_webhook`
 
 	// ownerColumns are of the revision. Hot statements leave them out: the cached
 	// definition has them.

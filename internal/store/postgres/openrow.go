@@ -27,6 +27,8 @@ type openRow struct {
 	AttemptLog   string
 	LateReports  int32
 
+	webhook string // of its queue, as schedule.QueueWebhook writes it
+
 	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
 	bad      bad
 	taken    bool
@@ -111,7 +113,7 @@ func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]
 		row  openRow
 		rows []*openRow
 	)
-	err := eachRun(ctx, tx, &row, columnsOfRow.targets(&row), func() error {
+	err := eachRun(ctx, tx, &row, append(columnsOfRow.targets(&row), textTarget[string]{&row.webhook}), func() error {
 		r := row
 		rows = append(rows, &r)
 		return nil

@@ -316,3 +316,23 @@ func TestTheRolesKnowEveryTable(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestEveryPartThatEndsRunsWritesMessages: the end of a run reads its queue and writes to the
+// outbox.
+func TestEveryPartThatEndsRunsWritesMessages(t *testing.T) {
+	t.Parallel()
+	conn := withRoles(t)
+	for _, role := range []string{"sched_api", "sched_worker", "sched_launcher"} {
+		for _, statement := range []string{
+			"SET ROLE " + role,
+			"SELECT webhook FROM queues",
+			`INSERT INTO alert_deliveries (delivery_id, type, target, host, payload, idempotency_key, state, round_at, next_at, created_at)
+VALUES ('` + role + `', 'run.failed', 'webhook:billing', '', '', '\x01', 'PENDING', now(), now(), now()) ON CONFLICT (delivery_id) DO NOTHING`,
+			"RESET ROLE",
+		} {
+			if _, err := conn.Exec(t.Context(), statement); err != nil {
+				t.Errorf("%s: %s: %v", role, statement, err)
+			}
+		}
+	}
+}

@@ -12,7 +12,7 @@ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a
 
 const deliveryColumns = `
 d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
-d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
+d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at, d.idempotency_key,
 EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target)`
 
 const sqlWakeExpectations = `
@@ -89,11 +89,15 @@ WHERE ($1 = '' OR a.user_id = $1) AND ($2 = '' OR a.schedule_id = $2) AND ($3 = 
 	AND ($5::timestamptz IS NULL OR (a.opened_at, a.alert_id) < ($5, $6))
 ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT $7`
 
-const sqlDueDeliveries = `
+const sqlDueOfTarget = `
 SELECT` + deliveryColumns + `
-FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1
-	AND ($2 = '' OR d.target = $2) AND d.target <> ALL($3::text[])
-ORDER BY d.next_at LIMIT $4 FOR UPDATE OF d SKIP LOCKED`
+FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1 AND d.target = $2
+ORDER BY d.next_at LIMIT $3 FOR UPDATE OF d SKIP LOCKED`
+
+const sqlDueOfOthers = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= $1 AND d.target <> ALL($2::text[])
+ORDER BY d.next_at LIMIT $3 FOR UPDATE OF d SKIP LOCKED`
 
 const sqlDeliveriesByID = `
 SELECT` + deliveryColumns + `
@@ -102,13 +106,27 @@ FROM alert_deliveries d WHERE d.delivery_id = ANY($1::text[]) ORDER BY d.created
 const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d
-WHERE ($1 = '' OR d.alert_id = $1
+WHERE d.idempotency_key IS NULL AND ($1 = '' OR d.alert_id = $1
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = $1))
 	AND ($2 = '' OR d.state = $2)
 	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
 	AND ($6 = '' OR d.schedule_id = $6
 		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = $6))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
+
+const sqlListMessages = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d
+WHERE d.idempotency_key IS NOT NULL AND ($1 = '' OR d.state = $1)
+	AND ($2::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($2, $3))
+ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $4`
+
+const sqlListDeadMessages = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d
+WHERE d.idempotency_key IS NOT NULL AND d.state = 'DEAD'
+	AND ($1::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($1, $2))
+ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $3`
 
 const sqlPruneAlerts = `
 DELETE FROM alerts WHERE alert_id = ANY(ARRAY(

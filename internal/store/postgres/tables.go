@@ -18,7 +18,7 @@ import (
 // dialect is the SQL of the tables that hold no runs.
 var dialect = &tables.Dialect{
 	Statements: tables.Statements{
-		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
+		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
 		LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
@@ -32,6 +32,12 @@ var dialect = &tables.Dialect{
 		return tables.Call{Statement: sqlListAlerts, Args: []any{f.UserID, f.ScheduleID, f.Kind, f.Open, f.AfterOpened, f.AfterID, f.Limit}}
 	},
 	ListDeliveries: func(f *schedule.DeliveryFilter) tables.Call {
+		switch {
+		case f.Runs && f.State == schedule.DeliveryDead:
+			return tables.Call{Statement: sqlListDeadMessages, Args: []any{f.AfterCreated, f.AfterID, f.Limit}}
+		case f.Runs:
+			return tables.Call{Statement: sqlListMessages, Args: []any{f.State, f.AfterCreated, f.AfterID, f.Limit}}
+		}
 		return tables.Call{Statement: sqlListDeliveries, Args: []any{f.AlertID, f.State, f.AfterCreated, f.AfterID, f.Limit, f.ScheduleID}}
 	},
 	ListAudit: func(f *schedule.AuditFilter) tables.Call {

@@ -78,6 +78,8 @@ var runColumns = columns{
 	{name: "queue_state", in: ofRun | added | moves, value: func(r *openRow) any { return (*queueState)(&r.Queue.State) }, ended: "NULL"},
 	{name: "effective_priority", in: ofRun | added, value: func(r *openRow) any { return queued[int32]{&r.Queue.Priority, &r.Queue} }, ended: "NULL"},
 	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
+	{name: "webhook", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Webhook) }},
+	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
 	{name: "epoch", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Epoch} }},
@@ -121,6 +123,9 @@ var (
 	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
 )
+
+// queueWebhook is what an end reads of the queue of the run; outside of queues it reads nothing.
+const queueWebhook = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END`
 
 // What statements select: of open_runs (o, behind ofOpen) and of ended_runs (e, behind
 // ofEnded).
@@ -218,6 +223,8 @@ type openRow struct {
 	SID, Nth    int32
 	AttemptLog  string
 	LateReports int64
+
+	webhook string // of its queue, as schedule.QueueWebhook writes it
 
 	moved bool // a rule has changed Run
 }

@@ -8,7 +8,7 @@ const (
 	alertColumns = `a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
  a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets, a.idempotency_key, a.detail`
 	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
- d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
+ d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at, d.idempotency_key,
  EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
 	openSlotColumns  = `r.run_at, r.status, NULL, r.claimed_at, r.launched_at, r.started_at, NULL`
 	endedSlotColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
@@ -50,10 +50,14 @@ const (
 	sqlAlertClosed   = ` AND a.closed_at IS NOT NULL`
 	sqlAlertsAfter   = ` AND (a.opened_at, a.alert_id) < (?, ?)`
 	sqlAlertsOrder   = ` ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT ?`
-	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1
- AND (?2 = '' OR d.target = ?2) AND d.target NOT IN (SELECT value FROM json_each(?3)) ORDER BY d.next_at LIMIT ?4`
+	sqlDueOfTarget   = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1 AND d.target = ?2
+ ORDER BY d.next_at LIMIT ?3`
+	sqlDueOfOthers = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1
+ AND d.target NOT IN (SELECT value FROM json_each(?2)) ORDER BY d.next_at LIMIT ?3`
 	sqlDeliveriesByID  = `SELECT ` + deliveryColumns + ` FROM json_each(?) j CROSS JOIN alert_deliveries d ON d.delivery_id = j.value`
 	sqlListDeliveries  = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE true`
+	sqlDeliveryRuns    = ` AND d.idempotency_key IS NOT NULL`
+	sqlDeliveryAlerts  = ` AND d.idempotency_key IS NULL`
 	sqlDeliveryAlert   = ` AND (d.alert_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = ?))`
 	sqlDeliveryOf      = ` AND (d.schedule_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = ?))`
 	sqlDeliveryState   = ` AND d.state = ?`

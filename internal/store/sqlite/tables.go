@@ -15,7 +15,7 @@ import (
 // dialect is the SQL of the tables that hold no runs.
 var dialect = &tables.Dialect{
 	Statements: tables.Statements{
-		AlertsByID: sqlAlertsByID, DueDeliveries: sqlDueDeliveries, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
+		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
@@ -36,6 +36,8 @@ var dialect = &tables.Dialect{
 	},
 	ListDeliveries: func(f *schedule.DeliveryFilter) tables.Call {
 		var q conditions
+		q.add(f.Runs, sqlDeliveryRuns)
+		q.add(!f.Runs, sqlDeliveryAlerts)
 		q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID, f.AlertID)
 		q.add(f.ScheduleID != "", sqlDeliveryOf, f.ScheduleID, f.ScheduleID)
 		q.add(f.State != "", sqlDeliveryState, f.State)

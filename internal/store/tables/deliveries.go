@@ -11,7 +11,7 @@ import (
 func deliveryFields(d *schedule.AlertDelivery) []any {
 	return []any{
 		&d.DeliveryID, &d.AlertID, &d.ScheduleID, &d.UserID, &d.Type, &d.Target, &d.TargetKind, &d.Host, &d.Payload, &d.State, &d.Attempts,
-		&d.Round, &d.RoundAt, &d.NextAt, &d.LastStatus, &d.LastError, &d.CreatedAt, &d.EndedAt, &d.Disabled,
+		&d.Round, &d.RoundAt, &d.NextAt, &d.LastStatus, &d.LastError, &d.CreatedAt, &d.EndedAt, &d.RunKey, &d.Disabled,
 	}
 }
 
@@ -21,8 +21,21 @@ func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 		return Call{sqlSaveNotice, []any{m.AlertID, m.Target, m.GroupKey, m.ScheduleID, m.Type, m.Payload, m.CreatedAt}}
 	}
 	return Call{sqlInsertDelivery, []any{
-		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.CreatedAt,
+		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.RunKey, m.CreatedAt,
 	}}
+}
+
+// InsertMessages adds messages about the ends of runs to the outbox, in the transaction of the
+// ends.
+func (d *Dialect) InsertMessages(ctx context.Context, q Queries, messages []schedule.AlertDelivery) error {
+	calls := make([]Call, len(messages))
+	for i := range messages {
+		calls[i] = d.insertDelivery(&messages[i])
+	}
+	if err := q.ExecAll(ctx, calls); err != nil {
+		return fmt.Errorf("write messages about %d ends: %w", len(messages), err)
+	}
+	return nil
 }
 
 // InsertDeliveries adds messages to the outbox; one that exists stays as it is.
@@ -49,7 +62,11 @@ func (t *Tables) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) 
 	}
 	next, except := c.Now.Add(c.Lease).Truncate(time.Microsecond), append([]string{}, c.Except...)
 	err = t.write(ctx, func(ctx context.Context, q Queries) error {
-		claimed, err = collect(ctx, q, deliveryFields, t.dialect.DueDeliveries, c.Now, c.Target, except, c.Limit)
+		if c.Target != "" {
+			claimed, err = collect(ctx, q, deliveryFields, t.dialect.DueOfTarget, c.Now, c.Target, c.Limit)
+		} else {
+			claimed, err = collect(ctx, q, deliveryFields, t.dialect.DueOfOthers, c.Now, except, c.Limit)
+		}
 		if err != nil || len(claimed) == 0 {
 			return err
 		}
@@ -124,4 +141,34 @@ func (t *Tables) Redeliver(ctx context.Context, again schedule.Redelivery) (d *s
 		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(again.DeliveryID), err)
 	}
 	return d, nil
+}
+
+// RedeliverDead makes messages about runs due again that were given up, and counts them.
+func (t *Tables) RedeliverDead(ctx context.Context, again schedule.DeadRedelivery) (n int, err error) {
+	err = t.write(ctx, func(ctx context.Context, q Queries) error {
+		n, err = q.Exec(ctx, sqlRedeliverDead, again.Now, again.Target, again.UserID, again.Limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("redeliver dead messages: %w", err)
+	}
+	return n, nil
+}
+
+// WebhookMessages returns the messages about the ends of runs, by the keys of the runs. A run
+// whose end has none is missing.
+func (t *Tables) WebhookMessages(ctx context.Context, keys []schedule.Key) (map[schedule.Key]schedule.AlertDelivery, error) {
+	ids := make([]string, len(keys))
+	for i := range keys {
+		ids[i] = schedule.WebhookID(keys[i])
+	}
+	found, err := collect(ctx, t.read, deliveryFields, t.dialect.DeliveriesByID, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read messages about runs: %w", err)
+	}
+	byRun := make(map[schedule.Key]schedule.AlertDelivery, len(found))
+	for _, d := range found {
+		byRun[d.RunKey] = d
+	}
+	return byRun, nil
 }

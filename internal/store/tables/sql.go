@@ -6,8 +6,8 @@ package tables
 const (
 	sqlAckAlert = `UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4) WHERE alert_id = $1`
 
-	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PENDING', $10, $10, $10) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, idempotency_key, state, round_at, next_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', $11, $11, $11) ON CONFLICT (delivery_id) DO NOTHING`
 	sqlAnyDelivery    = `SELECT EXISTS (SELECT 1 FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1)`
 	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $1 WHERE delivery_id = $2`
 	sqlSettleDelivery = `UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
@@ -18,6 +18,11 @@ WHERE d.delivery_id = $1 ON CONFLICT (target) DO NOTHING`
 	// A message in progress is not sent twice.
 	sqlRedeliver = `UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
 WHERE delivery_id = $1 AND (state <> 'PENDING' OR next_at > $3)`
+
+	sqlRedeliverDead = `UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $1, attempts = 0, next_at = $1, ended_at = NULL
+WHERE state = 'DEAD' AND delivery_id IN (SELECT d.delivery_id FROM alert_deliveries d
+	WHERE d.state = 'DEAD' AND d.idempotency_key IS NOT NULL AND ($2 = '' OR d.target = $2) AND ($3 = '' OR d.user_id = $3)
+	ORDER BY d.created_at, d.delivery_id LIMIT $4)`
 
 	sqlSaveNotice = `INSERT INTO alert_group_members AS m (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $7, false, true) ON CONFLICT (alert_id, target) DO UPDATE SET payload = EXCLUDED.payload, told = false, pending = true,
@@ -126,9 +131,9 @@ ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excl
 // Dispatch queues.
 const (
 	sqlInsertQueue = `INSERT INTO queues (queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed,
-	created_at, updated_at, deleted_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (queue_id) DO NOTHING`
+	created_at, updated_at, deleted_at, webhook) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (queue_id) DO NOTHING`
 	sqlUpdateQueue = `UPDATE queues SET user_id = $2, shared = $3, definition = $4, revision = $5, paused = $6, pause_note = $7, paused_by = $8,
-	paused_until = $9, closed = $10, created_at = $11, updated_at = $12, deleted_at = $13 WHERE queue_id = $1`
+	paused_until = $9, closed = $10, created_at = $11, updated_at = $12, deleted_at = $13, webhook = $14 WHERE queue_id = $1`
 	queueColumns  = `queue_no, queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed, created_at, updated_at, deleted_at`
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues

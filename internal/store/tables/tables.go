@@ -68,18 +68,18 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 
 // Statements are named after the methods that run them.
 type Statements struct {
-	AlertsByID, DueDeliveries, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill           string
-	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess            string
-	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing               string
-	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag string
-	LockQueue                                                                                    string // "": a write transaction is alone
-	ShareQueue                                                                                   string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
-	LockLimits                                                                                   string // of the ids in $1; "": a write transaction is alone
-	LimitsNow                                                                                    string // of rows of limit_id and key: their numbers, uses and rates
-	TakeUses, FreeLimitUses                                                                      string
-	ReadHeads                                                                                    string // up to $2 waiting runs of queue $1 for each of the limits in $3
-	ReadOldest                                                                                   string // the same for each row of limits and priority
-	DrawPositions                                                                                string // $1 values above all earlier ones; returns the first
+	AlertsByID, DueOfTarget, DueOfOthers, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
+	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess             string
+	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing                string
+	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
+	LockQueue                                                                                     string // "": a write transaction is alone
+	ShareQueue                                                                                    string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
+	LockLimits                                                                                    string // of the ids in $1; "": a write transaction is alone
+	LimitsNow                                                                                     string // of rows of limit_id and key: their numbers, uses and rates
+	TakeUses, FreeLimitUses                                                                       string
+	ReadHeads                                                                                     string // up to $2 waiting runs of queue $1 for each of the limits in $3
+	ReadOldest                                                                                    string // the same for each row of limits and priority
+	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 
 // collect returns the rows of a statement. fields returns the targets of a row.

@@ -139,6 +139,7 @@ func (w *world) check() {
 		}
 	}
 	w.jobsOver()
+	w.toldOnce()
 	w.onceInEffect()
 	w.disjoint()
 	w.revivedByHand()

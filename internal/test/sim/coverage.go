@@ -155,6 +155,7 @@ const (
 	jobCancelledInFlight
 	jobRetried
 	jobSnoozed
+	jobTold
 	jobRepeated  // a request is made again after its answer
 	jobRefused   // its queue is closed
 	jobSentAgain // the executor is called again for its key
@@ -173,7 +174,7 @@ var situationNames = [situations]string{
 	"change late", "change late by more than a second", "key taken over by proof", "window full",
 	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "interrupted run started again", "run interrupted too often", "retry held by a pause",
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
-	"job retried", "job snoozed", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
+	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
 }
 

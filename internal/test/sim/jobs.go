@@ -44,6 +44,7 @@ type job struct {
 	startAt    time.Time // of the last one: its call is not earlier
 	position   int64     // the last one; history has none
 	cancelled  bool      // a user has asked for its end
+	hook       told      // when it ended
 }
 
 // queueLife is a queue as it is now.
@@ -150,8 +151,8 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 // retriedJob: the retry of a run waits at its place.
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
-	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits {
-		l.violation("the retry of the job %.12s is not at its place, or uses other limits", r.RetryOf)
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook {
+		l.violation("the retry of the job %.12s is not at its place, or has other limits or another webhook", r.RetryOf)
 	}
 	l.coverage.situations[jobRetried].Add(1)
 }
@@ -173,7 +174,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	}
 	e.rows, e.at, l.budgets[r.Key] = append(e.rows, r.Key), at, in.MaxAttempts
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
-	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) {
+	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) || r.Webhook != in.Webhook {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
 	}
 	if want := merged(q.row.Limits, in.Limits); string(r.Queue.Limits) != want {
@@ -223,7 +224,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	}
 	switch {
 	case to == placeEnded:
-		j.completed = at
+		j.completed, j.hook = at, l.webhookNow(after)
 		l.endings = append(l.endings, ending{*before, *after})
 	case !from.inFlight() && to.inFlight():
 		l.jobAdmitted(at, j, before)

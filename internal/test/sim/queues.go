@@ -104,6 +104,12 @@ func (w *world) upsertQueue(n int, d dice) {
 	if w.profile.limited && d.of(4).perMille(200) {
 		def.Limits = []string{"gpu"}
 	}
+	if d.of(14).perMille(600) {
+		def.Webhook = pick(d.of(15), "billing", "audit")
+	}
+	if d.of(16).perMille(300) {
+		def.WebhookEvents = []schedule.WebhookEvent{"run.succeeded", "run.failed", "run.retrying"}
+	}
 	err := w.insist(func(ctx context.Context) error {
 		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
 		return err
@@ -169,6 +175,9 @@ func (e *entry) add(limited bool, d dice) {
 	}
 	if limited {
 		in.Limits = pick(d.of(9), limitsOfRuns...)
+	}
+	if d.of(19).perMille(150) {
+		in.Webhook = "own"
 	}
 	e.Runs, e.delays = append(e.Runs, in), append(e.delays, delay)
 }

@@ -107,7 +107,8 @@ func newWorld(seed uint64, o Options) *world {
 	w.limits = api
 	w.registrar = registrar.New(registrar.Options{
 		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Now: w.clients.now, Logger: quiet,
-		Config: registrar.Config{CanCancel: w.profile.executorCancels},
+		Webhook: func(string) ([]string, bool) { return nil, true },
+		Config:  registrar.Config{CanCancel: w.profile.executorCancels},
 	})
 	if err := w.ledger.SetShards(context.Background(), w.profile.shards, w.began); err != nil {
 		w.violation("set shards: %v", err)

@@ -48,6 +48,7 @@ type Store interface {
 	alert.ExpectationStore
 	alert.Ledger
 	alert.Outbox
+	registrar.OutboxStore
 	registrar.LogStore
 	local.LogStore
 	dispatch.Store
@@ -174,6 +175,7 @@ var topics = []topic{
 	{name: "snoozes", checks: snoozes},
 	{name: "interruptions", checks: interruptions},
 	{name: "redrive", checks: redrives},
+	{name: "webhooks", checks: webhooks},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},
 	{name: "backfills", checks: backfills},

@@ -759,17 +759,20 @@ type AlertDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The webhook-id of the message.
 	DeliveryId string `protobuf:"bytes,1,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
-	// Empty: a test. Of a message about several alerts: the first of them.
+	// Empty: a test, or about a run. Of a message about several alerts: the first
+	// of them.
 	AlertId string `protobuf:"bytes,2,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
 	// Empty: a test, or a message about several schedules.
 	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	UserId     string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// alert.opened, alert.reminder, alert.recovered or alert.test.
+	// alert.opened, alert.reminder, alert.recovered or alert.test; about a run
+	// run.succeeded, run.failed, run.skipped, run.cancelled or run.retrying.
 	Type string `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`
 	// The host of the target.
 	Host string `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
 	// The name of the target in NOTIFY_FILE; for ALERT_WEBHOOK_URL a hash of the
-	// URL, which may hold a secret itself.
+	// URL, which may hold a secret itself; "webhook:" and the name of a target in
+	// WEBHOOK_TARGETS_FILE.
 	Target string `protobuf:"bytes,7,opt,name=target,proto3" json:"target,omitempty"`
 	State  string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
 	// Attempts since the last manual send.
@@ -786,9 +789,11 @@ type AlertDelivery struct {
 	// The target is disabled: it answered 410, and gets only manual messages.
 	Disabled bool `protobuf:"varint,15,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// webhook, email, slack, pagerduty, teams or ntfy.
-	TargetKind    string `protobuf:"bytes,16,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TargetKind string `protobuf:"bytes,16,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
+	// The run that the message is about; empty: an alert or a test.
+	IdempotencyKey string `protobuf:"bytes,17,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AlertDelivery) Reset() {
@@ -933,6 +938,13 @@ func (x *AlertDelivery) GetTargetKind() string {
 	return ""
 }
 
+func (x *AlertDelivery) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
 type ListAlertDeliveriesRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	AlertId string                 `protobuf:"bytes,1,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
@@ -940,6 +952,9 @@ type ListAlertDeliveriesRequest struct {
 	// Default 50.
 	PageSize  uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Messages about the ends of runs instead of notifications. alert_id and
+	// schedule_id have no meaning then.
+	Runs bool `protobuf:"varint,6,opt,name=runs,proto3" json:"runs,omitempty"`
 	// Only about alerts of this schedule, also together with others.
 	ScheduleId    string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1002,6 +1017,13 @@ func (x *ListAlertDeliveriesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAlertDeliveriesRequest) GetRuns() bool {
+	if x != nil {
+		return x.Runs
+	}
+	return false
 }
 
 func (x *ListAlertDeliveriesRequest) GetScheduleId() string {
@@ -1322,7 +1344,7 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\balert_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\"D\n" +
 	"\x18AcknowledgeAlertResponse\x12(\n" +
-	"\x05alert\x18\x01 \x01(\v2\x12.carillon.v1.AlertR\x05alert\"\xbc\x04\n" +
+	"\x05alert\x18\x01 \x01(\v2\x12.carillon.v1.AlertR\x05alert\"\xe5\x04\n" +
 	"\rAlertDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12\x19\n" +
@@ -1346,13 +1368,15 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x1a\n" +
 	"\bdisabled\x18\x0f \x01(\bR\bdisabled\x12\x1f\n" +
 	"\vtarget_kind\x18\x10 \x01(\tR\n" +
-	"targetKind\"\xb6\x02\n" +
+	"targetKind\x12'\n" +
+	"\x0fidempotency_key\x18\x11 \x01(\tR\x0eidempotencyKey\"\xca\x02\n" +
 	"\x1aListAlertDeliveriesRequest\x12=\n" +
 	"\balert_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12:\n" +
 	"\x05state\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\aPENDINGR\tDELIVEREDR\x04DEADH\x00R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\x12C\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\x12\x12\n" +
+	"\x04runs\x18\x06 \x01(\bR\x04runs\x12C\n" +
 	"\vschedule_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleIdB\b\n" +
 	"\x06_state\"\x81\x01\n" +

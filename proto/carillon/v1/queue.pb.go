@@ -67,8 +67,12 @@ type Queue struct {
 	// How long a run waits before it passes runs of higher priorities; 0: it never
 	// does.
 	PromoteAfterMs uint32 `protobuf:"varint,25,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The target that is told of the ends of runs; empty: none.
+	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The types of messages.
+	WebhookEvents []string `protobuf:"bytes,34,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -276,6 +280,20 @@ func (x *Queue) GetPromoteAfterMs() uint32 {
 	return 0
 }
 
+func (x *Queue) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
+}
+
+func (x *Queue) GetWebhookEvents() []string {
+	if x != nil {
+		return x.WebhookEvents
+	}
+	return nil
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -390,8 +408,16 @@ type UpsertQueueRequest struct {
 	// A run that has waited for this long passes runs of higher priorities, every
 	// second start at most; at most 30 days. Default 0: never.
 	PromoteAfterMs uint32 `protobuf:"varint,13,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: it gets a message at
+	// the end of each run. A shared queue needs a target for every owner. Default:
+	// none.
+	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The types of messages, also for a target that a run names itself:
+	// run.succeeded, run.failed (no automatic retry follows), run.skipped,
+	// run.cancelled and run.retrying. Default: all except run.retrying.
+	WebhookEvents []string `protobuf:"bytes,22,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpsertQueueRequest) Reset() {
@@ -513,6 +539,20 @@ func (x *UpsertQueueRequest) GetPromoteAfterMs() uint32 {
 		return x.PromoteAfterMs
 	}
 	return 0
+}
+
+func (x *UpsertQueueRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
+}
+
+func (x *UpsertQueueRequest) GetWebhookEvents() []string {
+	if x != nil {
+		return x.WebhookEvents
+	}
+	return nil
 }
 
 type UpsertQueueResponse struct {
@@ -1473,7 +1513,10 @@ type EnqueueRunRequest struct {
 	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
 	// a limit does not exist or is another owner's. A limit that is deleted later
 	// binds nothing.
-	Limits        []string `protobuf:"bytes,16,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []string `protobuf:"bytes,16,rep,name=limits,proto3" json:"limits,omitempty"`
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
+	// message about the end of this run and of its retries. Default: the queue's.
+	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1618,6 +1661,13 @@ func (x *EnqueueRunRequest) GetLimits() []string {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *EnqueueRunRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 type EnqueueRunResponse struct {
@@ -1796,7 +1846,10 @@ type NewQueuedRun struct {
 	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
 	// a limit does not exist or is another owner's. A limit that is deleted later
 	// binds nothing.
-	Limits        []string `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []string `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
+	// message about the end of this run and of its retries. Default: the queue's.
+	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1899,6 +1952,13 @@ func (x *NewQueuedRun) GetLimits() []string {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *NewQueuedRun) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 type EnqueueRunsResponse struct {
@@ -2074,7 +2134,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\a\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\b\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2108,7 +2168,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"unreadable\x12%\n" +
 	"\x04rate\x18\x17 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x16\n" +
 	"\x06limits\x18\x18 \x03(\tR\x06limits\x12(\n" +
-	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x1a9\n" +
+	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x12\x18\n" +
+	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
+	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2118,7 +2180,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xf1\x06\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xa9\b\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2138,7 +2200,10 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
 	"\x04rate\x18\v \x01(\v2\x11.carillon.v1.RateR\x04rate\x12'\n" +
 	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x125\n" +
-	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x1a9\n" +
+	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12x\n" +
+	"\x0ewebhook_events\x18\x16 \x03(\tBQ\xbaHN\x92\x01K\x10\x05\"GrER\rrun.succeededR\n" +
+	"run.failedR\vrun.skippedR\rrun.cancelledR\frun.retryingR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -2203,7 +2268,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa1\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdf\a\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -2225,7 +2290,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x0e \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\"\n" +
 	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12'\n" +
-	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limitsB\v\n" +
+	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
@@ -2241,7 +2307,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\xdd\x04\n" +
+	"\t_position\"\x9b\x05\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -2256,7 +2322,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bdelay_ms\x18\b \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x01R\adelayMs\x88\x01\x01\x121\n" +
 	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01\x12'\n" +
 	"\x06limits\x18\n" +
-	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limitsB\v\n" +
+	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attempts\"\\\n" +

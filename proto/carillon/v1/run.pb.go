@@ -119,7 +119,11 @@ type Run struct {
 	Snoozes int32 `protobuf:"varint,44,opt,name=snoozes,proto3" json:"snoozes,omitempty"`
 	// The limits that the run uses while it is in flight: those of its queue, when
 	// it entered, and its own.
-	Limits        []string `protobuf:"bytes,45,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []string `protobuf:"bytes,45,rep,name=limits,proto3" json:"limits,omitempty"`
+	// The message about its end: none (it has not ended, or has no webhook),
+	// pending, delivered or dead (all attempts failed). Empty: it was not read; of
+	// runs of queues that are over only GetRun and ListRuns read it.
+	WebhookState  string `protobuf:"bytes,46,opt,name=webhook_state,json=webhookState,proto3" json:"webhook_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +471,13 @@ func (x *Run) GetLimits() []string {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Run) GetWebhookState() string {
+	if x != nil {
+		return x.WebhookState
+	}
+	return ""
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -2806,11 +2817,137 @@ func (x *RunBlock) GetLimit() string {
 	return ""
 }
 
+type RedeliverWebhooksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run, as in GetRun.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// All messages whose attempts all failed.
+	Dead bool `protobuf:"varint,2,opt,name=dead,proto3" json:"dead,omitempty"`
+	// Only those to this target in WEBHOOK_TARGETS_FILE. With dead.
+	Webhook string `protobuf:"bytes,3,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// How many one call sends again. Default 1000.
+	PageSize      uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedeliverWebhooksRequest) Reset() {
+	*x = RedeliverWebhooksRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedeliverWebhooksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedeliverWebhooksRequest) ProtoMessage() {}
+
+func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedeliverWebhooksRequest.ProtoReflect.Descriptor instead.
+func (*RedeliverWebhooksRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RedeliverWebhooksRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *RedeliverWebhooksRequest) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *RedeliverWebhooksRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
+}
+
+func (x *RedeliverWebhooksRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type RedeliverWebhooksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many are sent again.
+	Redelivered uint32 `protobuf:"varint,1,opt,name=redelivered,proto3" json:"redelivered,omitempty"`
+	// There may be more dead ones: repeat the call.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedeliverWebhooksResponse) Reset() {
+	*x = RedeliverWebhooksResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedeliverWebhooksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedeliverWebhooksResponse) ProtoMessage() {}
+
+func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedeliverWebhooksResponse.ProtoReflect.Descriptor instead.
+func (*RedeliverWebhooksResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RedeliverWebhooksResponse) GetRedelivered() uint32 {
+	if x != nil {
+		return x.Redelivered
+	}
+	return 0
+}
+
+func (x *RedeliverWebhooksResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x12\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x13\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2872,7 +3009,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"enqueuedAt\x12?\n" +
 	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x12\x18\n" +
 	"\asnoozes\x18, \x01(\x05R\asnoozes\x12\x16\n" +
-	"\x06limits\x18- \x03(\tR\x06limitsB\f\n" +
+	"\x06limits\x18- \x03(\tR\x06limits\x12L\n" +
+	"\rwebhook_state\x18. \x01(\tB'\xbaH$r\"R\x00R\x04noneR\apendingR\tdeliveredR\x04deadR\fwebhookStateB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -3100,7 +3238,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
-	"\x05limit\x18\a \x01(\tR\x05limit2\xaa\f\n" +
+	"\x05limit\x18\a \x01(\tR\x05limit\"\xdb\x01\n" +
+	"\x18RedeliverWebhooksRequest\x12F\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x12\n" +
+	"\x04dead\x18\x02 \x01(\bR\x04dead\x12<\n" +
+	"\awebhook\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12%\n" +
+	"\tpage_size\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\"Q\n" +
+	"\x19RedeliverWebhooksResponse\x12 \n" +
+	"\vredelivered\x18\x01 \x01(\rR\vredelivered\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more2\xb2\r\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
@@ -3114,7 +3260,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12p\n" +
 	"\aMoveRun\x12\x1b.carillon.v1.MoveRunRequest\x1a\x1c.carillon.v1.MoveRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/runs/{idempotency_key}:move\x12\x97\x01\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"N\x82\xd3\xe4\x93\x02H:\x01*Z!:\x01*\"\x1c/api/job-runs/{run_id}/retry\" /v1/runs/{idempotency_key}:retry\x12\x98\x01\n" +
-	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"F\x82\xd3\xe4\x93\x02@:\x01*Z):\x01*\"$/v1/queues/{filter.queue_id}:redrive\"\x10/v1/runs:redrive\x12d\n" +
+	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"F\x82\xd3\xe4\x93\x02@:\x01*Z):\x01*\"$/v1/queues/{filter.queue_id}:redrive\"\x10/v1/runs:redrive\x12\x85\x01\n" +
+	"\x11RedeliverWebhooks\x12%.carillon.v1.RedeliverWebhooksRequest\x1a&.carillon.v1.RedeliverWebhooksResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/webhooks:redeliver\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
 	"\n" +
 	"ExportRuns\x12\x1e.carillon.v1.ExportRunsRequest\x1a\x1f.carillon.v1.ExportRunsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/runs:export0\x01B\xa3\x01\n" +
@@ -3132,88 +3279,90 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_carillon_v1_run_proto_goTypes = []any{
-	(*Run)(nil),                   // 0: carillon.v1.Run
-	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
-	(*LaunchAttempt)(nil),         // 2: carillon.v1.LaunchAttempt
-	(*LogPart)(nil),               // 3: carillon.v1.LogPart
-	(*GetRunLogsRequest)(nil),     // 4: carillon.v1.GetRunLogsRequest
-	(*GetRunLogsResponse)(nil),    // 5: carillon.v1.GetRunLogsResponse
-	(*GetRunRequest)(nil),         // 6: carillon.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 7: carillon.v1.GetRunResponse
-	(*ListRunsRequest)(nil),       // 8: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 9: carillon.v1.ListRunsResponse
-	(*ReportRunRequest)(nil),      // 10: carillon.v1.ReportRunRequest
-	(*ReportRunResponse)(nil),     // 11: carillon.v1.ReportRunResponse
-	(*CancelRunRequest)(nil),      // 12: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 13: carillon.v1.CancelRunResponse
-	(*UpdateRunRequest)(nil),      // 14: carillon.v1.UpdateRunRequest
-	(*UpdateRunResponse)(nil),     // 15: carillon.v1.UpdateRunResponse
-	(*RetryRunRequest)(nil),       // 16: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),      // 17: carillon.v1.RetryRunResponse
-	(*DeadRunFilter)(nil),         // 18: carillon.v1.DeadRunFilter
-	(*RedriveRunsRequest)(nil),    // 19: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),   // 20: carillon.v1.RedriveRunsResponse
-	(*RedrivenSchedule)(nil),      // 21: carillon.v1.RedrivenSchedule
-	(*WatchRunsRequest)(nil),      // 22: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 23: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),     // 24: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),    // 25: carillon.v1.ExportRunsResponse
-	(*MoveRunRequest)(nil),        // 26: carillon.v1.MoveRunRequest
-	(*MoveRunResponse)(nil),       // 27: carillon.v1.MoveRunResponse
-	(*ExplainRunRequest)(nil),     // 28: carillon.v1.ExplainRunRequest
-	(*ExplainRunResponse)(nil),    // 29: carillon.v1.ExplainRunResponse
-	(*RunBlock)(nil),              // 30: carillon.v1.RunBlock
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*Run)(nil),                       // 0: carillon.v1.Run
+	(*RunLaunch)(nil),                 // 1: carillon.v1.RunLaunch
+	(*LaunchAttempt)(nil),             // 2: carillon.v1.LaunchAttempt
+	(*LogPart)(nil),                   // 3: carillon.v1.LogPart
+	(*GetRunLogsRequest)(nil),         // 4: carillon.v1.GetRunLogsRequest
+	(*GetRunLogsResponse)(nil),        // 5: carillon.v1.GetRunLogsResponse
+	(*GetRunRequest)(nil),             // 6: carillon.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 7: carillon.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 8: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 9: carillon.v1.ListRunsResponse
+	(*ReportRunRequest)(nil),          // 10: carillon.v1.ReportRunRequest
+	(*ReportRunResponse)(nil),         // 11: carillon.v1.ReportRunResponse
+	(*CancelRunRequest)(nil),          // 12: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 13: carillon.v1.CancelRunResponse
+	(*UpdateRunRequest)(nil),          // 14: carillon.v1.UpdateRunRequest
+	(*UpdateRunResponse)(nil),         // 15: carillon.v1.UpdateRunResponse
+	(*RetryRunRequest)(nil),           // 16: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),          // 17: carillon.v1.RetryRunResponse
+	(*DeadRunFilter)(nil),             // 18: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),        // 19: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),       // 20: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),          // 21: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),          // 22: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),         // 23: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),         // 24: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),        // 25: carillon.v1.ExportRunsResponse
+	(*MoveRunRequest)(nil),            // 26: carillon.v1.MoveRunRequest
+	(*MoveRunResponse)(nil),           // 27: carillon.v1.MoveRunResponse
+	(*ExplainRunRequest)(nil),         // 28: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),        // 29: carillon.v1.ExplainRunResponse
+	(*RunBlock)(nil),                  // 30: carillon.v1.RunBlock
+	(*RedeliverWebhooksRequest)(nil),  // 31: carillon.v1.RedeliverWebhooksRequest
+	(*RedeliverWebhooksResponse)(nil), // 32: carillon.v1.RedeliverWebhooksResponse
+	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	31, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	31, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	31, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	31, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	31, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	31, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	31, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	31, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	31, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	31, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	31, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	33, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	33, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	33, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	33, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	33, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	33, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	33, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	33, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	33, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	33, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	33, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	31, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	31, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	31, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	31, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	33, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	33, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	33, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	33, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	2,  // 16: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	31, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	31, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	33, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	33, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	3,  // 19: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 20: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	31, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	31, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	31, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	33, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	33, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 24: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 25: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 26: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	31, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	33, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
 	0,  // 28: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 29: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	31, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	31, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	33, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	33, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
 	18, // 32: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
 	21, // 33: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
 	0,  // 34: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	31, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	31, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	33, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 37: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	31, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	31, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	33, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 40: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
 	0,  // 41: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 42: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	31, // 43: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	33, // 43: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
 	30, // 44: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	31, // 45: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	33, // 45: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
 	6,  // 46: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
 	8,  // 47: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
 	10, // 48: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
@@ -3224,22 +3373,24 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	26, // 53: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
 	16, // 54: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
 	19, // 55: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	22, // 56: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 57: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 58: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 59: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 60: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 61: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 62: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	29, // 63: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	15, // 64: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	27, // 65: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	17, // 66: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 67: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	23, // 68: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 69: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	58, // [58:70] is the sub-list for method output_type
-	46, // [46:58] is the sub-list for method input_type
+	31, // 56: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	22, // 57: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 58: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 59: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 60: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 61: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 62: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 63: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	29, // 64: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	15, // 65: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	27, // 66: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	17, // 67: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 68: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	32, // 69: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	23, // 70: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 71: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	59, // [59:72] is the sub-list for method output_type
+	46, // [46:59] is the sub-list for method input_type
 	46, // [46:46] is the sub-list for extension type_name
 	46, // [46:46] is the sub-list for extension extendee
 	0,  // [0:46] is the sub-list for field type_name
@@ -3267,7 +3418,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

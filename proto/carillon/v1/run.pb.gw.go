@@ -776,6 +776,33 @@ func local_request_RunService_RedriveRuns_1(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
+func request_RunService_RedeliverWebhooks_0(ctx context.Context, marshaler runtime.Marshaler, client RunServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RedeliverWebhooksRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.RedeliverWebhooks(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunService_RedeliverWebhooks_0(ctx context.Context, marshaler runtime.Marshaler, server RunServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RedeliverWebhooksRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.RedeliverWebhooks(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_RunService_WatchRuns_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
 func request_RunService_WatchRuns_0(ctx context.Context, marshaler runtime.Marshaler, client RunServiceClient, req *http.Request, pathParams map[string]string) (RunService_WatchRunsClient, runtime.ServerMetadata, error) {
@@ -1178,6 +1205,26 @@ func RegisterRunServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunService_RedriveRuns_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_RunService_RedeliverWebhooks_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/carillon.v1.RunService/RedeliverWebhooks", runtime.WithHTTPPathPattern("/v1/webhooks:redeliver"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunService_RedeliverWebhooks_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunService_RedeliverWebhooks_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 
 	mux.Handle(http.MethodGet, pattern_RunService_WatchRuns_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
@@ -1521,6 +1568,23 @@ func RegisterRunServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunService_RedriveRuns_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_RunService_RedeliverWebhooks_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/carillon.v1.RunService/RedeliverWebhooks", runtime.WithHTTPPathPattern("/v1/webhooks:redeliver"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunService_RedeliverWebhooks_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunService_RedeliverWebhooks_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_RunService_WatchRuns_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1559,45 +1623,47 @@ func RegisterRunServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 }
 
 var (
-	pattern_RunService_GetRun_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, ""))
-	pattern_RunService_GetRun_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1}, []string{"jobs", "idempotency_key"}, ""))
-	pattern_RunService_ListRuns_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, ""))
-	pattern_RunService_ListRuns_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "schedules", "schedule_id", "runs"}, ""))
-	pattern_RunService_ListRuns_2    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "queues", "queue_id", "runs"}, ""))
-	pattern_RunService_ListRuns_3    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"jobs"}, ""))
-	pattern_RunService_ReportRun_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "report"))
-	pattern_RunService_GetRunLogs_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "runs", "idempotency_key", "logs"}, ""))
-	pattern_RunService_CancelRun_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "cancel"))
-	pattern_RunService_CancelRun_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1}, []string{"jobs", "idempotency_key"}, ""))
-	pattern_RunService_ExplainRun_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "explain"))
-	pattern_RunService_UpdateRun_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "update"))
-	pattern_RunService_MoveRun_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "move"))
-	pattern_RunService_RetryRun_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "retry"))
-	pattern_RunService_RetryRun_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "job-runs", "run_id", "retry"}, ""))
-	pattern_RunService_RedriveRuns_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "redrive"))
-	pattern_RunService_RedriveRuns_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "queues", "filter.queue_id"}, "redrive"))
-	pattern_RunService_WatchRuns_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "watch"))
-	pattern_RunService_ExportRuns_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "export"))
+	pattern_RunService_GetRun_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, ""))
+	pattern_RunService_GetRun_1            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1}, []string{"jobs", "idempotency_key"}, ""))
+	pattern_RunService_ListRuns_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, ""))
+	pattern_RunService_ListRuns_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "schedules", "schedule_id", "runs"}, ""))
+	pattern_RunService_ListRuns_2          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "queues", "queue_id", "runs"}, ""))
+	pattern_RunService_ListRuns_3          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"jobs"}, ""))
+	pattern_RunService_ReportRun_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "report"))
+	pattern_RunService_GetRunLogs_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "runs", "idempotency_key", "logs"}, ""))
+	pattern_RunService_CancelRun_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "cancel"))
+	pattern_RunService_CancelRun_1         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1}, []string{"jobs", "idempotency_key"}, ""))
+	pattern_RunService_ExplainRun_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "explain"))
+	pattern_RunService_UpdateRun_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "update"))
+	pattern_RunService_MoveRun_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "move"))
+	pattern_RunService_RetryRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "retry"))
+	pattern_RunService_RetryRun_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "job-runs", "run_id", "retry"}, ""))
+	pattern_RunService_RedriveRuns_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "redrive"))
+	pattern_RunService_RedriveRuns_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "queues", "filter.queue_id"}, "redrive"))
+	pattern_RunService_RedeliverWebhooks_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "webhooks"}, "redeliver"))
+	pattern_RunService_WatchRuns_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "watch"))
+	pattern_RunService_ExportRuns_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "export"))
 )
 
 var (
-	forward_RunService_GetRun_0      = runtime.ForwardResponseMessage
-	forward_RunService_GetRun_1      = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_0    = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_1    = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_2    = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_3    = runtime.ForwardResponseMessage
-	forward_RunService_ReportRun_0   = runtime.ForwardResponseMessage
-	forward_RunService_GetRunLogs_0  = runtime.ForwardResponseMessage
-	forward_RunService_CancelRun_0   = runtime.ForwardResponseMessage
-	forward_RunService_CancelRun_1   = runtime.ForwardResponseMessage
-	forward_RunService_ExplainRun_0  = runtime.ForwardResponseMessage
-	forward_RunService_UpdateRun_0   = runtime.ForwardResponseMessage
-	forward_RunService_MoveRun_0     = runtime.ForwardResponseMessage
-	forward_RunService_RetryRun_0    = runtime.ForwardResponseMessage
-	forward_RunService_RetryRun_1    = runtime.ForwardResponseMessage
-	forward_RunService_RedriveRuns_0 = runtime.ForwardResponseMessage
-	forward_RunService_RedriveRuns_1 = runtime.ForwardResponseMessage
-	forward_RunService_WatchRuns_0   = runtime.ForwardResponseStream
-	forward_RunService_ExportRuns_0  = runtime.ForwardResponseStream
+	forward_RunService_GetRun_0            = runtime.ForwardResponseMessage
+	forward_RunService_GetRun_1            = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_0          = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_1          = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_2          = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_3          = runtime.ForwardResponseMessage
+	forward_RunService_ReportRun_0         = runtime.ForwardResponseMessage
+	forward_RunService_GetRunLogs_0        = runtime.ForwardResponseMessage
+	forward_RunService_CancelRun_0         = runtime.ForwardResponseMessage
+	forward_RunService_CancelRun_1         = runtime.ForwardResponseMessage
+	forward_RunService_ExplainRun_0        = runtime.ForwardResponseMessage
+	forward_RunService_UpdateRun_0         = runtime.ForwardResponseMessage
+	forward_RunService_MoveRun_0           = runtime.ForwardResponseMessage
+	forward_RunService_RetryRun_0          = runtime.ForwardResponseMessage
+	forward_RunService_RetryRun_1          = runtime.ForwardResponseMessage
+	forward_RunService_RedriveRuns_0       = runtime.ForwardResponseMessage
+	forward_RunService_RedriveRuns_1       = runtime.ForwardResponseMessage
+	forward_RunService_RedeliverWebhooks_0 = runtime.ForwardResponseMessage
+	forward_RunService_WatchRuns_0         = runtime.ForwardResponseStream
+	forward_RunService_ExportRuns_0        = runtime.ForwardResponseStream
 )

@@ -19,18 +19,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunService_GetRun_FullMethodName      = "/carillon.v1.RunService/GetRun"
-	RunService_ListRuns_FullMethodName    = "/carillon.v1.RunService/ListRuns"
-	RunService_ReportRun_FullMethodName   = "/carillon.v1.RunService/ReportRun"
-	RunService_GetRunLogs_FullMethodName  = "/carillon.v1.RunService/GetRunLogs"
-	RunService_CancelRun_FullMethodName   = "/carillon.v1.RunService/CancelRun"
-	RunService_ExplainRun_FullMethodName  = "/carillon.v1.RunService/ExplainRun"
-	RunService_UpdateRun_FullMethodName   = "/carillon.v1.RunService/UpdateRun"
-	RunService_MoveRun_FullMethodName     = "/carillon.v1.RunService/MoveRun"
-	RunService_RetryRun_FullMethodName    = "/carillon.v1.RunService/RetryRun"
-	RunService_RedriveRuns_FullMethodName = "/carillon.v1.RunService/RedriveRuns"
-	RunService_WatchRuns_FullMethodName   = "/carillon.v1.RunService/WatchRuns"
-	RunService_ExportRuns_FullMethodName  = "/carillon.v1.RunService/ExportRuns"
+	RunService_GetRun_FullMethodName            = "/carillon.v1.RunService/GetRun"
+	RunService_ListRuns_FullMethodName          = "/carillon.v1.RunService/ListRuns"
+	RunService_ReportRun_FullMethodName         = "/carillon.v1.RunService/ReportRun"
+	RunService_GetRunLogs_FullMethodName        = "/carillon.v1.RunService/GetRunLogs"
+	RunService_CancelRun_FullMethodName         = "/carillon.v1.RunService/CancelRun"
+	RunService_ExplainRun_FullMethodName        = "/carillon.v1.RunService/ExplainRun"
+	RunService_UpdateRun_FullMethodName         = "/carillon.v1.RunService/UpdateRun"
+	RunService_MoveRun_FullMethodName           = "/carillon.v1.RunService/MoveRun"
+	RunService_RetryRun_FullMethodName          = "/carillon.v1.RunService/RetryRun"
+	RunService_RedriveRuns_FullMethodName       = "/carillon.v1.RunService/RedriveRuns"
+	RunService_RedeliverWebhooks_FullMethodName = "/carillon.v1.RunService/RedeliverWebhooks"
+	RunService_WatchRuns_FullMethodName         = "/carillon.v1.RunService/WatchRuns"
+	RunService_ExportRuns_FullMethodName        = "/carillon.v1.RunService/ExportRuns"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -99,6 +100,13 @@ type RunServiceClient interface {
 	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
 	// empty and all is not set.
 	RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error)
+	// RedeliverWebhooks sends messages about the ends of runs again, each under
+	// its own webhook-id and with all its attempts: that of one run, or up to
+	// page_size dead ones, oldest first. The role user reaches those of its own
+	// runs. NOT_FOUND: there is no message about that run. FAILED_PRECONDITION:
+	// its message is being sent. INVALID_ARGUMENT: neither idempotency_key nor
+	// dead is set, or both are.
+	RedeliverWebhooks(ctx context.Context, in *RedeliverWebhooksRequest, opts ...grpc.CallOption) (*RedeliverWebhooksResponse, error)
 	// WatchRuns sends each matching run whenever it changes, from the time of the
 	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
@@ -219,6 +227,16 @@ func (c *runServiceClient) RedriveRuns(ctx context.Context, in *RedriveRunsReque
 	return out, nil
 }
 
+func (c *runServiceClient) RedeliverWebhooks(ctx context.Context, in *RedeliverWebhooksRequest, opts ...grpc.CallOption) (*RedeliverWebhooksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedeliverWebhooksResponse)
+	err := c.cc.Invoke(ctx, RunService_RedeliverWebhooks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[0], RunService_WatchRuns_FullMethodName, cOpts...)
@@ -323,6 +341,13 @@ type RunServiceServer interface {
 	// skipped, and does not count in max_queued. INVALID_ARGUMENT: the filter is
 	// empty and all is not set.
 	RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error)
+	// RedeliverWebhooks sends messages about the ends of runs again, each under
+	// its own webhook-id and with all its attempts: that of one run, or up to
+	// page_size dead ones, oldest first. The role user reaches those of its own
+	// runs. NOT_FOUND: there is no message about that run. FAILED_PRECONDITION:
+	// its message is being sent. INVALID_ARGUMENT: neither idempotency_key nor
+	// dead is set, or both are.
+	RedeliverWebhooks(context.Context, *RedeliverWebhooksRequest) (*RedeliverWebhooksResponse, error)
 	// WatchRuns sends each matching run whenever it changes, from the time of the
 	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
@@ -372,6 +397,9 @@ func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest)
 }
 func (UnimplementedRunServiceServer) RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RedriveRuns not implemented")
+}
+func (UnimplementedRunServiceServer) RedeliverWebhooks(context.Context, *RedeliverWebhooksRequest) (*RedeliverWebhooksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RedeliverWebhooks not implemented")
 }
 func (UnimplementedRunServiceServer) WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRuns not implemented")
@@ -580,6 +608,24 @@ func _RunService_RedriveRuns_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RedeliverWebhooks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedeliverWebhooksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RedeliverWebhooks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RedeliverWebhooks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RedeliverWebhooks(ctx, req.(*RedeliverWebhooksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_WatchRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRunsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -648,6 +694,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RedriveRuns",
 			Handler:    _RunService_RedriveRuns_Handler,
+		},
+		{
+			MethodName: "RedeliverWebhooks",
+			Handler:    _RunService_RedeliverWebhooks_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
