@@ -146,8 +146,8 @@ var storeMutants = []struct {
 		postgres + "/admit.go", `		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
 			return err
 		}
-		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
-`, `		facts, err := tables.ReadAdmission(ctx, queries{tx}, req.QueueNo)
+		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
+`, `		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
 		if err != nil {
 			return err
 		}
@@ -157,12 +157,26 @@ var storeMutants = []struct {
 `,
 	}}},
 	{"the positions of a queue are ignored", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
-		postgres + "/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
+		"internal/store/tables/admit.go", "Priority: r.priority, Position: r.position, EnqueuedAt", "Priority: r.priority, EnqueuedAt",
+	}}},
+	{"an end keeps the uses of its run", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
+		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, runs)", "dialect.FreeUses(ctx, queries{tx}, runs[:0])",
 	}, {
-		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
+		sqlite + "/end.go", "dialect.FreeUses(ctx, queries{t}, runs)", "dialect.FreeUses(ctx, queries{t}, runs[:0])",
+	}}},
+	{"a run that waits again keeps its uses", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
+		postgres + "/admit.go", "dialect.FreeUses(ctx, queries{tx}, freed)", "dialect.FreeUses(ctx, queries{tx}, freed[:0])",
+	}, {
+		sqlite + "/admit.go", "dialect.FreeUses(ctx, queries{t}, freed)", "dialect.FreeUses(ctx, queries{t}, freed[:0])",
+	}}},
+	{"limits are not locked", []suite{contract(postgres, "limit_uses$/^of_eight.*")}, []mutant.Edit{{
+		"internal/store/tables/limits.go", `if lock && d.LockLimits != "" {`, `if !lock && d.LockLimits != "" {`,
+	}}},
+	{"the rate of a limit is not written", []suite{contract(postgres, "rates"), contract(sqlite, "rates")}, []mutant.Edit{{
+		"internal/store/tables/limits.go", "range out.Starts {", "range out.Starts[:0] {",
 	}}},
 	{"the pause of a queue is not read", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
-		"internal/store/tables/enqueue.go", "f.Queue, f.Stall = found[0].queue(), found[0].stall", "f.Queue, f.Stall = found[0].queue(), found[0].stall\n\tf.Queue.Pause = schedule.Pause{}",
+		"internal/store/tables/admit.go", "	f.Stall.QueueNo = queueNo\n", "	f.Stall.QueueNo = queueNo\n\tf.Queue.Pause = schedule.Pause{}\n",
 	}}},
 	{"a run that waits again loses its place", []suite{contract(postgres, "put_back"), contract(sqlite, "put_back")}, []mutant.Edit{{
 		postgres + "/admit.go", "SET queue_state = u.queue_state, ", "SET queue_state = u.queue_state, position_key = nextval('queue_positions') * 65536, ",
