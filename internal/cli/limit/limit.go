@@ -81,7 +81,7 @@ type numbers interface {
 func bounds(n numbers) string {
 	var parts []string
 	if most := maxInFlight(n); most != "" {
-		parts = append(parts, most+" in flight")
+		parts = append(parts, "at most "+most+" in flight")
 	}
 	if rate := render.Rate(n.GetRate()); rate != "" {
 		parts = append(parts, "starts "+rate)
@@ -262,7 +262,7 @@ func newSetKeyCommand(o *client.Client) *cobra.Command {
 				if resp.GetKey().GetUntil() != nil {
 					text += ", until " + p.When(resp.GetKey().GetUntil())
 				}
-				p.Line("%s=%s: %s; %d in flight", args[0], args[1], text, resp.GetKey().GetUsed())
+				p.Line("%s=%s: %s; %d in flight now", args[0], args[1], text, resp.GetKey().GetUsed())
 			})
 		}),
 	}

@@ -98,10 +98,10 @@ func TestALimitIsShownWithItsUsers(t *testing.T) {
 		want []string
 	}{
 		{[]string{"limit", "get", "customer"}, []string{"counts for each key", "with all owners", "a7", "in 1h", "unpaid", "b8", "1/1m", "c9", clitest.KeyA[:8], "and 2 runs more"}},
-		{[]string{"limit", "list"}, []string{"1 of 4", "4 in flight, starts 10/1s, burst 2", "2 in flight for each key"}},
+		{[]string{"limit", "list"}, []string{"1 of 4", "at most 4 in flight, starts 10/1s, burst 2", "at most 2 in flight for each key"}},
 		{[]string{"limit", "list", "-o", "wide"}, []string{"contract"}},
-		{[]string{"limit", "upsert", "api"}, []string{"warning: 3 runs in flight use gpu", "revision 0, 4 in flight"}},
-		{[]string{"limit", "set-key", "customer", "a7"}, []string{"customer=a7: the numbers of the limit; 1 in flight", "warning: "}},
+		{[]string{"limit", "upsert", "api"}, []string{"warning: 3 runs in flight use gpu", "revision 0, at most 4 in flight"}},
+		{[]string{"limit", "set-key", "customer", "a7"}, []string{"customer=a7: the numbers of the limit; 1 in flight now", "warning: "}},
 	} {
 		got := f.Run(t, c.args...)
 		for _, want := range c.want {

@@ -75,10 +75,6 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
 		timeout = nil // has ended, or fails at gives_up_at
 	}
-	var exitCode string
-	if r.ExitCode != nil {
-		exitCode = fmt.Sprint(r.GetExitCode())
-	}
 	failed := r.GetErrorCode()
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
@@ -87,7 +83,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"key", r.GetIdempotencyKey()},
 		[2]string{"status", outcome(r)},
 		[2]string{"error", failed},
-		[2]string{"exit code", exitCode},
+		[2]string{"exit code", exitCode(r)},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
@@ -122,6 +118,13 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
 	writeAttempts(p, r.GetLaunch().GetLog())
+}
+
+func exitCode(r *carillonv1.Run) string {
+	if r.ExitCode == nil {
+		return ""
+	}
+	return fmt.Sprint(r.GetExitCode())
 }
 
 // attempt is the place of a run in its chain of attempts, if there is more than one.
