@@ -96,15 +96,24 @@ type WaitingPlace struct {
 	Uses    map[schedule.LimitRef][]schedule.Key // runs that use the run's limits, some of many
 }
 
-// Blocked is what blocks the waiting runs that the facts have, for a launcher with free calls:
-// all of them, or the limit set of the first one. nil: nothing does.
-func (f *QueueFacts) Blocked(now time.Time) *Block {
+// Blocks are what keeps the only run of the facts from its start, for a launcher with free calls:
+// what blocks its queue, and each of its limits that does. none: nothing.
+func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
-	a := Admit(&v)
-	if len(a.Runs) > 0 {
-		return nil
+	a := admitting{v: &v, used: make(map[schedule.LimitRef]int)}
+	if b := a.blockedAll(); b != nil {
+		blocks = append(blocks, *b)
 	}
-	return a.block()
+	for i := range f.Heads {
+		for _, ref := range f.Heads[i].Runs[0].Limits {
+			if b := a.fullLimit([]schedule.LimitRef{ref}, nil); b != nil {
+				blocks = append(blocks, *b)
+			} else if b := a.heldByRate(ref); b != nil {
+				blocks = append(blocks, *b)
+			}
+		}
+	}
+	return blocks
 }
 
 // block is what keeps runs waiting: what blocks all, else the rate that ends first, else any

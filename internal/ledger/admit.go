@@ -223,6 +223,19 @@ func (a *admitting) fullLimit(limits []schedule.LimitRef, own *schedule.LimitRef
 	return nil
 }
 
+// heldByRate is the rate of a limit that has no start left now; nil: it has one, or there is none.
+func (a *admitting) heldByRate(ref schedule.LimitRef) *Block {
+	l := a.v.Limits[ref]
+	if l == nil {
+		return nil
+	}
+	at := l.Rate.first(a.v.Now)
+	if !at.After(a.v.Now.Add(startAhead)) {
+		return nil
+	}
+	return &Block{What: BlockedByRate, Limit: ref, Until: at}
+}
+
 func (a *admitting) use(limits []schedule.LimitRef, own *schedule.LimitRef) {
 	for _, ref := range limits {
 		if own == nil || *own != ref {
@@ -239,10 +252,8 @@ func (a *admitting) blocked(r *WaitingRun) *Block {
 	}
 	b := a.fullLimit(r.Limits, r.OwnsUse)
 	for _, ref := range r.Limits {
-		if l := a.v.Limits[ref]; b == nil && l != nil {
-			if at := l.Rate.first(a.v.Now); at.After(a.v.Now.Add(startAhead)) {
-				b = &Block{What: BlockedByRate, Limit: ref, Until: at}
-			}
+		if b == nil {
+			b = a.heldByRate(ref)
 		}
 	}
 	if b == nil && a.v.Capacity != nil && a.calls[r.Owner] >= a.v.Capacity(r.Owner) {

@@ -180,9 +180,28 @@ func (x *runText) place() string {
 
 // queueBlocks says what keeps the queue from its next admission, as ledger.Admit judges it.
 func (x *runText) queueBlocks() {
+	for _, b := range x.Queue.Blocks(x.Now) {
+		x.queueBlock(&b)
+	}
+	if x.Launchers == 0 {
+		x.say("No process with the role launcher was seen in the last minute: nothing is sent. `carillon workers` lists the processes")
+		x.block(RunBlock{What: ledger.BlockedByCalls})
+	}
+	if x.Run.Queue.State != schedule.QueueWaiting {
+		return
+	}
+	switch {
+	case x.Position != 1 || x.Before > 0:
+		x.block(RunBlock{What: ledger.BlockedByBefore})
+	case len(x.out.BlockedBy) == 0:
+		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
+	}
+}
+
+// queueBlock says what keeps the run from its start.
+func (x *runText) queueBlock(b *ledger.Block) {
 	q := x.Queue
-	switch b := q.Blocked(x.Now); {
-	case b == nil:
+	switch {
 	case b.What == ledger.BlockedByPause && q.Queue.Unreadable:
 		x.say("The stored definition of the queue is damaged: nothing starts until it is registered again")
 		x.block(RunBlock{What: b.What})
@@ -217,19 +236,6 @@ func (x *runText) queueBlocks() {
 	case b.What == ledger.BlockedByRate:
 		x.say("Limit %s has started as many runs as its rate allows: the next one starts at %s", b.Limit, describe.Instant(b.Until))
 		x.block(RunBlock{What: b.What, Limit: b.Limit, Until: b.Until})
-	}
-	if x.Launchers == 0 {
-		x.say("No process with the role launcher was seen in the last minute: nothing is sent. `carillon workers` lists the processes")
-		x.block(RunBlock{What: ledger.BlockedByCalls})
-	}
-	if x.Run.Queue.State != schedule.QueueWaiting {
-		return
-	}
-	switch {
-	case x.Position != 1 || x.Before > 0:
-		x.block(RunBlock{What: ledger.BlockedByBefore})
-	case len(x.out.BlockedBy) == 0:
-		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
 	}
 }
 

@@ -270,22 +270,28 @@ func limitStays(r *rig) {
 
 func limitExplained(r *rig) {
 	r.putLimit("gpu", 2)
+	r.putLimit("api", 1)
 	j := r.jobs("q", maxInFlight(100))
 	runs := j.putUsing([]string{"a", "b", "c"}, "gpu")
-	j.admits(10, "a b")
+	j.putUsing([]string{"x"}, "api")
+	j.admits(10, "a b x")
 	j.put("free")
-	place := func(of schedule.Run) (ledger.WaitingPlace, *ledger.Block) {
+	both := j.putUsing([]string{"both"}, "gpu", "api")[0]
+	place := func(of schedule.Run) (ledger.WaitingPlace, []ledger.Block) {
 		run := j.ledger(of.Key)
 		p, err := j.ReadWaitingPlace(r.ctx, &run, 100, 5, r.now)
 		r.ok(err, "read")
-		return p, p.Blocked(r.now)
+		return p, p.Blocks(r.now)
 	}
-	p, block := place(runs[2])
-	ref := r.limits("gpu").Refs()[0]
-	equal(r, "what blocks it", block, &ledger.Block{What: ledger.BlockedByLimit, Limit: ref, Used: 2, Max: 2})
-	j.hold(len(p.Uses[ref]) == 2, "two runs use it, got %v", p.Uses)
-	_, block = place(j.listed()[1])
-	j.hold(block == nil, "nothing blocks the other, got %+v", block)
+	p, blocks := place(runs[2])
+	gpu, api := r.limits("gpu").Refs()[0], r.limits("api").Refs()[0]
+	fullGPU := ledger.Block{What: ledger.BlockedByLimit, Limit: gpu, Used: 2, Max: 2}
+	equal(r, "what blocks it", blocks, []ledger.Block{fullGPU})
+	j.hold(len(p.Uses[gpu]) == 2, "two runs use it, got %v", p.Uses)
+	_, blocks = place(j.listed()[1])
+	j.hold(len(blocks) == 0, "nothing blocks the other, got %+v", blocks)
+	_, blocks = place(both)
+	equal(r, "what blocks a run of two limits", blocks, []ledger.Block{{What: ledger.BlockedByLimit, Limit: api, Used: 1, Max: 1}, fullGPU})
 }
 
 func limitRace(r *rig) {
