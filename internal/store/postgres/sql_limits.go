@@ -1,11 +1,12 @@
 package postgres
 
 const (
-	// sqlLockLimits keeps admissions and changes of limits apart, in the order of their numbers.
-	// The class is 1667330668.
+	// sqlLockLimits keeps admissions and changes of limits apart, in the order of their numbers,
+	// which it returns. The class is 1667330668.
 	sqlLockLimits = `
-SELECT pg_advisory_xact_lock(1667330668, n.limit_no)
-FROM (SELECT l.limit_no FROM limits l WHERE l.limit_id = ANY($1::text[]) ORDER BY l.limit_no) n`
+SELECT n.limit_no
+FROM (SELECT l.limit_no FROM limits l WHERE l.limit_id = ANY($1::text[]) ORDER BY l.limit_no) n
+CROSS JOIN LATERAL (SELECT pg_advisory_xact_lock(1667330668, n.limit_no)) locked`
 
 	// sqlLimitsNow looks for each key by itself: a join may read all keys of the limit for each.
 	sqlLimitsNow = `

@@ -121,8 +121,8 @@ func (d *Dialect) lockLimit(ctx context.Context, q Queries, limitID string) (fac
 func (d *Dialect) lockedLimit(ctx context.Context, q Queries, limitID string) (*schedule.Limit, error) {
 	found, err := readLimit(ctx, q, limitID)
 	for d.LockLimits != "" && err == nil && found != nil {
-		if _, err := q.Exec(ctx, d.LockLimits, []string{limitID}); err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
+		if _, err := d.lockLimits(ctx, q, []string{limitID}); err != nil {
+			return nil, err
 		}
 		var locked *schedule.Limit
 		if locked, err = readLimit(ctx, q, limitID); err == nil && locked != nil && locked.No == found.No {
@@ -279,12 +279,6 @@ func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFact
 	if len(ids) == 0 {
 		return nil
 	}
-	if lock && d.LockLimits != "" {
-		sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
-		if _, err := q.Exec(ctx, d.LockLimits, sorted); err != nil {
-			return fmt.Errorf("lock limits: %w", err)
-		}
-	}
 	type row struct {
 		ref  schedule.LimitRef
 		l    limitRow
@@ -292,12 +286,26 @@ func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFact
 		used int
 		next time.Time
 	}
-	found, err := collect(ctx, q, func(r *row) []any {
-		fields := append([]any{&r.ref.ID, &r.ref.Key, &r.l.No}, r.l.numbers.targets()...)
-		return append(append(fields, r.k.numbers.targets()...), &r.k.Until, &r.used, &r.next)
-	}, d.LimitsNow, Rows{ids, keys})
-	if err != nil {
-		return fmt.Errorf("read limits: %w", err)
+	var found []row
+	for locked := map[int32]bool(nil); ; {
+		if lock && d.LockLimits != "" {
+			var err error
+			if locked, err = d.lockLimits(ctx, q, ids); err != nil {
+				return err
+			}
+		}
+		var err error
+		found, err = collect(ctx, q, func(r *row) []any {
+			fields := append([]any{&r.ref.ID, &r.ref.Key, &r.l.No}, r.l.numbers.targets()...)
+			return append(append(fields, r.k.numbers.targets()...), &r.k.Until, &r.used, &r.next)
+		}, d.LimitsNow, Rows{ids, keys})
+		if err != nil {
+			return fmt.Errorf("read limits: %w", err)
+		}
+		// A limit may have been deleted and created again before its lock was free.
+		if locked == nil || !slices.ContainsFunc(found, func(r row) bool { return !locked[r.l.No] }) {
+			break
+		}
 	}
 	f.Limits = make(map[schedule.LimitRef]*ledger.LimitNow, len(found))
 	for i := range found {
@@ -305,6 +313,20 @@ func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFact
 		f.Limits[r.ref] = ledger.LimitAt(r.l.limit(), r.k.key(), r.used, r.next, now)
 	}
 	return nil
+}
+
+// lockLimits locks the limits with these ids, and returns their numbers.
+func (d *Dialect) lockLimits(ctx context.Context, q Queries, ids []string) (map[int32]bool, error) {
+	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+	nos, err := collect(ctx, q, func(no *int32) []any { return []any{no} }, d.LockLimits, sorted)
+	if err != nil {
+		return nil, fmt.Errorf("lock limits: %w", err)
+	}
+	locked := make(map[int32]bool, len(nos))
+	for _, no := range nos {
+		locked[no] = true
+	}
+	return locked, nil
 }
 
 // writeUses writes what admitted runs use, and the rates of their starts.

@@ -170,7 +170,7 @@ var storeMutants = []struct {
 		sqlite + "/admit.go", "dialect.FreeUses(ctx, queries{t}, freed)", "dialect.FreeUses(ctx, queries{t}, freed[:0])",
 	}}},
 	{"limits are not locked", []suite{contract(postgres, "limit_uses$/^of_eight.*")}, []mutant.Edit{{
-		"internal/store/tables/limits.go", `if lock && d.LockLimits != "" {`, `if !lock && d.LockLimits != "" {`,
+		"internal/store/tables/limits.go", `		if lock && d.LockLimits != "" {`, `		if !lock && d.LockLimits != "" {`,
 	}}},
 	{"the rate of a limit is not written", []suite{contract(postgres, "rates"), contract(sqlite, "rates")}, []mutant.Edit{{
 		"internal/store/tables/limits.go", "range out.Starts {", "range out.Starts[:0] {",
