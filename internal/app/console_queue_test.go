@@ -19,14 +19,15 @@ func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
 			}
 			return text
 		}
-		must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_in_flight":3,"labels":{"team":"x"}}`)
+		must("PUT", "/v1/limits/card", `{"user_id":"ada","keyed":true,"max_in_flight":1}`)
+		must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_in_flight":3,"labels":{"team":"x"},"rate":{"starts":5,"per_ms":60000},"limits":["card=a7"],"promote_after_ms":7200000}`)
 		must("POST", "/v1/queues/gpu:pause", `{"note":"driver"}`)
 		_, key, _ := strings.Cut(must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1}`), `"idempotency_key":"`)
 		key = key[:64]
 		must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1,"priority":4,"delay_ms":3600000}`)
 		g.browse("operator", "/ui/queues", nil).holds(t, "the queues", `href="/ui/queues/gpu"`, "paused", "0 of 3", "1 delayed")
-		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the queue", key[:12], "in turn", "driver", "by subject-operator", "created", "1 run waiting, 0 of 3 in flight, 1 delayed.", `action="/ui/queues/gpu/resume"`)
-		g.browse("operator", "/ui/runs/"+key, nil).holds(t, "its run", `<a href="/ui/queues/gpu">gpu</a>, waiting, position 1 of its priority`)
+		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the queue", key[:12], "in turn", "driver", "by subject-operator", "created", "1 run waiting, 0 of 3 in flight, 1 delayed.", `action="/ui/queues/gpu/resume"`, "5 in 1m", `<a href="/ui/limits/card">card=a7</a>`, "2h")
+		g.browse("operator", "/ui/runs/"+key, nil).holds(t, "its run", `<a href="/ui/limits/card">card=a7</a>`, `<a href="/ui/queues/gpu">gpu</a>, waiting, position 1 of its priority`)
 		g.browse("operator", "/ui/runs?queue=gpu", nil).holds(t, "its runs", key[:10])
 		if got := g.browse("viewer", "/ui/queues/gpu/close", url.Values{}); got.code != http.StatusForbidden {
 			t.Errorf("who may only look closes: %d", got.code)

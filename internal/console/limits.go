@@ -59,6 +59,17 @@ func limitPath(id string) string { return Prefix + "limits/" + url.PathEscape(id
 
 func (l limitRow) Path() string { return limitPath(l.GetLimitId()) }
 
+// limitLink is a limit that a queue or a run names, with its page.
+type limitLink struct{ Text, Path string }
+
+func limitLinks(texts []string) (links []limitLink) {
+	for _, text := range texts {
+		id, _, _ := strings.Cut(text, "=")
+		links = append(links, limitLink{text, limitPath(id)})
+	}
+	return links
+}
+
 // Usage is how many runs in flight use it, of how many if there is one maximum.
 func (l limitRow) Usage() string {
 	if l.Limit.MaxInFlight == nil || l.GetKeyed() {

@@ -3,7 +3,9 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"time"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -63,6 +65,20 @@ func (q queueRow) Limit() string {
 	}
 	return fmt.Sprint(q.GetMaxWaiting())
 }
+
+// Starts is the rate of the queue; "": it has none.
+func (q queueRow) Starts() string { return rateText(q.GetRate()) }
+
+// Promoted is how long a run waits before it passes higher priorities; "": it never does.
+func (q queueRow) Promoted() string {
+	if q.GetPromoteAfterMs() == 0 {
+		return ""
+	}
+	return schedule.ShortDuration(time.Duration(q.GetPromoteAfterMs()) * time.Millisecond)
+}
+
+// Uses are the limits of its runs.
+func (q queueRow) Uses() []limitLink { return limitLinks(q.GetLimits()) }
 
 func (v *visit) queue(q *carillonv1.Queue) queueRow {
 	return queueRow{Queue: q, Oldest: v.at(q.GetOldestEnqueuedAt()), Until: v.at(q.GetPausedUntil()), Created: v.at(q.GetCreatedAt()), Updated: v.at(q.GetUpdatedAt())}

@@ -123,3 +123,6 @@ func stripOf(runs []runRow) strip {
 	s.Summary = "last " + describe.Count(len(runs), "run") + ": " + strconv.Itoa(failed) + " failed, " + strconv.Itoa(skipped) + " skipped"
 	return s
 }
+
+// Uses are the limits of the run.
+func (r runRow) Uses() []limitLink { return limitLinks(r.GetLimits()) }
