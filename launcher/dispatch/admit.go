@@ -96,7 +96,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, out *ledger.Dispatched) {
 	later := make(map[time.Time][]sending) // under a rate
 	for i := range out.Dispatches {
 		a := &out.Dispatches[i]
-		d.Metrics.admittedRun(&a.Run, d.now())
+		d.Metrics.admittedRun(&a.Run, a.Aged, d.now())
 		run := sending{Launch: a.Launch, queue: out.Queue, stalled: out.StallLevel}
 		if a.StartAt.After(d.now()) {
 			later[a.StartAt] = append(later[a.StartAt], run)

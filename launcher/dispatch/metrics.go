@@ -14,7 +14,7 @@ import (
 type Metrics struct {
 	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited *prometheus.GaugeVec
 
-	admitted  prometheus.Counter
+	admitted  *prometheus.CounterVec
 	putBack   prometheus.Counter
 	wait      prometheus.Histogram
 	admission prometheus.Histogram
@@ -36,7 +36,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		paused:   gauges("carillon_queue_paused", "1 while the queue is paused."),
 		stalled:  gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
 		limited:  gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
-		admitted: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted."}),
+		admitted: p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
 		putBack:  p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
 		wait: p.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_queue_wait_seconds", Help: "From the entry of a run, or its fire_at, to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
@@ -114,7 +114,11 @@ func one(yes bool) float64 {
 }
 
 // admittedRun counts a run that this process has admitted.
-func (m *Metrics) admittedRun(r *schedule.Run, now time.Time) {
-	m.admitted.Inc()
+func (m *Metrics) admittedRun(r *schedule.Run, aged bool, now time.Time) {
+	as := "order"
+	if aged {
+		as = "aged"
+	}
+	m.admitted.WithLabelValues(as).Inc()
 	m.wait.Observe(max(0, now.Sub(schedule.Later(r.Queue.EnqueuedAt, r.FireAt)).Seconds()))
 }
