@@ -174,12 +174,13 @@ func (c *oracle) addRelated(groups []*schedule.OverlapGroup) {
 
 // allStand reports whether standing holds for every row of a queue. Nothing but the
 // schedule, its revision and the trigger decides on rows that are due, so that a run of
-// equal ones is looked up once. Automatic retries have a time of their own.
+// equal ones is looked up once. Automatic retries, and snoozed and interrupted runs of slots, have
+// a time of their own.
 func (c *oracle) allStand(queue []schedule.Run) bool {
 	var last *schedule.Run
 	for i := range queue {
 		r := &queue[i]
-		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) && !automatic(r) {
+		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) && !automatic(r) && r.StartBy.IsZero() {
 			continue
 		}
 		if last = r; c.held(r) || c.verdict(r).To != "" {
