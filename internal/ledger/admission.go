@@ -15,9 +15,12 @@ type QueueFacts struct {
 	Stall     schedule.QueueStall
 	NextStart time.Time // of the queue's rate
 	InFlight  int
-	Heads     []Head // of each limit set
-	Oldest    []Head // of each limit set and priority, where runs are promoted
-	Limits    map[schedule.LimitRef]*LimitNow
+	// Plain: no waiting run has limits, and none is promoted. The store reads the first rows in order,
+	// locked, and makes the only head of them.
+	Plain  bool
+	Heads  []Head // of each limit set
+	Oldest []Head // of each limit set and priority, where runs are promoted
+	Limits map[schedule.LimitRef]*LimitNow
 }
 
 // WaitingFacts is a waiting run with what permits it.
@@ -86,6 +89,18 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	}
 	v.Oldest = f.Oldest
 	return v
+}
+
+// AddPlain adds the first rows of a plain queue, in its order. room is how many were asked for.
+func (f *QueueFacts) AddPlain(runs []*schedule.Run, room int) {
+	if len(runs) == 0 {
+		return
+	}
+	h := Head{More: len(runs) == room}
+	for _, r := range runs {
+		h.Runs = append(h.Runs, Waiting(r))
+	}
+	f.Heads = []Head{h}
 }
 
 // WaitingPlace is what explains a run that waits in a queue. Its only head is that run.

@@ -45,8 +45,13 @@ WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
 )
 
-// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
-var sqlLockQueuedDue = lockOpenRuns + `o.state = 5 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+var (
+	sqlLockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2
+ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
+
+	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
+	sqlLockQueuedDue = lockOpenRuns + `o.state = 5 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+)
 
 // Admit admits runs of a queue; see dispatch.Store.
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
@@ -59,14 +64,23 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if err != nil || facts.Queue == nil {
 			return err
 		}
+		rows, err := s.lockPlain(ctx, tx, &req, &facts)
+		if err != nil {
+			return err
+		}
 		choice := ledger.ChooseRuns(&req, &facts)
-		rows, found, err := s.readChosen(ctx, tx, &req, choice.Keys())
+		if !facts.Plain {
+			if rows, err = lockKeys(ctx, tx, choice.Keys()); err != nil {
+				return err
+			}
+		}
+		found, err := s.permits(ctx, tx, &req, rows)
 		if err != nil {
 			return err
 		}
 		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
-		return writeDispatched(ctx, tx, &req, rows, &out)
+		return writeDispatched(ctx, tx, &req, rowsByKey(rows), &out)
 	})
 	if err != nil {
 		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
@@ -74,14 +88,31 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 	return out, nil
 }
 
-// readChosen locks the chosen runs and reads what permits them.
-func (s *Store) readChosen(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, keys []schedule.Key) (map[schedule.Key]*openRow, []ledger.WaitingFacts, error) {
-	rows, err := lockKeys(ctx, tx, keys)
-	if err != nil || len(rows) == 0 {
-		return nil, nil, err
+// lockPlain locks the first runs of a plain queue, and adds them to the facts.
+func (s *Store) lockPlain(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) ([]*openRow, error) {
+	room := f.Room(req)
+	if !f.Plain || room == 0 {
+		return nil, nil
+	}
+	rows, err := lockOpen(ctx, tx, sqlLockWaiting, req.QueueNo, room)
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]*schedule.Run, len(rows))
+	for i, r := range rows {
+		runs[i] = &r.Run
+	}
+	f.AddPlain(runs, room)
+	return rows, nil
+}
+
+// permits reads what permits locked runs.
+func (s *Store) permits(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, rows []*openRow) ([]ledger.WaitingFacts, error) {
+	if len(rows) == 0 {
+		return nil, nil
 	}
 	if err := nameSchedules(ctx, tx, rows); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	runs := make([]schedule.Run, 0, len(rows))
 	for _, r := range rows {
@@ -90,13 +121,12 @@ func (s *Store) readChosen(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRe
 	}
 	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for i := range runs {
 		identify(&runs[i], definitions[revision.Of(&runs[i])])
 	}
-	found, err := dialect.Permits(ctx, queries{tx}, req, runs, definitions)
-	return rowsByKey(rows), found, err
+	return dialect.Permits(ctx, queries{tx}, req, runs, definitions)
 }
 
 func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {

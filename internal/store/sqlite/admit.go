@@ -25,8 +25,17 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if err != nil || facts.Queue == nil {
 			return err
 		}
+		rows, err := readPlain(ctx, t, &req, &facts)
+		if err != nil {
+			return err
+		}
 		choice := ledger.ChooseRuns(&req, &facts)
-		rows, found, err := s.readChosen(ctx, t, &req, choice.Keys())
+		if !facts.Plain && len(choice.Runs) > 0 {
+			if rows, err = openRowsOf(ctx, t, choice.Keys()); err != nil {
+				return err
+			}
+		}
+		found, err := s.permits(ctx, t, &req, rows)
 		if err != nil {
 			return err
 		}
@@ -40,25 +49,39 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 	return out, nil
 }
 
-// readChosen reads the chosen runs and what permits them.
-func (s *Store) readChosen(ctx context.Context, t tx, req *schedule.AdmitRequest, keys []schedule.Key) (map[schedule.Key]*openRow, []ledger.WaitingFacts, error) {
-	if len(keys) == 0 {
-		return nil, nil, nil
+// readPlain reads the first runs of a plain queue, and adds them to the facts.
+func readPlain(ctx context.Context, t tx, req *schedule.AdmitRequest, f *ledger.QueueFacts) (map[schedule.Key]*openRow, error) {
+	room := f.Room(req)
+	if !f.Plain || room == 0 {
+		return nil, nil
 	}
-	rows, err := openRowsOf(ctx, t, keys)
+	rows, err := readOpenRows(ctx, t, sqlWaiting, int64(req.QueueNo), room)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	byKey := make(map[schedule.Key]*openRow, len(rows))
+	runs := make([]*schedule.Run, len(rows))
+	for i, r := range rows {
+		byKey[r.Key], runs[i] = r, &r.Run
+	}
+	f.AddPlain(runs, room)
+	return byKey, nil
+}
+
+// permits reads what permits runs.
+func (s *Store) permits(ctx context.Context, t tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow) ([]ledger.WaitingFacts, error) {
+	if len(rows) == 0 {
+		return nil, nil
 	}
 	definitions, err := s.definitionsOf(ctx, t, revisionsOf(slices.Collect(maps.Values(rows))))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	runs := make([]schedule.Run, 0, len(rows))
 	for _, r := range rows {
 		runs = append(runs, r.Run)
 	}
-	found, err := dialect.Permits(ctx, queries{t}, req, runs, definitions)
-	return rows, found, err
+	return dialect.Permits(ctx, queries{t}, req, runs, definitions)
 }
 
 func revisionsOf(rows []*openRow) []revision.ID {

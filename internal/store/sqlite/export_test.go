@@ -14,7 +14,7 @@ var Built = map[string]string{
 	"openRunColumns": openRunColumns, "endedRunColumns": endedRunColumns, "openRowColumns": openRowColumns,
 	"plannedColumns": plannedColumns, "beginColumns": beginColumns,
 	"sqlWriteOpen": sqlWriteOpen, "sqlInsertOpen": sqlInsertOpen, "sqlInsertManyOpen": sqlInsertManyOpen,
-	"sqlQueuedDue": sqlQueuedDue, "sqlListWaiting": sqlListWaiting, "sqlListDelayed": sqlListDelayed,
+	"sqlWaiting": sqlWaiting, "sqlQueuedDue": sqlQueuedDue, "sqlListWaiting": sqlListWaiting, "sqlListDelayed": sqlListDelayed,
 	"sqlInsertEnded": sqlInsertEnded, "sqlInsertManyEnded": sqlInsertManyEnded,
 }
 

@@ -21,6 +21,9 @@ const (
 )
 
 var (
+	sqlWaiting = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_ready` + ofOpen + `
+ WHERE o.queue_no = ?1 AND o.queue_state = 2 ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT ?2`
+
 	sqlQueuedDue = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
  WHERE o.state = 5 AND o.due_at <= ?1 ORDER BY o.due_at LIMIT ?2`
 

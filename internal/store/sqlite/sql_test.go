@@ -290,6 +290,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlPruneRequests":     "execution_requests_created",
 		"sqlPruneTombstones":   "ended_runs_schedule",
 		"sqlQueuesWaiting":     "open_runs_ready",
+		"sqlWaiting":           "open_runs_ready",
+		"sqlAnyLimited":        "open_runs_limits",
 		"sqlLimitSets":         "open_runs_limits",
 		"sqlReadHeads":         "open_runs_limits",
 		"sqlListWaiting":       "open_runs_ready",

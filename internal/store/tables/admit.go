@@ -21,6 +21,14 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 	if room == 0 {
 		return f, nil
 	}
+	var state int
+	limited, err := one(ctx, q, []any{&state}, sqlAnyLimited, req.QueueNo)
+	if err != nil {
+		return f, fmt.Errorf("look for limits: %w", err)
+	}
+	if f.Plain = !limited && f.Queue.PromoteAfterMS == 0; f.Plain {
+		return f, nil
+	}
 	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
 		return f, fmt.Errorf("read waiting runs: %w", err)
 	}

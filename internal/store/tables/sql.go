@@ -218,6 +218,10 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 	sqlSetLimitStart  = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
+	// sqlAnyLimited begins behind the runs without limits: with many of them, reading from the front
+	// passes all that were just admitted.
+	sqlAnyLimited = `SELECT o.queue_state FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > ''
+ORDER BY o.limits, o.effective_priority LIMIT 1`
 	// sqlLimitSets looks into the index once for each text. The order names the index: for min,
 	// Postgres may read all waiting runs each time.
 	limitSets = `l (limits) AS (

@@ -157,7 +157,9 @@ var storeMutants = []struct {
 `,
 	}}},
 	{"the positions of a queue are ignored", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
-		"internal/store/tables/admit.go", "Priority: r.priority, Position: r.position, EnqueuedAt", "Priority: r.priority, EnqueuedAt",
+		postgres + "/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
+	}, {
+		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
 	{"an end keeps the uses of its run", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
 		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, runs)", "dialect.FreeUses(ctx, queries{tx}, runs[:0])",
