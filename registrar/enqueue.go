@@ -315,8 +315,11 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 func (e *enqueue) limitsIn(q *schedule.Queue) ([]schedule.Limits, error) {
 	var all schedule.Collect
 	limits := make([]schedule.Limits, len(e.Runs))
+	plain := e.bounded(mergeLimits(&all, "limits", q, nil))
 	for i := range e.Runs {
-		limits[i] = e.bounded(mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits))
+		if limits[i] = plain; len(e.Runs[i].Limits) > 0 {
+			limits[i] = e.bounded(mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits))
+		}
 	}
 	return limits, all.Err()
 }

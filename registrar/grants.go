@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -18,10 +17,8 @@ import (
 // CreateGrant stores a grant. A repeat returns the stored grant; only a revocation changes a
 // grant.
 func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.Grant, error) {
-	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
-		in.UserID = owner
-	} else if owner != "" && in.UserID != owner {
-		return nil, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own grant")
+	if err := ownUser(ctx, &in.UserID, "grant"); err != nil {
+		return nil, err
 	}
 	derived := in.GrantID == ""
 	if derived {

@@ -28,10 +28,8 @@ type ChangedLimit struct {
 // nothing. The numbers of its keys are kept. Runs in flight go on, also if they are more than it
 // allows now.
 func (r *Registrar) UpsertLimit(ctx context.Context, in LimitInput) (out ChangedLimit, err error) {
-	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
-		in.UserID = owner
-	} else if owner != "" && in.UserID != owner {
-		return out, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own limit")
+	if err := ownUser(ctx, &in.UserID, "limit"); err != nil {
+		return out, err
 	}
 	d, err := in.resolved()
 	if err != nil {

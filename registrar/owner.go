@@ -245,6 +245,19 @@ func (all *upserts) scopeToCaller(ctx context.Context) error {
 	return nil
 }
 
+// ownUser makes a caller with an owner the owner of what it registers, and refuses others.
+func ownUser(ctx context.Context, userID *string, what string) error {
+	owner := auth.FromContext(ctx).Owner
+	if owner == "" || *userID == owner {
+		return nil
+	}
+	if *userID != "" {
+		return schedule.Invalid("user_id", *userID, "is another user", "leave it out for your own "+what)
+	}
+	*userID = owner
+	return nil
+}
+
 func notOwn(userID string) error {
 	return schedule.Invalid("user_id", userID, "is not the caller", "leave it out")
 }

@@ -20,10 +20,8 @@ type QueueInput struct {
 // UpsertQueue registers a queue. It replaces the whole definition; the same one again writes
 // nothing. A pause is kept, and so is what waits in the queue. A deleted queue lives again.
 func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Queue, error) {
-	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
-		in.UserID = owner
-	} else if owner != "" && in.UserID != owner {
-		return nil, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own queue")
+	if err := ownUser(ctx, &in.UserID, "queue"); err != nil {
+		return nil, err
 	}
 	if in.QueueID == schedule.DefaultQueueID && auth.FromContext(ctx).Owner != "" {
 		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s belongs to the operator: choose another id", schedule.Quote(in.QueueID))

@@ -70,8 +70,7 @@ type Dispatched struct {
 // Room is how many runs an admission can take; 0: none, and nothing more need be read.
 func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
 	v := f.visit(req)
-	switch {
-	case v.Paused || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)):
+	if v.Paused || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)) {
 		return 0
 	}
 	return max(0, min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted))
@@ -82,13 +81,11 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	if f.Stall.Level > 0 {
 		free = min(free, 1) // a probe: whether the executor can take work again
 	}
-	v := Visit{
+	return Visit{
 		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
-		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond,
+		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,
 	}
-	v.Oldest = f.Oldest
-	return v
 }
 
 // AddPlain adds the first rows of a plain queue, in its order. room is how many were asked for.

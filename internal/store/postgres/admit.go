@@ -173,7 +173,6 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 		if err != nil {
 			return err
 		}
-		var freed []*schedule.Run
 		byKey, moved := rowsByKey(rows), []movedQueued(nil)
 		for i := range backs {
 			r := byKey[backs[i].Key]
@@ -182,13 +181,12 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 			}
 			if r.Run, put[i] = ledger.PutBack(r.Run, r.Lease, &backs[i], now); put[i] {
 				moved = append(moved, movedQueued{r.Run, ledger.DueAt(&r.Run)})
-				freed = append(freed, &r.Run)
 			}
 		}
 		if err := moveQueued(ctx, tx, moved); err != nil {
 			return err
 		}
-		if err := dialect.FreeUses(ctx, queries{tx}, freed); err != nil {
+		if err := dialect.FreeUses(ctx, queries{tx}, len(moved), func(i int) *schedule.Run { return &moved[i].Run }); err != nil {
 			return err
 		}
 		return tables.WriteStalls(ctx, queries{tx}, stalls)

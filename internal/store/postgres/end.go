@@ -222,38 +222,17 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	runs := make([]*schedule.Run, len(rows))
-	for i, r := range rows {
-		runs[i] = &r.Run
-	}
-	if err := dialect.FreeUses(ctx, queries{tx}, runs); err != nil {
+	if err := dialect.FreeUses(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
 	if err := followUp(ctx, tx, rows); err != nil {
 		return err
 	}
-	if err := insertMessages(ctx, tx, rows); err != nil {
+	told := func(i int) (*schedule.Run, string) { return &rows[i].Run, rows[i].webhook }
+	if err := dialect.InsertMessages(ctx, queries{tx}, len(rows), told); err != nil {
 		return err
 	}
 	return insertAttempts(ctx, tx, rows, attempts, now)
-}
-
-// insertMessages writes the messages about runs that are in history. Where there are none, it
-// costs nothing.
-func insertMessages(ctx context.Context, tx pgx.Tx, ended []*openRow) error {
-	var messages []schedule.AlertDelivery
-	for _, r := range ended {
-		if r.webhook == "" && r.Webhook == "" {
-			continue
-		}
-		if m, ok := ledger.MessageOf(&r.Run, schedule.ParseQueueWebhook(r.webhook)); ok {
-			messages = append(messages, m)
-		}
-	}
-	if len(messages) == 0 {
-		return nil
-	}
-	return dialect.InsertMessages(ctx, queries{tx}, messages)
 }
 
 const sqlRemoveRuns = `

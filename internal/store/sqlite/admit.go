@@ -150,7 +150,7 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 			}
 			freed = append(freed, &r.Run)
 		}
-		if err := dialect.FreeUses(ctx, queries{t}, freed); err != nil {
+		if err := dialect.FreeUses(ctx, queries{t}, len(freed), func(i int) *schedule.Run { return freed[i] }); err != nil {
 			return err
 		}
 		return tables.WriteStalls(ctx, queries{t}, stalls)

@@ -241,11 +241,10 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 		return err
 	}
 	keys := make([]schedule.Key, len(rows))
-	runs := make([]*schedule.Run, len(rows))
 	for i, r := range rows {
-		keys[i], runs[i] = r.Key, &r.Run
+		keys[i] = r.Key
 	}
-	if err := dialect.FreeUses(ctx, queries{t}, runs); err != nil {
+	if err := dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
@@ -281,28 +280,11 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	if err := followUp(ctx, t, added); err != nil {
 		return err
 	}
-	if err := insertMessages(ctx, t, added); err != nil {
+	told := func(i int) (*schedule.Run, string) { return &added[i].Run, added[i].webhook }
+	if err := dialect.InsertMessages(ctx, queries{t}, len(added), told); err != nil {
 		return err
 	}
 	return insertAttempts(ctx, t, added, attempts, now)
-}
-
-// insertMessages writes the messages about runs that are in history. Where there are none, it
-// costs nothing.
-func insertMessages(ctx context.Context, t tx, ended []*openRow) error {
-	var messages []schedule.AlertDelivery
-	for _, r := range ended {
-		if r.webhook == "" && r.Webhook == "" {
-			continue
-		}
-		if m, ok := ledger.MessageOf(&r.Run, schedule.ParseQueueWebhook(r.webhook)); ok {
-			messages = append(messages, m)
-		}
-	}
-	if len(messages) == 0 {
-		return nil
-	}
-	return dialect.InsertMessages(ctx, queries{t}, messages)
 }
 
 // endRest ends those of the runs that are not among the last inserted of history.

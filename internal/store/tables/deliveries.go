@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -25,15 +26,25 @@ func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 	}}
 }
 
-// InsertMessages adds messages about the ends of runs to the outbox, in the transaction of the
-// ends.
-func (d *Dialect) InsertMessages(ctx context.Context, q Queries, messages []schedule.AlertDelivery) error {
-	calls := make([]Call, len(messages))
-	for i := range messages {
-		calls[i] = d.insertDelivery(&messages[i])
+// InsertMessages adds the messages about runs in history to the outbox, in the transaction of their
+// ends. ended is the i-th of n runs, with the webhook of its queue as schedule.QueueWebhook writes
+// it. Without a webhook a run costs nothing.
+func (d *Dialect) InsertMessages(ctx context.Context, q Queries, n int, ended func(i int) (run *schedule.Run, queue string)) error {
+	var calls []Call
+	for i := range n {
+		run, queue := ended(i)
+		if queue == "" && run.Webhook == "" {
+			continue
+		}
+		if m, ok := ledger.MessageOf(run, schedule.ParseQueueWebhook(queue)); ok {
+			calls = append(calls, d.insertDelivery(&m))
+		}
+	}
+	if len(calls) == 0 {
+		return nil
 	}
 	if err := q.ExecAll(ctx, calls); err != nil {
-		return fmt.Errorf("write messages about %d ends: %w", len(messages), err)
+		return fmt.Errorf("write messages about %d ends: %w", len(calls), err)
 	}
 	return nil
 }

@@ -354,11 +354,11 @@ func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *
 	return nil
 }
 
-// FreeUses deletes what runs use that are not in flight any more.
-func (d *Dialect) FreeUses(ctx context.Context, q Queries, runs []*schedule.Run) error {
+// FreeUses deletes what runs use that are not in flight any more. run is the i-th of n.
+func (d *Dialect) FreeUses(ctx context.Context, q Queries, n int, run func(i int) *schedule.Run) error {
 	var users []schedule.Key
-	for _, r := range runs {
-		if r.Queue.Limits != "" {
+	for i := range n {
+		if r := run(i); r.Queue.Limits != "" {
 			users = append(users, r.Key)
 		}
 	}

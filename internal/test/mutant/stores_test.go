@@ -162,14 +162,14 @@ var storeMutants = []struct {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
 	{"an end keeps the uses of its run", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
-		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, runs)", "dialect.FreeUses(ctx, queries{tx}, runs[:0])",
+		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, len(rows), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",
 	}, {
-		sqlite + "/end.go", "dialect.FreeUses(ctx, queries{t}, runs)", "dialect.FreeUses(ctx, queries{t}, runs[:0])",
+		sqlite + "/end.go", "dialect.FreeUses(ctx, queries{t}, len(rows), ", "dialect.FreeUses(ctx, queries{t}, 0, ",
 	}}},
 	{"a run that waits again keeps its uses", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
-		postgres + "/admit.go", "dialect.FreeUses(ctx, queries{tx}, freed)", "dialect.FreeUses(ctx, queries{tx}, freed[:0])",
+		postgres + "/admit.go", "dialect.FreeUses(ctx, queries{tx}, len(moved), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",
 	}, {
-		sqlite + "/admit.go", "dialect.FreeUses(ctx, queries{t}, freed)", "dialect.FreeUses(ctx, queries{t}, freed[:0])",
+		sqlite + "/admit.go", "dialect.FreeUses(ctx, queries{t}, len(freed), ", "dialect.FreeUses(ctx, queries{t}, 0, ",
 	}}},
 	{"limits are not locked", []suite{contract(postgres, "limit_uses$/^of_eight.*")}, []mutant.Edit{{
 		"internal/store/tables/limits.go", `		if lock && d.LockLimits != "" {`, `		if !lock && d.LockLimits != "" {`,
