@@ -31,7 +31,7 @@ func enterQueueAgain(next, before *schedule.Run, now time.Time) {
 	}
 	next.Queue = schedule.QueuePlace{
 		No: before.Queue.No, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(before.Priority), Position: before.Queue.Position,
-		EnqueuedAt: stored(now), Limits: before.Queue.Limits,
+		EnqueuedAt: stored(now), Limits: before.Queue.Limits, GroupNo: before.Queue.GroupNo, GroupSeq: before.Queue.GroupSeq,
 	}
 	if next.FireAt.After(now) {
 		next.Queue.State = schedule.QueueDelayed

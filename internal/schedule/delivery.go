@@ -16,7 +16,8 @@ const (
 type AlertDelivery struct {
 	DeliveryID string // the webhook-id: the same at every attempt
 	AlertID    string // empty: a test, or about a run
-	RunKey     Key    // of the run that it is about; zero: about an alert, or a test
+	RunKey     Key    // of the run that it is about, or the end key of a group; zero: about an alert, or a test
+	GroupNo    int32  // of the group that it is about; 0: none
 	ScheduleID string
 	UserID     string
 	Type       string

@@ -115,6 +115,7 @@ type RunFilter struct {
 	AnyOf      []Key        // only these runs; nil: any
 	Trigger    Trigger
 	QueueNo    int32 // of this dispatch queue
+	GroupNo    int32 // members of this group
 	RunID      string
 	TraceID    string
 	From       time.Time // run_at not before
@@ -146,6 +147,7 @@ const (
 	SourceTraceID                      // one trace_id
 	SourceDead                         // dead runs
 	SourceSchedule                     // one schedule's history
+	SourceGroup                        // one group of a dispatch queue
 	SourceDue                          // PLANNED without a wait, and LAUNCHING
 	SourceInFlight                     // LAUNCHING, ENQUEUED, STARTED
 	SourceUnfinished                   // those and PLANNED
@@ -167,6 +169,8 @@ func (f *RunFilter) Source() RunSource {
 		return SourceDead
 	case f.ScheduleID != "":
 		return SourceSchedule
+	case f.GroupNo != 0:
+		return SourceGroup
 	case f.QueueNo != 0:
 		return SourceAll // runs that wait in a queue are in none of the others
 	case !f.DueBefore.IsZero():

@@ -39,6 +39,10 @@ type QueuePlace struct {
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
 	Limits     Limits // that it uses while it is in flight
+
+	GroupNo  int32  // of its group; 0: none
+	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it
+	GroupID  string // of the group; the registrar sets it
 }
 
 // In reports whether the run is, or was, in a queue.
@@ -84,12 +88,17 @@ type EnqueueRequest struct {
 	// Position, from 1, is where the first run goes among the waiting runs of its priority;
 	// those from there on move back. 0: all go to the end.
 	Position int
+	GroupID  string // of the group that the runs join; "": none
 }
 
 // EnqueueFacts is what a transaction reads for an EnqueueRequest.
 type EnqueueFacts struct {
 	Queue   *Queue         // nil: no queue ever had the id
 	Earlier *EnqueueRecord // of the same request; nil: there is none
+	// Group is the group of the request, locked; nil: there is none. GroupOpen: members of it are
+	// not over.
+	Group     *JobGroup
+	GroupOpen bool
 }
 
 // EnqueueRecord is what is kept of a request with an id.
@@ -101,7 +110,9 @@ type EnqueueRecord struct {
 // Enqueue is the decision on an EnqueueRequest. The store gives the runs their positions, in
 // their order.
 type Enqueue struct {
-	Runs     []Run // none: nothing is written
+	Runs     []Run     // none: nothing is written, unless Group is set
+	Group    *JobGroup // of the runs, as it is afterwards; No = 0: it is new. It ends if nothing of it is left
+	Audit    *AuditEntry
 	BodyHash [32]byte
 	Now      time.Time
 }
@@ -109,6 +120,7 @@ type Enqueue struct {
 // QueueCounts counts the open runs of a queue.
 type QueueCounts struct {
 	Delayed, Waiting, InFlight int
+	Chained                    int       // they wait for another member of their group
 	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
 }
 
@@ -143,7 +155,7 @@ var ErrMoveStale = errors.New("a run was admitted, changed or ended meanwhile: n
 // WaitingFilter selects runs of a queue that are not admitted.
 type WaitingFilter struct {
 	QueueNo       int32
-	Offset, Limit int // waiting runs come first, in the order of the queue; then delayed ones
+	Offset, Limit int // waiting runs come first, in the order of the queue; then delayed and chained ones
 }
 
 // QueueNow is a queue with runs that may be admitted.

@@ -40,6 +40,7 @@ const (
 	ReasonSnoozed           Reason = "snoozed"            // SKIPPED: the executor asked to get it again later
 	ReasonSnoozeLimit       Reason = "snooze_limit"       // FAILED: the executor asked so after MaxSnoozes
 	ReasonInterrupted       Reason = "interrupted"        // FAILED: a shutdown of the executor stopped it
+	ReasonPredecessorFailed Reason = "predecessor_failed" // CANCELLED: a member of its group before it has failed
 	ReasonAccepted          Reason = "accepted"           // SUCCESS without feedback: accepted is all that is known
 )
 
@@ -49,7 +50,7 @@ var Reasons = []Reason{
 	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
 	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
 	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
-	ReasonSnoozed, ReasonSnoozeLimit, ReasonInterrupted, ReasonAccepted,
+	ReasonSnoozed, ReasonSnoozeLimit, ReasonInterrupted, ReasonPredecessorFailed, ReasonAccepted,
 }
 
 // Ending is the status that a run with this reason ends in.
@@ -61,7 +62,7 @@ func Ending(r Reason) Status {
 	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
 		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit, ReasonInterrupted:
 		return StatusFailed
-	case ReasonDeleted, ReasonReplaced, ReasonCancelled:
+	case ReasonDeleted, ReasonReplaced, ReasonCancelled, ReasonPredecessorFailed:
 		return StatusCancelled
 	case ReasonAccepted:
 		return StatusSuccess

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WebhookEvent is the type of a message about the end of a run.
+// WebhookEvent is the type of a message about the end of a run or a group.
 type WebhookEvent string
 
 // The types.
@@ -15,14 +15,15 @@ const (
 	WebhookFailed    WebhookEvent = "run.failed" // no automatic retry follows
 	WebhookSkipped   WebhookEvent = "run.skipped"
 	WebhookCancelled WebhookEvent = "run.cancelled"
+	WebhookGroup     WebhookEvent = "group.ended"
 	WebhookRetrying  WebhookEvent = "run.retrying" // failed, and an automatic retry follows
 )
 
 // WebhookEvents is the closed set.
-var WebhookEvents = []WebhookEvent{WebhookSucceeded, WebhookFailed, WebhookSkipped, WebhookCancelled, WebhookRetrying}
+var WebhookEvents = []WebhookEvent{WebhookSucceeded, WebhookFailed, WebhookSkipped, WebhookCancelled, WebhookGroup, WebhookRetrying}
 
 // DefaultWebhookEvents are those of a queue that names none: all ends for good.
-var DefaultWebhookEvents = WebhookEvents[:4]
+var DefaultWebhookEvents = WebhookEvents[:5]
 
 // WebhookState is the state of the message about the end of a run.
 type WebhookState string
@@ -109,3 +110,6 @@ func WebhookName(target string) (name string, ok bool) {
 
 // WebhookID is the id of the one message about the end of a run.
 func WebhookID(key Key) string { return "run_" + key.String() }
+
+// GroupWebhookID is the id of the one message about the end of a group, by its end key.
+func GroupWebhookID(end Key) string { return "group_" + end.String() }

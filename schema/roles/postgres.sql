@@ -79,7 +79,10 @@ GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT, INSERT, UPDATE ON queues TO sched_api;
 GRANT SELECT, INSERT ON queue_requests TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON queue_states TO sched_api, sched_launcher;
-GRANT USAGE ON SEQUENCE queue_positions TO sched_api;
+GRANT USAGE ON SEQUENCE queue_positions TO sched_api, sched_worker, sched_launcher; -- the end of a group enters a run
+GRANT SELECT, INSERT, UPDATE ON queue_groups TO sched_api;
+GRANT SELECT, UPDATE ON queue_groups TO sched_worker, sched_launcher; -- whoever ends a member
+GRANT DELETE ON queue_groups TO sched_worker; -- prunes them
 GRANT SELECT ON queues TO sched_launcher, sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_launcher;
 GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;

@@ -158,6 +158,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			}
 			t.setDue(r.Key, due)
 		}
+		out.More = t.sweepGroups(req.Now) || out.More
 		out.NextDue = t.nextInQueues()
 		return nil
 	})

@@ -35,12 +35,23 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 				facts.Earlier = &there.EnqueueRecord
 			}
 		}
+		if g := t.jobGroups[req.GroupID]; g != nil {
+			copied := *g
+			facts.Group, facts.GroupOpen = &copied, t.firstMember(g.No) != nil
+		}
 		decided, err := decide(facts)
-		if err != nil || len(decided.Runs) == 0 {
+		if err != nil || len(decided.Runs) == 0 && decided.Group == nil {
 			return err
 		}
 		runs := slices.Clone(decided.Runs)
 		t.placeRuns(runs, req.Position)
+		group := decided.Group
+		if group != nil {
+			group = t.putGroup(*group)
+			for i := range runs {
+				runs[i].Queue.GroupNo = group.No
+			}
+		}
 		record := enqueueRecord{createdAt: at(decided.Now)}
 		record.BodyHash = decided.BodyHash
 		for i := range runs {
@@ -54,6 +65,11 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 			t.enqueued[id] = record
 			t.undo = append(t.undo, func() { delete(t.enqueued, id) })
 		}
+		if group != nil {
+			row := *group
+			t.settleGroup(&row, false, decided.Now)
+		}
+		t.audit(decided.Audit, decided.Now)
 		return nil
 	})
 	if err != nil {
@@ -65,6 +81,9 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait
 // with their priority.
 func (t *tx) placeRuns(runs []schedule.Run, position int) {
+	if len(runs) == 0 {
+		return
+	}
 	waiting := slices.DeleteFunc(t.waiting(runs[0].Queue.No), func(r *schedule.Run) bool { return r.Queue.Priority != runs[0].Queue.Priority })
 	if position > 0 && position <= len(waiting) {
 		t.insertAt(runs, waiting, position-1)
@@ -127,6 +146,7 @@ func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c sch
 	err = s.read(ctx, func() error {
 		waiting := s.waiting(queueNo)
 		c.Delayed, c.Waiting = min(limit, len(s.ofQueue(queueNo, schedule.QueueDelayed))), min(limit, len(waiting))
+		c.Chained = min(limit, len(s.ofQueue(queueNo, schedule.QueueChained)))
 		c.InFlight = min(limit, len(s.ofQueue(queueNo, schedule.QueueDispatching, schedule.QueueRunning)))
 		for _, r := range waiting {
 			if c.WaitingSince.IsZero() || r.Queue.EnqueuedAt.Before(c.WaitingSince) {
@@ -231,7 +251,11 @@ func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) (runs
 	err = s.read(ctx, func() error {
 		delayed := s.ofQueue(f.QueueNo, schedule.QueueDelayed)
 		slices.SortFunc(delayed, schedule.ByFireAt)
-		all := append(s.waiting(f.QueueNo), delayed...)
+		chained := s.ofQueue(f.QueueNo, schedule.QueueChained)
+		slices.SortFunc(chained, func(a, b *schedule.Run) int {
+			return cmp.Or(cmp.Compare(a.Queue.Position, b.Queue.Position), bytes.Compare(a.Key[:], b.Key[:]))
+		})
+		all := slices.Concat(s.waiting(f.QueueNo), delayed, chained)
 		for _, r := range all[min(f.Offset, len(all)):] {
 			if len(runs) < schedule.PageSize(f.Limit) {
 				runs = append(runs, *r)
@@ -304,6 +328,12 @@ func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
 		}
 		return old
 	})
+	for id, g := range t.jobGroups {
+		if !g.EndedAt.IsZero() && g.EndedAt.Before(before) && pruned < limit {
+			putUndone(t, t.jobGroups, id, nil, false)
+			pruned++
+		}
+	}
 	events := 0
 	t.queueLog = slices.DeleteFunc(t.queueLog, func(e schedule.QueueEvent) bool {
 		old := e.Time.Before(before) && events < limit

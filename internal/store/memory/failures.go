@@ -50,6 +50,8 @@ func (t *tx) followUp() error {
 	for i := range t.next {
 		t.insert(t.next[i], t.next[i].CreatedAt)
 	}
+	t.next = nil
+	t.settleGroups(slices.Clone(t.ended))
 	after, err := ledger.FollowUp(t.ended, t)
 	if err != nil {
 		return err

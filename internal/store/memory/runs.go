@@ -186,6 +186,7 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		f.AnyOf != nil && !slices.Contains(f.AnyOf, r.Key),
 		f.Trigger != "" && r.Trigger != f.Trigger,
 		f.QueueNo != 0 && r.Queue.No != f.QueueNo,
+		f.GroupNo != 0 && r.Queue.GroupNo != f.GroupNo,
 		f.RunID != "" && r.RunID != f.RunID,
 		f.TraceID != "" && r.TraceID != f.TraceID && !schedule.TraceKeys(f.TraceID).Contains(r.Key),
 		!f.Keys.IsZero() && !f.Keys.Contains(r.Key),

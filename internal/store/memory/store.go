@@ -42,6 +42,7 @@ type Watch struct {
 	Backfill func(term *schedule.Term, before, after *schedule.Backfill, slots []schedule.BackfillSlot)
 	Queue    func(before, after *schedule.Queue) // before is nil for one that is new
 	Limit    func(after *schedule.Limit)
+	Group    func(before, after *schedule.JobGroup) // before is nil for one that is new
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
@@ -74,6 +75,9 @@ type Store struct {
 	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only replaced
 	queues     map[string]*schedule.Queue            // never changed, only replaced
 	queueLog   []schedule.QueueEvent
+
+	jobGroups   map[string]*schedule.JobGroup // never changed, only replaced
+	lastGroupNo int32
 
 	lastQueueEvent int64
 	limitTables
@@ -130,7 +134,7 @@ func New(o Options) *Store {
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants: make(map[schedule.GrantRef]*schedule.Grant), limitTables: newLimitTables(),
-		queues: make(map[string]*schedule.Queue),
+		queues: make(map[string]*schedule.Queue), jobGroups: make(map[string]*schedule.JobGroup),
 		stalls: make(map[int32]schedule.QueueStall), enqueued: make(map[enqueueID]enqueueRecord), queuedDue: make(map[schedule.Key]time.Time),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership),

@@ -249,9 +249,14 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		}
 		return nil
 	})
+	var more bool
+	if err == nil {
+		more, err = s.SweepJobGroups(ctx, req.Now)
+	}
 	if err != nil {
 		return ledger.SweptQueues{}, fmt.Errorf("sweep queues: %w", err)
 	}
+	out.More = out.More || more
 	return out, nil
 }
 
@@ -311,13 +316,18 @@ func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]sc
 			return collectRuns(ctx, s.pool, statement, f.QueueNo, limit, offset)
 		}
 	}
-	return tables.ListWaiting(f, list(sqlListWaiting), list(sqlListDelayed), func() (waiting int, err error) {
-		err = s.pool.QueryRow(ctx, sqlCountWaiting, f.QueueNo).Scan(&waiting)
-		return waiting, err
-	})
+	count := func(state schedule.QueueState) (n int, err error) {
+		err = s.pool.QueryRow(ctx, sqlCountWaiting, f.QueueNo, state.Code()).Scan(&n)
+		return n, err
+	}
+	return tables.ListWaiting(f, count, tables.WaitingKind{State: schedule.QueueWaiting, List: list(sqlListWaiting)},
+		tables.WaitingKind{State: schedule.QueueDelayed, List: list(sqlListDelayed)}, tables.WaitingKind{State: schedule.QueueChained, List: list(sqlListChained)})
 }
 
-const sqlCountWaiting = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2`
+// sqlCountWaiting names the states: their indexes are partial.
+const sqlCountWaiting = `SELECT CASE $2::smallint
+	WHEN 1 THEN (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1)
+	WHEN 2 THEN (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2) END`
 
 var (
 	sqlListWaiting = `
@@ -329,6 +339,11 @@ ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 OFFSET
 SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
 WHERE o.queue_no = $1 AND o.queue_state = 1
 ORDER BY o.fire_at, o.idempotency_key LIMIT $2 OFFSET $3`
+
+	sqlListChained = `
+SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
+WHERE o.queue_no = $1 AND o.queue_state = 3
+ORDER BY o.position_key, o.idempotency_key LIMIT $2 OFFSET $3`
 )
 
 // ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and

@@ -78,6 +78,8 @@ var runColumns = columns{
 	text("webhook", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.Webhook }),
 	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),
 	textOrEmpty("limits", ofRun|ofRow|added|history, func(r *openRow) *schedule.Limits { return &r.Queue.Limits }),
+	nonzero("group_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupNo }),
+	nonzero("group_seq", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupSeq }),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
 	instant("claimed_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.ClaimedAt }),
 	instant("send_after", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.ClaimedUntil }).onlyOpen(),

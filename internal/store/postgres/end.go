@@ -192,6 +192,14 @@ func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 
 // endAll is endRuns for the verdicts of a claim, whose leader knows them.
 func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
+	if err := endRows(ctx, tx, rows, now); err != nil {
+		return err
+	}
+	return settleGroups(ctx, tx, rows, now)
+}
+
+// endRows is endAll without what the ends make of groups.
+func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}

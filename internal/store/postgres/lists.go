@@ -30,6 +30,7 @@ var runSources = map[schedule.RunSource]runSource{
 	schedule.SourceTraceID:     {endedOfTraceID, openOfTraceID},
 	schedule.SourceDead:        {endedDead, ""},
 	schedule.SourceSchedule:    {endedOfSchedule, openOfSchedule},
+	schedule.SourceGroup:       {endedOfGroup, openOfGroup},
 	schedule.SourceDue:         {"", openDue},
 	schedule.SourceInFlight:    {"", openInFlight},
 	schedule.SourceUnfinished:  {"", openRuns},
@@ -77,9 +78,9 @@ func (o listOrder) list(source runSource) string {
 	return o.columns(o.merged(source, listFilter, "$12"))
 }
 
-// recent is the page of what $25 rows of a source have of an owner or a workflow.
+// recent is the page of what $26 rows of a source have of an owner or a workflow.
 func (o listOrder) recent(source runSource) string {
-	return o.columns(`(SELECT * FROM ` + o.merged(source, listWindow, "$25") + ` WHERE ` + listFilter + o.order + ` LIMIT $12) r`)
+	return o.columns(`(SELECT * FROM ` + o.merged(source, listWindow, "$26") + ` WHERE ` + listFilter + o.order + ` LIMIT $12) r`)
 }
 
 // histories is the page of the schedules of an owner or a workflow.
@@ -150,7 +151,7 @@ func orderOf(f *schedule.RunFilter) listOrder {
 	return newest
 }
 
-// runFilterArgs are $1 to $24 of a list's statement.
+// runFilterArgs are $1 to $25 of a list's statement.
 func runFilterArgs(f *schedule.RunFilter) []any {
 	statuses := make([]int16, len(f.Statuses))
 	for i, status := range f.Statuses {
@@ -176,7 +177,7 @@ func runFilterArgs(f *schedule.RunFilter) []any {
 		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), f.Trigger.Code(),
 		timeOr(f.From, pgtype.NegativeInfinity), timeOr(f.To, pgtype.Infinity), f.Now, place, key[:], f.Limit,
 		f.RunID, f.TraceID, trace.First[:], trace.Last[:], noneOrTime(f.DueBefore), first, last, f.Dead,
-		f.ErrorCode, string(f.Class), anyOf, f.QueueNo,
+		f.ErrorCode, string(f.Class), anyOf, f.QueueNo, f.GroupNo,
 	}
 }
 

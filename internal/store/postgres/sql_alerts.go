@@ -13,7 +13,7 @@ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a
 const deliveryColumns = `
 d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
 d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at, d.idempotency_key,
-EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target)`
+EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target), d.group_no`
 
 const sqlWakeExpectations = `
 INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)

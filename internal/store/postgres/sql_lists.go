@@ -19,7 +19,7 @@ const statusWord = `(ARRAY['PLANNED','LAUNCHING','ENQUEUED','STARTED','SUCCESS',
 // listFilter takes the arguments of every list: $1 schedule, $2 user, $3 workflow,
 // $4 statuses, $5 reason, $6 trigger, $7 and $8 bounds of run_at, $9 now, $13 run_id,
 // $14 trace_id, $15 and $16 the keys of a trace, $17 due before, $18 and $19 keys,
-// $20 dead, $21 error_code, $22 failure_class, $23 only these keys, $24 queue_no.
+// $20 dead, $21 error_code, $22 failure_class, $23 only these keys, $24 queue_no, $25 group_no.
 // $10 and $11 are the last row of the page before, $12 is the limit.
 const (
 	listFilter = `
@@ -36,7 +36,7 @@ const (
 	AND ($21 = '' OR r.error_code = $21)
 	AND ($22 = '' OR r.failure_class = $22)
 	AND ($23::bytea[] IS NULL OR r.idempotency_key IN (SELECT unnest($23::bytea[])))
-	AND ($24::integer = 0 OR r.queue_no = $24)
+	AND ($24::integer = 0 OR r.queue_no = $24) AND ($25::integer = 0 OR r.group_no = $25)
 	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)
 	AND ` + listWindow
 
@@ -74,6 +74,8 @@ var (
 	(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
 	openOfTraceID = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.trace_id = $14 OFFSET 0) UNION ALL
 	(SELECT ` + openFields + ` FROM open_runs r WHERE r.idempotency_key BETWEEN $15::bytea AND $16::bytea AND r.trace_id IS DISTINCT FROM $14 OFFSET 0))`
+	endedOfGroup     = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.group_no = $25 OFFSET 0)`
+	openOfGroup      = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.group_no = $25 OFFSET 0)`
 	endedDead        = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.dead)`
 	endedOfSchedule  = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.sid = ` + sidOfFilter + `)`
 	openOfSchedule   = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.sid = ` + sidOfFilter + `)`

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/tables"
 )
@@ -20,7 +21,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
+		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits,
@@ -61,6 +62,12 @@ var dialect = &tables.Dialect{
 	WakeQueues:  func(q tables.Queries) { wakeQueues(q.(queries).conn.(pgx.Tx)) },
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},
 	GroupsLock:  []tables.Call{{Statement: sqlGroupsLock}},
+}
+
+func init() { // dialect is used by what it calls
+	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
+		return cancelMembers(ctx, q.(queries).conn.(pgx.Tx), step, now)
+	}
 }
 
 // conn is a pool or a transaction.

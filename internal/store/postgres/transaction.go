@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // The SQLSTATEs that are acted on.
@@ -53,16 +54,20 @@ func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 }
 
 func (s *Store) transactWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
-	tried, refused := 0, false
+	tried, refused, busy := 0, false, busyGroups(nil)
 	return backoff.Retry(ctx, backoff.Delays{First: firstGap, Last: lastGap}, func() error {
 		tried++
 		err := s.onceWith(ctx, options, func(tx pgx.Tx) error {
+			if err := busy.await(ctx, tx); err != nil {
+				return err
+			}
 			if refused {
 				tx = oneByOne{tx, s}
 			}
 			return fn(tx)
 		})
 		refused = refused || nthTaken(err)
+		busy.note(err)
 		return err
 	}, func(err error) bool { return tried < tries && transient(err) })
 }
@@ -113,6 +118,9 @@ func (s *Store) fencedWith(ctx context.Context, options pgx.TxOptions, term sche
 func transient(err error) bool {
 	switch stateOf(err) {
 	case stateSerializationFailure, stateDeadlock, stateLockTimeout:
+		return true
+	}
+	if _, busy := errors.AsType[*tables.GroupsBusy](err); busy {
 		return true
 	}
 	return errors.Is(err, errAgain) || nthTaken(err) || pgconn.SafeToRetry(err)

@@ -188,9 +188,14 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		out.NextDue = next.Time
 		return nil
 	})
+	var more bool
+	if err == nil {
+		more, err = s.SweepJobGroups(ctx, req.Now)
+	}
 	if err != nil {
 		return ledger.SweptQueues{}, fmt.Errorf("sweep queues: %w", err)
 	}
+	out.More = out.More || more
 	return out, nil
 }
 
@@ -239,10 +244,16 @@ func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]sc
 			return readRuns(ctx, s.readers, statement, int64(f.QueueNo), limit, offset)
 		}
 	}
-	return tables.ListWaiting(f, list(sqlListWaiting), list(sqlListDelayed), func() (waiting int, err error) {
-		err = s.readers.query(ctx, sqlCountQueued, func(scan scan) error { return scan(&waiting) }, int64(f.QueueNo))
-		return waiting, err
-	})
+	count := func(state schedule.QueueState) (n int, err error) {
+		statement := sqlCountQueued
+		if state == schedule.QueueDelayed {
+			statement = sqlCountDelayed
+		}
+		err = s.readers.query(ctx, statement, func(scan scan) error { return scan(&n) }, int64(f.QueueNo))
+		return n, err
+	}
+	return tables.ListWaiting(f, count, tables.WaitingKind{State: schedule.QueueWaiting, List: list(sqlListWaiting)},
+		tables.WaitingKind{State: schedule.QueueDelayed, List: list(sqlListDelayed)}, tables.WaitingKind{State: schedule.QueueChained, List: list(sqlListChained)})
 }
 
 // ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and

@@ -233,6 +233,14 @@ func endRuns(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 
 // endUnnoted is endRuns for the verdicts of a claim, whose leader knows them.
 func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
+	if err := endRows(ctx, t, rows, now); err != nil {
+		return err
+	}
+	return settleGroups(ctx, t, rows, now)
+}
+
+// endRows is endUnnoted without what the ends make of groups.
+func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}

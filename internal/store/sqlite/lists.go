@@ -145,6 +145,8 @@ func sourcesOf(f *schedule.RunFilter) (ended, open runSource) {
 		both(endedOfDead, "")
 	case f.Source() == schedule.SourceSchedule:
 		both(endedOfSchedule, openOfSchedule, f.ScheduleID)
+	case f.Source() == schedule.SourceGroup:
+		both(endedOfGroup, openOfGroup, int64(f.GroupNo))
 	case f.Source() == schedule.SourceDue:
 		both("", openOfDue, ceilMicros(f.DueBefore))
 	case f.Source() == schedule.SourceInFlight:
@@ -176,6 +178,7 @@ func runConditions(f *schedule.RunFilter) (ended, open *conditions) {
 		c.add(len(f.Statuses) > 0, runsStatuses, codes(f.Statuses))
 		c.add(f.Trigger != "", runsTrigger, int64(f.Trigger.Code()))
 		c.add(f.QueueNo != 0, runsQueue, int64(f.QueueNo))
+		c.add(f.GroupNo != 0 && f.Source() != schedule.SourceGroup, runsGroup, int64(f.GroupNo))
 		c.add(f.RunID != "", runsRunID, f.RunID)
 		c.add(f.TraceID != "", runsTraceID, f.TraceID, trace.First[:], trace.Last[:])
 		c.add(!f.Keys.IsZero(), runsKeys, f.Keys.First[:], f.Keys.Last[:])

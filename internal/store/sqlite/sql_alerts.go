@@ -9,7 +9,7 @@ const (
  a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets, a.idempotency_key, a.detail`
 	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
  d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at, d.idempotency_key,
- EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
+ EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target), d.group_no`
 	openSlotColumns  = `r.run_at, r.status, NULL, r.claimed_at, r.launched_at, r.started_at, NULL`
 	endedSlotColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
 

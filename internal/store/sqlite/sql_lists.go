@@ -12,6 +12,7 @@ const (
 	endedOfTraceID = ` FROM ended_runs r WHERE r.rowid IN (
    SELECT rowid FROM ended_runs INDEXED BY ended_runs_trace_id WHERE trace_id = ?
    UNION SELECT rowid FROM ended_runs INDEXED BY ended_runs_key WHERE idempotency_key >= ? AND idempotency_key <= ?)`
+	endedOfGroup       = ` FROM ended_runs r INDEXED BY ended_runs_group WHERE r.group_no = ?`
 	endedOfDead        = ` FROM ended_runs r INDEXED BY ended_runs_dead WHERE r.dead`
 	endedOfSchedule    = ` FROM ended_runs r INDEXED BY ended_runs_schedule WHERE r.sid = ` + sidOf
 	endedOfUnscheduled = ` FROM ended_runs r INDEXED BY ended_runs_unscheduled WHERE r.trigger <> 1`
@@ -27,6 +28,7 @@ const (
    SELECT rowid FROM open_runs INDEXED BY open_runs_trace_id WHERE trace_id = ?
    UNION SELECT rowid FROM open_runs WHERE idempotency_key >= ? AND idempotency_key <= ?)`
 	openOfSchedule = ` FROM open_runs r INDEXED BY open_runs_schedule WHERE r.sid = ` + sidOf
+	openOfGroup    = ` FROM open_runs r INDEXED BY open_runs_group WHERE r.group_no = ?`
 	openOfDue      = ` FROM open_runs r WHERE r.rowid IN (
    SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at < ?
    UNION ALL SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 3)`
@@ -61,6 +63,7 @@ const (
 	runsAnyOf        = ` AND r.idempotency_key IN (SELECT unhex(value) FROM json_each(?))`
 	runsTrigger      = ` AND r.trigger = ?`
 	runsQueue        = ` AND r.queue_no = ?`
+	runsGroup        = ` AND r.group_no = ?`
 	runsRunID        = ` AND r.run_id = ?`
 	runsTraceID      = ` AND (r.trace_id = ? OR r.idempotency_key >= ? AND r.idempotency_key <= ?)`
 	runsKeys         = ` AND r.idempotency_key >= ? AND r.idempotency_key <= ?`

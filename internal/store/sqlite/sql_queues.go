@@ -17,6 +17,8 @@ const (
 	sqlChangeQueued = `UPDATE open_runs SET input = ?2, priority = ?3, effective_priority = ?4, run_at = ?5, fire_at = ?6, queue_state = ?7, due_at = ?8,
  updated_at = ?9, limits = ?10 WHERE idempotency_key = ?1 AND queue_state IN (1, 2, 3) AND (claimed_at IS NULL OR input IS ?2 AND limits = ?10)`
 
+	sqlCountDelayed = `SELECT count(*) FROM open_runs o INDEXED BY open_runs_delayed WHERE o.queue_no = ?1 AND o.queue_state = 1`
+
 	sqlCountQueued = `SELECT count(*) FROM open_runs o INDEXED BY open_runs_ready WHERE o.queue_no = ?1 AND o.queue_state = 2`
 )
 
@@ -32,4 +34,7 @@ var (
 
 	sqlListDelayed = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_delayed` + ofOpen + `
  WHERE o.queue_no = ?1 AND o.queue_state = 1 ORDER BY o.fire_at, o.idempotency_key LIMIT ?2 OFFSET ?3`
+
+	sqlListChained = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_chained` + ofOpen + `
+ WHERE o.queue_no = ?1 AND o.queue_state = 3 ORDER BY o.position_key, o.idempotency_key LIMIT ?2 OFFSET ?3`
 )

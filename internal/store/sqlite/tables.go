@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/tables"
 )
@@ -17,6 +18,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
+		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
@@ -86,6 +88,12 @@ var dialect = &tables.Dialect{
 		return err
 	},
 	WakeQueues: func(q tables.Queries) { *q.(queries).querier.(tx).queues = true },
+}
+
+func init() { // dialect is used by what it calls
+	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
+		return cancelMembers(ctx, q.(queries).querier.(tx), step, now)
+	}
 }
 
 // queries runs the statements of package tables. Only a transaction has Exec.

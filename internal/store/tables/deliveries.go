@@ -12,7 +12,7 @@ import (
 func deliveryFields(d *schedule.AlertDelivery) []any {
 	return []any{
 		&d.DeliveryID, &d.AlertID, &d.ScheduleID, &d.UserID, &d.Type, &d.Target, &d.TargetKind, &d.Host, &d.Payload, &d.State, &d.Attempts,
-		&d.Round, &d.RoundAt, &d.NextAt, &d.LastStatus, &d.LastError, &d.CreatedAt, &d.EndedAt, &d.RunKey, &d.Disabled,
+		&d.Round, &d.RoundAt, &d.NextAt, &d.LastStatus, &d.LastError, &d.CreatedAt, &d.EndedAt, &d.RunKey, &d.Disabled, &d.GroupNo,
 	}
 }
 
@@ -22,7 +22,7 @@ func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 		return Call{sqlSaveNotice, []any{m.AlertID, m.Target, m.GroupKey, m.ScheduleID, m.Type, m.Payload, m.CreatedAt}}
 	}
 	return Call{sqlInsertDelivery, []any{
-		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.RunKey, m.CreatedAt,
+		m.DeliveryID, orNull(m.AlertID), orNull(m.ScheduleID), orNull(m.UserID), m.Type, m.Target, m.TargetKind, m.Host, m.Payload, m.RunKey, m.CreatedAt, orNull(m.GroupNo),
 	}}
 }
 

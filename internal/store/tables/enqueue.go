@@ -46,13 +46,25 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 			return fmt.Errorf("read an earlier request: %w", err)
 		}
 	}
+	if req.GroupID != "" {
+		if err := d.readGroup(ctx, q, req.GroupID, &facts); err != nil {
+			return err
+		}
+	}
 	decided, err := decide(facts)
-	if err != nil || len(decided.Runs) == 0 {
+	if err != nil || len(decided.Runs) == 0 && decided.Group == nil {
 		return err
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
 	if err := d.placeRuns(ctx, q, runs, req.Position); err != nil {
 		return err
+	}
+	if decided.Group != nil {
+		group := *decided.Group
+		decided.Group = &group
+		if err := d.joinGroup(ctx, q, &group, runs); err != nil {
+			return err
+		}
 	}
 	if req.RequestID != "" {
 		var keys strings.Builder
@@ -67,7 +79,30 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 			return fmt.Errorf("note the request: %w", err)
 		}
 	}
-	return d.InsertQueued(ctx, q, runs, decided.Now)
+	if len(runs) > 0 {
+		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {
+			return err
+		}
+	}
+	if decided.Group != nil {
+		if err := d.settleGroup(ctx, q, decided.Group, false, decided.Now); err != nil {
+			return err
+		}
+	}
+	if decided.Audit == nil {
+		return nil
+	}
+	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
+}
+
+// readGroup adds the group of the request to the facts, locked.
+func (d *Dialect) readGroup(ctx context.Context, q Queries, groupID string, f *schedule.EnqueueFacts) (err error) {
+	if f.Group, err = d.lockGroup(ctx, q, groupID); err != nil || f.Group == nil {
+		return err
+	}
+	first, err := firstMember(ctx, q, f.Group.No)
+	f.GroupOpen = first != nil
+	return err
 }
 
 func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {
@@ -91,6 +126,9 @@ func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait
 // with their priority.
 func (d *Dialect) placeRuns(ctx context.Context, q Queries, runs []schedule.Run, position int) error {
+	if len(runs) == 0 {
+		return nil
+	}
 	if position > 0 {
 		placed, err := d.insertAt(ctx, q, runs, position)
 		if placed || err != nil {
@@ -188,7 +226,7 @@ const oldestAmong = 100
 
 // CountQueue counts the open runs of a queue, each kind up to limit.
 func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
-	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight}, sqlCountQueue, queueNo, limit); err != nil {
+	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight, &c.Chained}, sqlCountQueue, queueNo, limit); err != nil {
 		return c, fmt.Errorf("count the runs of queue %d: %w", queueNo, err)
 	}
 	if c.Waiting > 0 {
@@ -289,25 +327,32 @@ func admissionFields(r *admissionRow) []any {
 }
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order: those that wait,
-// then delayed ones. waiting and delayed list each kind, count counts those that wait.
-func ListWaiting(f schedule.WaitingFilter, waiting, delayed func(limit, offset int) ([]schedule.Run, error), count func() (int, error)) ([]schedule.Run, error) {
-	limit := schedule.PageSize(f.Limit)
-	runs, err := waiting(limit, f.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list the waiting runs of queue %d: %w", f.QueueNo, err)
+// then delayed and chained ones. Each kind is listed by a function, and count counts it.
+func ListWaiting(f schedule.WaitingFilter, count func(schedule.QueueState) (int, error), kinds ...WaitingKind) (runs []schedule.Run, err error) {
+	limit, offset := schedule.PageSize(f.Limit), f.Offset
+	for i, kind := range kinds {
+		found, err := kind.List(limit-len(runs), offset)
+		if err != nil {
+			return nil, fmt.Errorf("list the %s runs of queue %d: %w", kind.State, f.QueueNo, err)
+		}
+		if runs = append(runs, found...); len(runs) == limit || i == len(kinds)-1 {
+			break
+		}
+		before := 0
+		if offset > 0 {
+			if before, err = count(kind.State); err != nil {
+				return nil, fmt.Errorf("count the %s runs of queue %d: %w", kind.State, f.QueueNo, err)
+			}
+		}
+		offset = max(0, offset-before)
 	}
-	if len(runs) == limit {
-		return runs, nil
-	}
-	before, err := count()
-	if err != nil {
-		return nil, fmt.Errorf("count the waiting runs of queue %d: %w", f.QueueNo, err)
-	}
-	later, err := delayed(limit-len(runs), max(0, f.Offset-before))
-	if err != nil {
-		return nil, fmt.Errorf("list the delayed runs of queue %d: %w", f.QueueNo, err)
-	}
-	return append(runs, later...), nil
+	return runs, nil
+}
+
+// WaitingKind lists the runs of a queue in one state.
+type WaitingKind struct {
+	State schedule.QueueState
+	List  func(limit, offset int) ([]schedule.Run, error)
 }
 
 // WriteStalls writes stalls and their events.
@@ -326,6 +371,6 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 	return nil
 }
 
-// PruneQueues are the statements that delete up to $2 requests and events of queues from before
-// $1.
-var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates}
+// PruneQueues are the statements that delete up to $2 requests, events and ended groups of queues
+// from before $1.
+var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups}

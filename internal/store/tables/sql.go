@@ -6,8 +6,8 @@ package tables
 const (
 	sqlAckAlert = `UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4) WHERE alert_id = $1`
 
-	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, idempotency_key, state, round_at, next_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', $11, $11, $11) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, idempotency_key, state, round_at, next_at, created_at, group_no)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', $11, $11, $11, $12) ON CONFLICT (delivery_id) DO NOTHING`
 	sqlAnyDelivery    = `SELECT EXISTS (SELECT 1 FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1)`
 	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $1 WHERE delivery_id = $2`
 	sqlSettleDelivery = `UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
@@ -158,7 +158,8 @@ ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	// sqlCountQueue names the states: their indexes are partial.
 	sqlCountQueue = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c),
-	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c)`
+	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c),
+	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c)`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
 	// the oldest run is one of them unless as many were put before it.
 	sqlOldestWaiting = `WITH RECURSIVE p (priority) AS (
@@ -187,6 +188,41 @@ ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
 	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
 WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
+)
+
+// Groups of runs of queues.
+const (
+	jobGroupColumns = `group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, members, stop_from, cancel_requested_at,
+	succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at`
+	sqlGetJobGroup    = `SELECT ` + jobGroupColumns + ` FROM queue_groups WHERE group_id = $1`
+	sqlJobGroupByNo   = `SELECT ` + jobGroupColumns + ` FROM queue_groups WHERE group_no = $1`
+	sqlJobGroupNo     = `SELECT group_no FROM queue_groups WHERE group_id = $1`
+	sqlJobGroupID     = `SELECT group_id FROM queue_groups WHERE group_no = $1`
+	sqlQueueWebhook   = `SELECT q.webhook FROM queues q WHERE q.queue_no = $1`
+	sqlInsertJobGroup = `INSERT INTO queue_groups (group_id, queue_no, user_id, mode, on_failure, state, sealed, members, on_complete, webhook, retry_of, body_hash, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (group_id) DO NOTHING`
+	sqlUpdateJobGroup = `UPDATE queue_groups SET state = $2, sealed = $3, members = $4, stop_from = $5, cancel_requested_at = $6,
+	succeeded = $7, failed = $8, skipped = $9, cancelled = $10, ended_at = $11 WHERE group_no = $1`
+	sqlFirstMember = `SELECT o.idempotency_key, o.group_seq, o.queue_state, o.fire_at FROM open_runs o WHERE o.group_no = $1 ORDER BY o.group_seq LIMIT 1`
+	// sqlCountMembers takes the last run of each member: attempts, snoozes and interruptions only
+	// grow, and of two retries by hand the later end counts.
+	sqlCountMembers = `SELECT m.status, count(*) FROM (
+	SELECT e.status, row_number() OVER (PARTITION BY e.group_seq
+		ORDER BY e.attempt DESC, coalesce(e.snoozes, 0) DESC, coalesce(e.interruptions, 0) DESC, e.completed_at DESC, e.idempotency_key) AS place
+	FROM ended_runs e WHERE e.group_no = $1 AND NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.group_no = $1 AND o.group_seq = e.group_seq)) m
+WHERE m.place = 1 GROUP BY m.status`
+	sqlReleaseMember = `UPDATE open_runs SET queue_state = $2, due_at = CASE WHEN $2 = 1 THEN fire_at ELSE due_at END, updated_at = $3
+WHERE idempotency_key = $1 AND queue_state = 3`
+	sqlListJobGroups = `SELECT ` + jobGroupColumns + ` FROM queue_groups
+WHERE ($1 = '' OR user_id = $1) AND ($2 = 0 OR queue_no = $2) AND ($3 = '' OR state = $3) AND group_no < $4 ORDER BY group_no DESC LIMIT $5`
+	// sqlStoppingGroups are those with members that ledger.MemberStep cancels.
+	sqlStoppingGroups = `SELECT g.group_no FROM queue_groups g
+WHERE g.state = 'RUNNING' AND (g.stop_from IS NOT NULL OR g.cancel_requested_at IS NOT NULL)
+	AND EXISTS (SELECT 1 FROM open_runs o WHERE o.group_no = g.group_no
+		AND (g.cancel_requested_at IS NOT NULL AND o.cancel_requested_at IS NULL
+			OR o.group_seq >= g.stop_from AND o.queue_state <= 3 AND o.claimed_at IS NULL AND o.trigger = 6))
+ORDER BY g.group_no LIMIT $1`
+	sqlPruneJobGroups = `DELETE FROM queue_groups WHERE group_no IN (SELECT group_no FROM queue_groups WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)`
 )
 
 // Limits.

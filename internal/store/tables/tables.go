@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -48,9 +49,12 @@ type Dialect struct {
 	WindowTerms    func(*schedule.TermWindow) Call
 	InsertAudit    func(context.Context, Queries, []schedule.AuditEntry) error
 	InsertQueued   func(context.Context, Queries, []schedule.Run, time.Time) error
-	WakeQueues     func(Queries) // wakes those who admit runs, after the commit
-	NoticesLock    []Call        // keeps evaluations and groupings of alerts apart
-	GroupsLock     []Call
+	// CancelMembers cancels open members of a group as the step says, without those that others have
+	// locked, and counts them. It does not settle the group.
+	CancelMembers func(context.Context, Queries, ledger.MemberStep, time.Time) (int, error)
+	WakeQueues    func(Queries) // wakes those who admit runs, after the commit
+	NoticesLock   []Call        // keeps evaluations and groupings of alerts apart
+	GroupsLock    []Call
 }
 
 // Tables are the methods of a store for tables that hold no runs.
@@ -79,6 +83,9 @@ type Statements struct {
 	TakeUses, FreeLimitUses                                                                       string
 	ReadHeads                                                                                     string // up to $2 waiting runs of queue $1 for each of the limits in $3
 	ReadOldest                                                                                    string // the same for each row of limits and priority
+	LockJobGroup                                                                                  string // ends the statement that reads a group, to lock it
+	LockJobGroups                                                                                 string // groups by number, in this order, without those that others have locked
+	CountJobGroups                                                                                string // by number
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 
