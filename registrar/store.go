@@ -181,6 +181,25 @@ type EnqueueStore interface {
 	MoveQueued(ctx context.Context, m schedule.QueueMove) error
 }
 
+// JobGroupStore stores groups of runs of queues. EnqueueStore adds groups, and members to them.
+type JobGroupStore interface {
+	// ChangeJobGroup locks a group, passes it to decide (nil if missing), writes the change and
+	// does what is due then: members are cancelled, the group ends. All in one transaction. It
+	// returns the group afterwards. An error of decide writes nothing and is returned unchanged;
+	// decide may be called again.
+	ChangeJobGroup(ctx context.Context, groupID string, decide func(*schedule.JobGroup) (schedule.GroupChange, error)) (*schedule.JobGroup, error)
+	// GetJobGroup returns a group with its members counted; schedule.ErrNotFound.
+	GetJobGroup(ctx context.Context, groupID string) (*schedule.JobGroup, error)
+	// JobGroupByNo is GetJobGroup by number.
+	JobGroupByNo(ctx context.Context, groupNo int32) (*schedule.JobGroup, error)
+	// ListJobGroups lists groups, newest first, with their members counted.
+	ListJobGroups(ctx context.Context, f schedule.GroupFilter) ([]schedule.JobGroup, error)
+	// JobGroupID is the id of a group by its number; "": it was pruned.
+	JobGroupID(ctx context.Context, groupNo int32) (string, error)
+	// FirstMember is the open member with the smallest number; nil: none is left.
+	FirstMember(ctx context.Context, groupNo int32) (*schedule.GroupMember, error)
+}
+
 // WorkflowStore stores workflow versions.
 type WorkflowStore interface {
 	// PutWorkflow stores a version for its UserID. The same version of that owner

@@ -23,6 +23,18 @@ func GroupNos(n int, run func(i int) *schedule.Run) (nos []int32) {
 	return slices.Compact(nos)
 }
 
+// EnterGroup numbers runs that join a group. open: members of it are not over. Of a sequential
+// group only the first one may start: the others wait for it.
+func EnterGroup(g *schedule.JobGroup, runs []schedule.Run, open bool) {
+	for i := range runs {
+		g.Members++
+		runs[i].Queue.GroupNo, runs[i].Queue.GroupSeq = g.No, g.Members
+		if g.Mode == schedule.GroupSequential && (open || i > 0) {
+			runs[i].Queue.State = schedule.QueueChained
+		}
+	}
+}
+
 // NoteMemberEnd changes a group by the end of a member. An end that a retry, a snooze or an
 // interruption follows is none: the next run has the member's number. stopped: the group stops
 // now, and takes no more members.

@@ -86,7 +86,8 @@ func (t *tx) putGroup(g schedule.JobGroup) *schedule.JobGroup {
 }
 
 // settleGroups makes what the ends of the transaction make of their groups.
-func (t *tx) settleGroups(ended []*schedule.Run) {
+func (t *tx) settleGroups() {
+	ended := slices.DeleteFunc(slices.Clone(t.ended), func(r *schedule.Run) bool { return t.byGroup[r.Key] })
 	for _, no := range ledger.GroupNos(len(ended), func(i int) *schedule.Run { return ended[i] }) {
 		found := t.groupOf(no)
 		if found == nil { // pruned
@@ -151,6 +152,10 @@ func (t *tx) cancelMembers(step ledger.MemberStep, now time.Time) {
 		end, request := step.Cancel(r, now)
 		switch {
 		case end != nil && t.settle(end, now):
+			if t.byGroup == nil {
+				t.byGroup = make(map[schedule.Key]bool)
+			}
+			t.byGroup[r.Key] = true
 			n++
 		case request != "" && t.askCancel(r, request, now):
 			n++

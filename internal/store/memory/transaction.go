@@ -18,8 +18,9 @@ type tx struct {
 
 	queued bool // runs have entered a queue or left one, or a queue was changed
 
-	ended []*schedule.Run
-	next  []schedule.Run // the next attempts of runs in ended
+	ended   []*schedule.Run
+	byGroup map[schedule.Key]bool // those that their group has ended
+	next    []schedule.Run        // the next attempts of runs in ended
 
 	changed changed
 	silent  bool // the claim: the leader knows what it has changed

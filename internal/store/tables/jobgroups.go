@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -305,7 +306,7 @@ func (t *Tables) oneGroup(ctx context.Context, statement string, id any) (*sched
 
 // ListJobGroups lists groups, newest first, with their members counted.
 func (t *Tables) ListJobGroups(ctx context.Context, f schedule.GroupFilter) ([]schedule.JobGroup, error) {
-	found, err := collectGroups(ctx, t.read, sqlListJobGroups, f.UserID, f.QueueNo, string(f.State), cmp.Or(int64(f.Before), maxNo), schedule.PageSize(f.Limit))
+	found, err := collectGroups(ctx, t.read, sqlListJobGroups, f.UserID, f.QueueNo, string(f.State), cmp.Or(f.Before, math.MaxInt32), schedule.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
@@ -320,9 +321,6 @@ func (t *Tables) ListJobGroups(ctx context.Context, f schedule.GroupFilter) ([]s
 	}
 	return groups, nil
 }
-
-// maxNo is above all numbers of groups.
-const maxNo = int64(1) << 31
 
 // JobGroupID is the id of a group by its number; "": it was pruned.
 func (t *Tables) JobGroupID(ctx context.Context, groupNo int32) (id string, err error) {

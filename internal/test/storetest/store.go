@@ -44,6 +44,7 @@ type Store interface {
 	registrar.GrantStore
 	registrar.QueueStore
 	registrar.LimitStore
+	registrar.JobGroupStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger
@@ -145,6 +146,8 @@ var topics = []topic{
 	{name: "grants", checks: grants},
 	{name: "queues", checks: queues},
 	{name: "limits", checks: limitChecks},
+	{name: "groups of runs", checks: jobGroups},
+	{name: "ends of groups", checks: groupEnds},
 	{name: "enqueue", checks: enqueues},
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},
