@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -47,7 +48,11 @@ type EnqueueInput struct {
 	Position  *uint32
 	Next      bool
 	Runs      []QueuedInput
-	Batch     bool // name refused runs by their index
+	Batch     bool   // name refused runs by their index
+	GroupID   string `json:",omitempty"` // of the group that all runs join
+
+	newGroup  bool // the runs are the first members of a group: there may be none
+	completes bool // the last run enters at the end of the group
 }
 
 // Enqueued is what a request has put into a queue, or had put before.
@@ -59,7 +64,17 @@ type Enqueued struct {
 // Enqueue puts runs into a queue. The same request again, also after the end of the runs,
 // returns the same keys; another one under its id is schedule.ErrKeyConflict.
 func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, error) {
-	if err := checkEnqueue(ctx, &in); err != nil {
+	e := &enqueue{EnqueueInput: in, joins: in.GroupID}
+	if in.GroupID != "" {
+		e.join = e.joinGroup
+	}
+	return r.enter(ctx, e, func(*schedule.Queue) error { return nil })
+}
+
+// enter puts the runs of a request into its queue. also checks more, once its owner is known.
+func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Queue) error) (Enqueued, error) {
+	in := &e.EnqueueInput
+	if err := checkEnqueue(ctx, in); err != nil {
 		return Enqueued{}, err
 	}
 	if r.entries == nil {
@@ -72,8 +87,13 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 	if err := r.boundQueues(ctx); err != nil {
 		return Enqueued{}, err
 	}
-	e := &enqueue{EnqueueInput: in, hash: in.hash(), attempts: r.cfg.DefaultMaxAttempts, reader: func(q *schedule.Queue) bool { return mayRead(ctx, q) }, bounded: r.bounded}
-	if err := r.prepareEnqueue(ctx, queue, e); err != nil {
+	e.hash, e.attempts, e.bounded, e.owner = in.hash(), r.cfg.DefaultMaxAttempts, r.bounded, auth.FromContext(ctx).Owner
+	e.reader = func(q *schedule.Queue) bool { return mayRead(ctx, q) }
+	err = r.prepareEnqueue(ctx, queue, e)
+	if err == nil {
+		err = also(queue)
+	}
+	if err != nil {
 		done, found, lookErr := r.enqueuedBefore(ctx, e) // its schedule or grant may be gone now
 		switch {
 		case lookErr != nil:
@@ -83,14 +103,22 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 		}
 		return Enqueued{}, err
 	}
-	req := schedule.EnqueueRequest{QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place()}
+	req := schedule.EnqueueRequest{QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place(), GroupID: e.joins}
+	call := auth.CallFrom(ctx)
 	var rows []schedule.Run
 	if err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
 		out, err := e.decide(f, r.now())
 		rows = out.Runs
+		if out.Group != nil && call != nil && call.Audited {
+			out.Audit = entry(call, out.Group.GroupID, out.Now)
+			out.Audit.UserID = out.Group.UserID
+		}
 		return out, err
 	}); err != nil {
 		return Enqueued{}, err
+	}
+	if call != nil && e.joins != "" {
+		call.Recorded = call.Audited
 	}
 	if !e.out.Repeated {
 		r.counts.entered(rows)
@@ -102,6 +130,14 @@ func (r *Registrar) Enqueue(ctx context.Context, in EnqueueInput) (Enqueued, err
 // enqueue is a request with what was read for it.
 type enqueue struct {
 	EnqueueInput
+	// Of a group: its id, whether the request has made it before, and what becomes of it. rows are
+	// its runs instead of those that the request describes.
+	joins string
+	made  func(schedule.EnqueueFacts) (bool, error)
+	join  func(schedule.EnqueueFacts, *schedule.Enqueue) error
+	rows  []schedule.Run
+
+	owner     string // of the caller; "": it sees all
 	hash      [32]byte
 	reader    func(*schedule.Queue) bool            // whether the caller may see the queue
 	schedules []*schedule.Schedule                  // of each run
@@ -131,6 +167,9 @@ func (in *EnqueueInput) hash() [32]byte {
 
 // prefix is put before the fields of the i-th run.
 func (in *EnqueueInput) prefix(i int) string {
+	if in.completes && i == len(in.Runs)-1 {
+		return "on_complete."
+	}
 	if !in.Batch {
 		return ""
 	}
@@ -159,7 +198,10 @@ func checkEnqueue(ctx context.Context, in *EnqueueInput) error {
 	} else if p != nil && in.Next {
 		c.Note("next", "is set together with position", "keep one")
 	}
-	if n := len(in.Runs); n < 1 || n > MaxEnqueued {
+	if in.GroupID != "" {
+		checkID(&c, "group_id", in.GroupID)
+	}
+	if n := len(in.Runs); n < 1 && !in.newGroup || n > MaxEnqueued && !(in.completes && n == MaxEnqueued+1) {
 		c.Note("runs", fmt.Sprintf("has %d runs, not 1 to %d", n, MaxEnqueued), "use several requests")
 		return c.Err()
 	}
@@ -288,6 +330,12 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 	if repeated, err := e.earlier(f); repeated || err != nil {
 		return schedule.Enqueue{}, err
 	}
+	if e.made != nil {
+		made, err := e.made(f)
+		if e.out.Repeated = made; made || err != nil {
+			return schedule.Enqueue{}, err
+		}
+	}
 	q := f.Queue
 	switch {
 	case !q.Alive() || !e.reader(q):
@@ -307,6 +355,19 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 		requestID := orDefault(e.RequestID, "/"+rand.Text()) // no request id has a slash
 		out.Runs[i] = e.row(q, limits[i], i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
 		e.out.Keys[i] = out.Runs[i].Key
+	}
+	for i := range e.rows {
+		row := e.rows[i]
+		row.Queue = schedule.QueuePlace{
+			No: q.No, State: queueState(row.FireAt, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: row.Queue.Limits,
+		}
+		row.Enter(schedule.StatusPlanned)
+		out.Runs, e.out.Keys = append(out.Runs, row), append(e.out.Keys, row.Key)
+	}
+	if e.join != nil {
+		if err := e.join(f, &out); err != nil {
+			return schedule.Enqueue{}, err
+		}
 	}
 	return out, nil
 }
@@ -346,8 +407,5 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 }
 
 func queueState(fireAt, now time.Time) schedule.QueueState {
-	if fireAt.After(now) {
-		return schedule.QueueDelayed
-	}
-	return schedule.QueueWaiting
+	return ledger.StateOfEntry(fireAt, now)
 }

@@ -63,6 +63,11 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	if f.Position, err = r.Position(ctx, f.Run); err != nil {
 		return err
 	}
+	if f.Run.Queue.State == schedule.QueueChained && r.groups != nil {
+		if f.Predecessor, err = r.groups.FirstMember(ctx, f.Run.Queue.GroupNo); err != nil {
+			return err
+		}
+	}
 	place, err := r.entries.ReadWaitingPlace(ctx, f.Run, maxShownPosition, maxShownFlights, r.now())
 	if err != nil || place.Queue == nil {
 		return err

@@ -119,6 +119,8 @@ func movable(run, first *schedule.Run, i int) error {
 		return schedule.Explain(schedule.ErrPrecondition, "cannot move: run %s is not in a queue", run.Key)
 	case run.Status.Terminal():
 		return schedule.Explain(schedule.ErrPrecondition, "cannot move: run %s %s", run.Key, run.Status.Clause())
+	case run.Queue.State == schedule.QueueChained:
+		return schedule.Explain(schedule.ErrPrecondition, "cannot move: run %s waits for the member of group %s before it; members of a sequential group keep their order", run.Key, schedule.Quote(run.Queue.GroupID))
 	case run.Queue.State.Admitted():
 		return schedule.Explain(schedule.ErrPrecondition, "cannot move: run %s was admitted at %s", run.Key, run.ClaimedAt.Format(time.RFC3339))
 	case i > 0 && run.Queue.No != first.Queue.No:

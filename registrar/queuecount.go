@@ -59,6 +59,9 @@ func (c *queueCounts) entered(runs []schedule.Run) {
 		case place.State == schedule.QueueDelayed:
 			q.counts.Delayed++
 			continue
+		case place.State == schedule.QueueChained:
+			q.counts.Chained++
+			continue
 		case q.counts.Waiting == 0:
 			q.counts.WaitingSince = place.EnqueuedAt
 		}
@@ -89,11 +92,11 @@ func (r *Registrar) count(ctx context.Context, no int32, limit int, fresh time.D
 func (r *Registrar) waitingIn(ctx context.Context, q *schedule.Queue, more int) (waiting int, again time.Duration, err error) {
 	limit := int(q.MaxWaiting) + 1
 	c, _, err := r.count(ctx, q.No, limit, countFor)
-	if waiting = c.Waiting + c.Delayed; err != nil || waiting+more <= int(q.MaxWaiting)/10*9 {
+	if waiting = c.Waiting + c.Delayed + c.Chained; err != nil || waiting+more <= int(q.MaxWaiting)/10*9 {
 		return waiting, 0, err
 	}
 	c, again, err = r.count(ctx, q.No, limit, 0)
-	return c.Waiting + c.Delayed, max(again, countFor).Round(time.Second), err
+	return c.Waiting + c.Delayed + c.Chained, max(again, countFor).Round(time.Second), err
 }
 
 // QueueCounts counts the runs of a queue, each kind up to limit; at most a second ago.
@@ -102,6 +105,6 @@ func (r *Registrar) QueueCounts(ctx context.Context, q *schedule.Queue, limit in
 		return schedule.QueueCounts{}, nil
 	}
 	c, _, err := r.count(ctx, q.No, limit, countFor)
-	c.Waiting, c.Delayed = min(c.Waiting, limit), min(c.Delayed, limit)
+	c.Waiting, c.Delayed, c.Chained = min(c.Waiting, limit), min(c.Delayed, limit), min(c.Chained, limit)
 	return c, err
 }

@@ -13,10 +13,11 @@ import (
 // maxShownPosition is how far the place of a run in its queue is counted.
 const maxShownPosition = 10_000
 
-// namedRuns adds the ids of queues to runs.
+// namedRuns adds the ids of queues and groups to runs.
 type namedRuns struct {
 	RunStore
-	id func(context.Context, int32) (string, error)
+	id    func(context.Context, int32) (string, error)
+	group func(context.Context, int32) (string, error)
 }
 
 func (s namedRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
@@ -48,6 +49,9 @@ func (s namedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, de
 func (s namedRuns) name(ctx context.Context, run *schedule.Run) (err error) {
 	if run.Queue.In() {
 		run.Queue.ID, err = s.id(ctx, run.Queue.No)
+	}
+	if err == nil && run.Queue.GroupNo != 0 {
+		run.Queue.GroupID, err = s.group(ctx, run.Queue.GroupNo)
 	}
 	return err
 }
@@ -89,7 +93,7 @@ type WaitingInput struct {
 // WaitingPage is a part of the runs that wait in a queue, in its order.
 type WaitingPage struct {
 	Runs      []schedule.Run // those of the caller
-	Positions []int          // of each in its priority; 0: it is delayed
+	Positions []int          // of each in its priority; 0: it is delayed or chained
 	Next      int            // offset of the next page; 0: there is none
 }
 
@@ -116,6 +120,11 @@ func (r *Registrar) ListWaiting(ctx context.Context, in WaitingInput) (WaitingPa
 	for i := range runs {
 		if id.Sees(runs[i].UserID) {
 			runs[i].Queue.ID = q.QueueID
+			if no := runs[i].Queue.GroupNo; no != 0 {
+				if runs[i].Queue.GroupID, err = r.groupID(ctx, no); err != nil {
+					return page, err
+				}
+			}
 			page.Runs, page.Positions = append(page.Runs, runs[i]), append(page.Positions, positions[i])
 		}
 	}
@@ -200,7 +209,7 @@ func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule
 	if call != nil {
 		call.Recorded = call.Audited
 	}
-	changed.Queue.ID = run.Queue.ID
+	changed.Queue.ID, changed.Queue.GroupID = run.Queue.ID, run.Queue.GroupID
 	return changed, nil
 }
 
@@ -245,7 +254,9 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 		}
 		after.RunAt, after.FireAt = at, at
 	}
-	after.Queue.State = queueState(after.FireAt, now)
+	if after.Queue.State != schedule.QueueChained { // its start counts once its predecessor has ended
+		after.Queue.State = queueState(after.FireAt, now)
+	}
 	return schedule.QueuedChange{Run: &after, Now: now}, nil
 }
 

@@ -42,12 +42,21 @@ func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *en
 			return e.prefixed(i, err)
 		}
 	}
+	if e.UserID == "" { // a group without runs
+		if q.Shared {
+			return schedule.Invalid("user_id", "", "is required: other owners use queue "+schedule.Quote(q.QueueID)+" too", "name the owner of the group")
+		}
+		e.UserID = q.UserID
+	}
+	if !q.Shared && e.UserID != q.UserID {
+		return schedule.Invalid("user_id", e.UserID, "is not the owner of queue "+schedule.Quote(q.QueueID)+", which is not shared", "share the queue, or use another one")
+	}
 	limit := q.MaxWaiting
 	if limit == 0 {
 		return nil
 	}
-	waiting, again, err := r.waitingIn(ctx, q, len(e.Runs))
-	if err == nil && waiting+len(e.Runs) > int(limit) {
+	waiting, again, err := r.waitingIn(ctx, q, len(e.Runs)+len(e.rows))
+	if err == nil && waiting+len(e.Runs)+len(e.rows) > int(limit) {
 		e.full = schedule.RetryLater(again, "queue %s is full: %d runs wait in it, and max_waiting is %d; try again in %s, or ask its owner to raise max_waiting",
 			schedule.Quote(q.QueueID), waiting, limit, again)
 	}

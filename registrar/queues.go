@@ -236,6 +236,9 @@ func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out D
 		if err != nil {
 			return out, err
 		}
+		if err := r.refuseGroups(ctx, q, true); err != nil {
+			return out, err
+		}
 		if out, err = r.cancelQueued(ctx, q, in); err != nil {
 			return out, err
 		}
@@ -257,11 +260,15 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	}
 	const enough = 1000
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
-	if err != nil || c.Waiting+c.Delayed+c.InFlight == 0 {
+	waiting := c.Waiting + c.Delayed + c.Chained
+	if err == nil && waiting+c.InFlight == 0 {
+		return r.refuseGroups(ctx, q, false)
+	}
+	if err != nil {
 		return err
 	}
 	return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: %s wait in it and %s are in flight; wait for them, or set force (--force) to cancel them",
-		schedule.Quote(q.QueueID), runsUpTo(c.Waiting+c.Delayed, enough), runsUpTo(c.InFlight, enough))
+		schedule.Quote(q.QueueID), runsUpTo(waiting, enough), runsUpTo(c.InFlight, enough))
 }
 
 func runsUpTo(n, enough int) string {

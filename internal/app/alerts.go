@@ -29,7 +29,7 @@ func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error)
 		return nil, err
 	}
 	a.watch = alert.New(alert.Options{
-		Expectations: a.store, Explainer: reg, Outbox: a.store, Output: a.store, Routes: routes, RunHooks: a.runHooks, Run: registrarapi.RunMessages(reg, a.cfg.links()), Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
+		Expectations: a.store, Explainer: reg, Outbox: a.store, Output: a.store, Routes: routes, RunHooks: a.runHooks, Run: registrarapi.RunMessages(reg, a.cfg.links()), Group: registrarapi.GroupMessages(reg.GroupOfNo), Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
 		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(), Environment: a.cfg.Environment,
 		OnFailure: map[string]schedule.OnFailure{"failure": schedule.OnFailureAlert, "none": schedule.OnFailureIgnore}[a.cfg.DefaultExpect],
 	})

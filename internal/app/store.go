@@ -46,6 +46,7 @@ type Store interface {
 	registrar.GrantStore
 	registrar.QueueStore
 	registrar.LimitStore
+	registrar.JobGroupStore
 	registrar.EnqueueStore
 	registrar.OutboxStore
 	registrar.SendStore

@@ -94,6 +94,14 @@ var rules = map[string]Rule{
 	"/carillon.v1.QueueService/EnqueueRuns":     enqueues,
 	"/carillon.v1.QueueService/ListWaiting":     reads,
 
+	"/carillon.v1.GroupService/CreateGroup": changes,
+	"/carillon.v1.GroupService/AddToGroup":  changes,
+	"/carillon.v1.GroupService/SealGroup":   changes,
+	"/carillon.v1.GroupService/GetGroup":    reads,
+	"/carillon.v1.GroupService/ListGroups":  reads,
+	"/carillon.v1.GroupService/CancelGroup": changes,
+	"/carillon.v1.GroupService/RetryGroup":  changes,
+
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,
 	"/carillon.v1.LimitService/ListLimits":  reads,

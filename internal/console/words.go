@@ -33,6 +33,7 @@ var reasons = map[schedule.Reason]string{
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request.",
 	schedule.ReasonSnoozed:           "The executor asked to get it again later.",
 	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, too often.",
+	schedule.ReasonPredecessorFailed: "A member of its group before it has failed, and the group stops then.",
 	schedule.ReasonInterrupted:       "A shutdown of the executor stopped it.",
 	schedule.ReasonAccepted:          "The executor accepted it; it does not report how runs end.",
 }

@@ -17,7 +17,8 @@ type runMessage struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"` // of the end
 	Data      struct {
-		Run json.RawMessage `json:"run"`
+		Run   json.RawMessage `json:"run,omitempty"`
+		Group json.RawMessage `json:"group,omitempty"` // of group.ended, instead
 	} `json:"data"`
 }
 
@@ -58,9 +59,9 @@ func (w *Watch) attemptRun(ctx context.Context, d *schedule.AlertDelivery) notif
 	body, err := w.bodyOf(ctx, d)
 	switch {
 	case errors.Is(err, schedule.ErrNotFound):
-		return notify.Result{Final: true, Problem: "the run is no longer in history, so that its message cannot be made"}
+		return notify.Result{Final: true, Problem: "the run or group is no longer in history, so that its message cannot be made"}
 	case err != nil:
-		return notify.Result{Problem: "cannot read the run: " + err.Error()}
+		return notify.Result{Problem: "cannot read the run or group: " + err.Error()}
 	}
 	return h.Send(ctx, notify.Outgoing{ID: d.DeliveryID, Payload: body, Now: w.now(), Client: w.client})
 }
@@ -68,12 +69,16 @@ func (w *Watch) attemptRun(ctx context.Context, d *schedule.AlertDelivery) notif
 func (w *Watch) bodyOf(ctx context.Context, d *schedule.AlertDelivery) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	run, err := w.run(ctx, d.RunKey)
+	m := runMessage{Type: d.Type, Timestamp: d.CreatedAt}
+	var err error
+	if d.GroupNo != 0 {
+		m.Data.Group, err = w.jobGroup(ctx, d.GroupNo)
+	} else {
+		m.Data.Run, err = w.run(ctx, d.RunKey)
+	}
 	if err != nil {
 		return "", err
 	}
-	m := runMessage{Type: d.Type, Timestamp: d.CreatedAt}
-	m.Data.Run = run
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)

@@ -29,7 +29,9 @@ type Options struct {
 	// RunHooks returns the targets of messages about runs, likewise. nil: there are none.
 	RunHooks func() *notify.RunHooks
 	// Run returns a run as GetRun answers it in JSON, as it was at its end. schedule.ErrNotFound.
-	Run       func(context.Context, schedule.Key) (json.RawMessage, error)
+	Run func(context.Context, schedule.Key) (json.RawMessage, error)
+	// Group returns a group of runs as GetGroup answers it, by its number. schedule.ErrNotFound.
+	Group     func(context.Context, int32) (json.RawMessage, error)
 	Client    *http.Client // of package safehttp
 	Now       func() time.Time
 	Logger    *slog.Logger
@@ -50,6 +52,7 @@ type Watch struct {
 	routes       func() *notify.Routes
 	runHooks     func() *notify.RunHooks
 	run          func(context.Context, schedule.Key) (json.RawMessage, error)
+	jobGroup     func(context.Context, int32) (json.RawMessage, error)
 	client       *http.Client
 	now          func() time.Time
 	log          *slog.Logger
@@ -67,7 +70,7 @@ func New(o Options) *Watch {
 		o.RunHooks = func() *notify.RunHooks { return nil }
 	}
 	return &Watch{
-		expectations: o.Expectations, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, runHooks: o.RunHooks, run: o.Run, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		expectations: o.Expectations, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, runHooks: o.RunHooks, run: o.Run, jobGroup: o.Group, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
 		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, onFailure: o.OnFailure, wake: make(chan struct{}, 1),
 	}
 }

@@ -107,7 +107,7 @@ func dryRun(req any) bool {
 
 // targetOf is the id that a request is about, found by the names of id fields.
 func targetOf(m protoreflect.Message) string {
-	for _, name := range []protoreflect.Name{"limit_id", "queue_id", "schedule_id", "idempotency_key", "workflow_id", "grant_id", "backfill_id", "set", "shard", "alert_id", "delivery_id"} {
+	for _, name := range []protoreflect.Name{"group_id", "limit_id", "queue_id", "schedule_id", "idempotency_key", "workflow_id", "grant_id", "backfill_id", "set", "shard", "alert_id", "delivery_id"} {
 		if text := said(m, name); text != "" {
 			return text
 		}

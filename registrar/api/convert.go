@@ -112,7 +112,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
-		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
+		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 	}
 	if !mayBeTold(r) {
 		out.WebhookState = string(schedule.WebhookNone)

@@ -35,6 +35,7 @@ const (
 	waitingPage   kind = "u"
 	limitsPage    kind = "i"
 	limitKeysPage kind = "k"
+	groupsPage    kind = "o"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

@@ -74,7 +74,7 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 		return nil, err
 	}
 	out := queueOf(q, s.now())
-	out.Waiting, out.Delayed, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.InFlight), timestamp(c.WaitingSince)
+	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
 	return out, nil
 }
 
@@ -196,7 +196,7 @@ func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registr
 func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
 	done, err := s.queues.Enqueue(ctx, registrar.EnqueueInput{
 		QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(),
-		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts)},
+		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts)}, GroupID: req.GetGroupId(),
 	})
 	if err != nil {
 		return nil, err

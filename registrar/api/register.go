@@ -21,6 +21,7 @@ type Services struct {
 	Runs      Runs
 	Queues    Queues     // nil: its calls are UNIMPLEMENTED
 	Limits    Limits     // nil: its calls are UNIMPLEMENTED
+	Groups    Groups     // nil: its calls are UNIMPLEMENTED
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
 	Alerts    Alerts     // nil: its calls are UNIMPLEMENTED
@@ -47,7 +48,12 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, alerts: s.Alerts, actor: s.Actor, backfills: s.Backfills, now: s.Now, links: s.Links})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
-	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, queues: s.Queues, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, queues: s.Queues, groups: s.Groups, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+	if s.Groups == nil {
+		carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
+	} else {
+		carillonv1.RegisterGroupServiceServer(server, &groupServer{groups: s.Groups, queues: s.Queues})
+	}
 	if s.Queues == nil {
 		carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
 	} else {

@@ -21,6 +21,7 @@ type runServer struct {
 	carillonv1.UnimplementedRunServiceServer
 	runs   Runs
 	queues Queues
+	groups Groups
 	actor  func(context.Context) string
 	now    func() time.Time
 	links  Links
@@ -94,6 +95,9 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 	f.Limit = size + 1
 	var err error
 	if f.QueueNo, err = s.queueNo(ctx, req.GetQueueId()); err != nil {
+		return nil, err
+	}
+	if f.GroupNo, err = s.groupNo(ctx, req.GetGroupId()); err != nil {
 		return nil, err
 	}
 	if f.AfterRunAt, f.AfterKey, err = runAfter(req.GetPageToken()); err != nil {
@@ -205,6 +209,20 @@ func (s *runServer) retried(ctx context.Context, req *carillonv1.RetryRunRequest
 }
 
 // queueNo is the number of the queue that a filter names; 0: it names none.
+func (s *runServer) groupNo(ctx context.Context, groupID string) (int32, error) {
+	if groupID == "" {
+		return 0, nil
+	}
+	if s.groups == nil {
+		return 0, status.Error(codes.Unimplemented, "this server has no groups of runs")
+	}
+	g, err := s.groups.GetGroup(ctx, groupID)
+	if err != nil {
+		return 0, err
+	}
+	return g.No, nil
+}
+
 func (s *runServer) queueNo(ctx context.Context, queueID string) (int32, error) {
 	if queueID == "" {
 		return 0, nil

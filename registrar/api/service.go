@@ -116,6 +116,18 @@ type Limits interface {
 	SetLimitKey(ctx context.Context, in registrar.LimitKeyInput) (registrar.ChangedLimitKey, error)
 }
 
+// Groups makes, changes and reads groups of runs of queues.
+type Groups interface {
+	CreateGroup(ctx context.Context, in registrar.GroupInput) (registrar.ChangedGroup, error)
+	AddToGroup(ctx context.Context, in registrar.AddInput) (registrar.ChangedGroup, error)
+	SealGroup(ctx context.Context, groupID string) (*schedule.JobGroup, error)
+	GetGroup(ctx context.Context, groupID string) (*schedule.JobGroup, error)
+	// ListGroups is newest first.
+	ListGroups(ctx context.Context, f schedule.GroupFilter) ([]schedule.JobGroup, error)
+	CancelGroup(ctx context.Context, groupID string) (*schedule.JobGroup, error)
+	RetryGroup(ctx context.Context, in registrar.RetryGroupInput) (registrar.ChangedGroup, error)
+}
+
 // Runs is the ledger.
 type Runs interface {
 	// RunKey is the key that text is, or begins.

@@ -128,6 +128,7 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonCancelled:         "Its cancel was requested",
 	schedule.ReasonSnoozed:           "The executor asked to get it again later",
 	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, and had done so too often",
+	schedule.ReasonPredecessorFailed: "A member of its group before it has failed, and the group stops then (on_failure stop)",
 	schedule.ReasonInterrupted:       "A shutdown of the executor stopped it",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",
 }

@@ -21,12 +21,13 @@ type RunFacts struct {
 	Now        time.Time
 
 	// Of a run that waits in a queue.
-	Queue     *ledger.QueueFacts                   // nil: the run is outside queues, or its queue cannot be read
-	Position  int                                  // 1: the next of its priority; 0: far behind
-	Before    int                                  // runs of higher priorities that wait
-	InFlight  []schedule.Key                       // some of those that the queue has in flight, as far as the caller may read them
-	LimitUses map[schedule.LimitRef][]schedule.Key // the same of its limits
-	Launchers int                                  // processes with the role launcher that were seen lately; negative: unknown
+	Queue       *ledger.QueueFacts                   // nil: the run is outside queues, or its queue cannot be read
+	Position    int                                  // 1: the next of its priority; 0: far behind
+	Before      int                                  // runs of higher priorities that wait
+	InFlight    []schedule.Key                       // some of those that the queue has in flight, as far as the caller may read them
+	LimitUses   map[schedule.LimitRef][]schedule.Key // the same of its limits
+	Predecessor *schedule.GroupMember                // of a chained one: the first open member of its group; nil: unknown
+	Launchers   int                                  // processes with the role launcher that were seen lately; negative: unknown
 }
 
 // RunAnswer is why a run is where it is.
@@ -51,9 +52,10 @@ type RunBlock struct {
 
 // What blocks a run that is not the next of a ready queue.
 const (
-	blockedByDelay   ledger.BlockedBy = "run_at"    // its start is later
-	blockedByOverlap ledger.BlockedBy = "overlap"   // outside queues: a run of its overlap key is in flight
-	blockedByClaim   ledger.BlockedBy = "unclaimed" // outside queues: no worker has claimed it yet
+	blockedByDelay       ledger.BlockedBy = "run_at"      // its start is later
+	blockedByOverlap     ledger.BlockedBy = "overlap"     // outside queues: a run of its overlap key is in flight
+	blockedByPredecessor ledger.BlockedBy = "predecessor" // the member of its group before it is not over
+	blockedByClaim       ledger.BlockedBy = "unclaimed"   // outside queues: no worker has claimed it yet
 )
 
 // DeriveRun explains a run by its facts.
@@ -139,6 +141,9 @@ func (x *runText) waits() {
 		x.say("%s waits for its overlap key since %s (overlap_policy %s)", x.subject(), describe.Instant(r.WaitingSince), r.OverlapPolicy)
 		x.block(RunBlock{What: blockedByOverlap})
 		return
+	case r.Queue.State == schedule.QueueChained:
+		x.chained()
+		return
 	case r.FireAt.After(x.Now):
 		x.say("%s starts at %s at the earliest, in %s", x.subject(), describe.Instant(r.FireAt), describe.Span(r.FireAt.Sub(x.Now).Round(time.Second)))
 		if r.Attempt > 1 {
@@ -155,6 +160,23 @@ func (x *runText) waits() {
 	if x.Queue != nil {
 		x.queueBlocks()
 	}
+}
+
+// chained is for a member of a sequential group that waits for another one.
+func (x *runText) chained() {
+	r, first := x.Run, x.Predecessor
+	x.say("%s is member %d of the sequential group %s and waits since %s for the members before it", x.subject(), r.Queue.GroupSeq,
+		cmp.Or(r.Queue.GroupID, fmt.Sprint(r.Queue.GroupNo)), describe.Instant(r.Queue.EnqueuedAt))
+	b := RunBlock{What: blockedByPredecessor}
+	if first != nil && first.Seq < r.Queue.GroupSeq {
+		b.UsedBy = []schedule.Key{first.Key}
+		state := string(first.State)
+		if first.FireAt.After(x.Now) {
+			state += " until " + describe.Instant(first.FireAt)
+		}
+		x.say("The first of them is member %d, run %s, which is %s", first.Seq, first.Key, state)
+	}
+	x.block(b)
 }
 
 // place is the position among the waiting runs.

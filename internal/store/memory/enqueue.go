@@ -59,6 +59,9 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 				return fmt.Errorf("insert a run of schedule %s: %w", runs[i].ScheduleID, schedule.ErrNotFound)
 			}
 			t.insert(runs[i], decided.Now)
+			if old := t.runs[runs[i].RetryOf]; old != nil && old.IsDead() { // of a group
+				t.change(old, func(r *schedule.Run) { r.Dead = new(bool) })
+			}
 			record.Keys = append(record.Keys, runs[i].Key)
 		}
 		if req.RequestID != "" {

@@ -87,6 +87,10 @@ func insertQueued(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.
 		return err
 	}
 	wakeQueues(tx)
+	retries := slices.DeleteFunc(slices.Clone(runs), func(r schedule.Run) bool { return r.RetryOf.IsZero() }) // of a group
+	if err := noteRedriven(ctx, tx, retries); err != nil {
+		return err
+	}
 	_, err = insertNewRows(ctx, tx, openRowsOf(runs, func(r *schedule.Run) int32 { return sids[r.ScheduleID] }, now), now)
 	return err
 }

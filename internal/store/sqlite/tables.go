@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -84,8 +85,11 @@ var dialect = &tables.Dialect{
 		return nil
 	},
 	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
-		_, err := insertRuns(ctx, q.(queries).querier.(tx), runs, now)
-		return err
+		t := q.(queries).querier.(tx)
+		if _, err := insertRuns(ctx, t, runs, now); err != nil {
+			return err
+		}
+		return noteRedriven(ctx, t, slices.DeleteFunc(slices.Clone(runs), func(r schedule.Run) bool { return r.RetryOf.IsZero() })) // of a group
 	},
 	WakeQueues: func(q tables.Queries) { *q.(queries).querier.(tx).queues = true },
 }

@@ -71,6 +71,8 @@ type Queue struct {
 	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The types of messages.
 	WebhookEvents []string `protobuf:"bytes,34,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	// Members of sequential groups that wait for another one, counted likewise.
+	Chained       uint32 `protobuf:"varint,35,opt,name=chained,proto3" json:"chained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,6 +296,13 @@ func (x *Queue) GetWebhookEvents() []string {
 	return nil
 }
 
+func (x *Queue) GetChained() uint32 {
+	if x != nil {
+		return x.Chained
+	}
+	return 0
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -414,7 +423,8 @@ type UpsertQueueRequest struct {
 	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The types of messages, also for a target that a run names itself:
 	// run.succeeded, run.failed (no automatic retry follows), run.skipped,
-	// run.cancelled and run.retrying. Default: all except run.retrying.
+	// run.cancelled, group.ended and run.retrying. Default: all except
+	// run.retrying.
 	WebhookEvents []string `protobuf:"bytes,22,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,7 +1526,10 @@ type EnqueueRunRequest struct {
 	Limits []string `protobuf:"bytes,16,rep,name=limits,proto3" json:"limits,omitempty"`
 	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
 	// message about the end of this run and of its retries. Default: the queue's.
-	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The group that the run joins: it must be of the same queue and owner.
+	// FAILED_PRECONDITION: it is sealed or has ended. Default: none.
+	GroupId       string `protobuf:"bytes,25,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1666,6 +1679,13 @@ func (x *EnqueueRunRequest) GetLimits() []string {
 func (x *EnqueueRunRequest) GetWebhook() string {
 	if x != nil {
 		return x.Webhook
+	}
+	return ""
+}
+
+func (x *EnqueueRunRequest) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
 	}
 	return ""
 }
@@ -2134,7 +2154,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\b\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\b\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2170,7 +2190,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x06limits\x18\x18 \x03(\tR\x06limits\x12(\n" +
 	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x12\x18\n" +
 	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
-	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x1a9\n" +
+	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x12\x18\n" +
+	"\achained\x18# \x01(\rR\achained\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2180,7 +2201,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xa9\b\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xb7\b\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2201,9 +2222,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04rate\x18\v \x01(\v2\x11.carillon.v1.RateR\x04rate\x12'\n" +
 	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x125\n" +
 	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x12<\n" +
-	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12x\n" +
-	"\x0ewebhook_events\x18\x16 \x03(\tBQ\xbaHN\x92\x01K\x10\x05\"GrER\rrun.succeededR\n" +
-	"run.failedR\vrun.skippedR\rrun.cancelledR\frun.retryingR\rwebhookEvents\x1a9\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12\x85\x01\n" +
+	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
+	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -2268,7 +2289,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdf\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\b\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -2291,7 +2312,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"request_id\x18\x0e \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\"\n" +
 	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12'\n" +
 	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
-	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12=\n" +
+	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupIdB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +

@@ -104,7 +104,8 @@ type Run struct {
 	// The dispatch queue. Empty: the run is outside queues.
 	QueueId string `protobuf:"bytes,39,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	// Where a run of a queue is that is not over: delayed (its start is later),
-	// waiting (for its turn), dispatching (on its way to the executor) or running.
+	// waiting (for its turn), chained (for the member of its group before it),
+	// dispatching (on its way to the executor) or running.
 	QueueState string `protobuf:"bytes,40,opt,name=queue_state,json=queueState,proto3" json:"queue_state,omitempty"`
 	// Of a waiting run: its place in its queue and priority, 1 = next. 0: it does
 	// not wait, or its place is above 10000. Only in GetRun, ListWaiting and the
@@ -123,7 +124,10 @@ type Run struct {
 	// The message about its end: none (it has not ended, or has no webhook),
 	// pending, delivered or dead (all attempts failed). Empty: it was not read; of
 	// runs of queues that are over only GetRun and ListRuns read it.
-	WebhookState  string `protobuf:"bytes,46,opt,name=webhook_state,json=webhookState,proto3" json:"webhook_state,omitempty"`
+	WebhookState string `protobuf:"bytes,46,opt,name=webhook_state,json=webhookState,proto3" json:"webhook_state,omitempty"`
+	// The group that it is a member of; also of a retry by hand after the end of
+	// the group, which changes nothing of it.
+	GroupId       string `protobuf:"bytes,55,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +480,13 @@ func (x *Run) GetLimits() []string {
 func (x *Run) GetWebhookState() string {
 	if x != nil {
 		return x.WebhookState
+	}
+	return ""
+}
+
+func (x *Run) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
 	}
 	return ""
 }
@@ -999,7 +1010,9 @@ type ListRunsRequest struct {
 	// Only failed runs of this class.
 	FailureClass *string `protobuf:"bytes,16,opt,name=failure_class,json=failureClass,proto3,oneof" json:"failure_class,omitempty"`
 	// Only runs of this dispatch queue.
-	QueueId       string `protobuf:"bytes,17,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	QueueId string `protobuf:"bytes,17,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// Only members of this group, with their retries.
+	GroupId       string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1149,6 +1162,13 @@ func (x *ListRunsRequest) GetFailureClass() string {
 func (x *ListRunsRequest) GetQueueId() string {
 	if x != nil {
 		return x.QueueId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
 	}
 	return ""
 }
@@ -2718,8 +2738,8 @@ type RunBlock struct {
 	// paused (the queue), stalled (the executor cannot take work), full (the
 	// queue has max_in_flight runs in flight), limit (runs in flight use all of a
 	// limit), rate (of the queue or a limit), run_at (its start is later), behind
-	// (runs that come before it), no_launcher (no launcher was seen in the last
-	// minute). Outside queues: run_at, overlap (a run of its overlap key is in
+	// (runs that come before it), predecessor (a member of its group that comes
+	// before it), no_launcher (no launcher was seen in the last minute). Outside queues: run_at, overlap (a run of its overlap key is in
 	// flight), unclaimed (no worker has claimed it yet).
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
 	// Of full and limit: how many runs are in flight, of how many.
@@ -2947,7 +2967,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x13\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x13\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2959,10 +2979,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\x05R\aversion\x121\n" +
 	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12i\n" +
-	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xb1\x02\n" +
+	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc5\x02\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tB\x98\x02\xbaH\x94\x02\xd8\x01\x01r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedR\x06reason\x12P\n" +
+	" \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
 	"\atrigger\x18\v \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12I\n" +
 	"\x0eoverlap_policy\x18\f \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x19\n" +
@@ -3001,8 +3021,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x04dead\x18% \x01(\bR\x04dead\x12\x1d\n" +
 	"\n" +
 	"retried_by\x18& \x01(\tR\tretriedBy\x12\x19\n" +
-	"\bqueue_id\x18' \x01(\tR\aqueueId\x12P\n" +
-	"\vqueue_state\x18( \x01(\tB/\xbaH,r*R\x00R\adelayedR\awaitingR\vdispatchingR\arunningR\n" +
+	"\bqueue_id\x18' \x01(\tR\aqueueId\x12Y\n" +
+	"\vqueue_state\x18( \x01(\tB8\xbaH5r3R\x00R\adelayedR\awaitingR\achainedR\vdispatchingR\arunningR\n" +
 	"queueState\x12\x1a\n" +
 	"\bposition\x18) \x01(\rR\bposition\x12;\n" +
 	"\venqueued_at\x18* \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -3010,7 +3030,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rdispatched_at\x18+ \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x12\x18\n" +
 	"\asnoozes\x18, \x01(\x05R\asnoozes\x12\x16\n" +
 	"\x06limits\x18- \x03(\tR\x06limits\x12L\n" +
-	"\rwebhook_state\x18. \x01(\tB'\xbaH$r\"R\x00R\x04noneR\apendingR\tdeliveredR\x04deadR\fwebhookStateB\f\n" +
+	"\rwebhook_state\x18. \x01(\tB'\xbaH$r\"R\x00R\x04noneR\apendingR\tdeliveredR\x04deadR\fwebhookState\x12\x19\n" +
+	"\bgroup_id\x187 \x01(\tR\agroupIdB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -3053,17 +3074,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xc4\n" +
-	"\n" +
+	"\x0e_first_sent_at\"\x97\v\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xb3\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\x95\x02\xbaH\x91\x02r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc7\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xa9\x02\xbaH\xa5\x02r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12%\n" +
@@ -3079,7 +3099,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
 	"\rfailure_class\x18\x10 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x03R\ffailureClass\x88\x01\x01\x12=\n" +
-	"\bqueue_id\x18\x11 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueIdB\t\n" +
+	"\bqueue_id\x18\x11 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12=\n" +
+	"\bgroup_id\x18\x12 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupIdB\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_triggerB\a\n" +
@@ -3136,15 +3157,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runIdB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xad\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xc1\a\n" +
 	"\rDeadRunFilter\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12\xb3\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\x95\x02\xbaH\x91\x02r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
+	"workflowId\x12\xc7\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xa9\x02\xbaH\xa5\x02r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
 	"\rfailure_class\x18\x06 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x01R\ffailureClass\x88\x01\x01\x12.\n" +
@@ -3178,16 +3199,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x10RedrivenSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
-	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xd8\x06\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xec\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xb3\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\x95\x02\xbaH\x91\x02r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc7\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xa9\x02\xbaH\xa5\x02r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02toB\t\n" +
@@ -3195,16 +3216,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x89\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x9d\a\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xb3\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\x95\x02\xbaH\x91\x02r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc7\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xa9\x02\xbaH\xa5\x02r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
@@ -3230,9 +3251,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x124\n" +
 	"\n" +
 	"blocked_by\x18\x03 \x03(\v2\x15.carillon.v1.RunBlockR\tblockedBy\x12\x1c\n" +
-	"\tsentences\x18\x04 \x03(\tR\tsentences\"\x95\x02\n" +
-	"\bRunBlock\x12n\n" +
-	"\x04what\x18\x01 \x01(\tBZ\xbaHWrUR\x06pausedR\astalledR\x04fullR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
+	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xa2\x02\n" +
+	"\bRunBlock\x12{\n" +
+	"\x04what\x18\x01 \x01(\tBg\xbaHdrbR\x06pausedR\astalledR\x04fullR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +

@@ -4088,22 +4088,22 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05retry\x185 \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x04\n" +
 	"\x0fScheduleOutcome\x12i\n" +
-	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xb1\x02\n" +
-	"\x06reason\x18\x02 \x01(\tB\x98\x02\xbaH\x94\x02\xd8\x01\x01r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc5\x02\n" +
+	"\x06reason\x18\x02 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x121\n" +
 	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x125\n" +
 	"\bended_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12'\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xb4\x05\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xc8\x05\n" +
 	"\x0fScheduleFailure\x12\x1a\n" +
 	"\bfailures\x18\x01 \x01(\rR\bfailures\x125\n" +
 	"\bfirst_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
-	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xb1\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\x98\x02\xbaH\x94\x02\xd8\x01\x01r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xc5\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x06 \x01(\tR\ferrorMessage\x12'\n" +
@@ -4247,10 +4247,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"h\n" +
 	"\x15GroupFailuresResponse\x121\n" +
 	"\x06groups\x18\x01 \x03(\v2\x19.carillon.v1.FailureGroupR\x06groups\x12\x1c\n" +
-	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xa3\x04\n" +
-	"\fFailureGroup\x12\xb1\x02\n" +
-	"\x06reason\x18\x01 \x01(\tB\x98\x02\xbaH\x94\x02\xd8\x01\x01r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xb7\x04\n" +
+	"\fFailureGroup\x12\xc5\x02\n" +
+	"\x06reason\x18\x01 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x02 \x01(\tR\terrorCode\x12\x1c\n" +
 	"\tschedules\x18\x03 \x01(\rR\tschedules\x12\x1a\n" +
@@ -4336,15 +4336,15 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0eoverlap_policy\x18\x04 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
 	"\x0f_overlap_policy\"=\n" +
 	"\x17TriggerScheduleResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xbf\x04\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xd3\x04\n" +
 	"\rScheduleEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12.\n" +
 	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\rR\x05count\x12\xb1\x02\n" +
-	"\x06reason\x18\x06 \x01(\tB\x98\x02\xbaH\x94\x02\xd8\x01\x01r\x8e\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\bacceptedR\x06reason\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\x12\xc5\x02\n" +
+	"\x06reason\x18\x06 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
 	"\x05actor\x18\a \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\b \x01(\tR\x04note\x12\x1a\n" +
 	"\brevision\x18\t \x01(\rR\brevision\"\xb4\x01\n" +
