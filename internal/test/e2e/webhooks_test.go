@@ -29,7 +29,8 @@ type hookCall struct {
 		Type      string    `json:"type"`
 		Timestamp time.Time `json:"timestamp"`
 		Data      struct {
-			Run map[string]any `json:"run"`
+			Run   map[string]any `json:"run"`
+			Group map[string]any `json:"group"`
 		} `json:"data"`
 	}
 }
@@ -126,7 +127,8 @@ func tellEnds(t *testing.T, database string) {
 	key := api.untilEnded("dies", 1)[0].Key
 	shown := func() map[string]any {
 		var answer struct {
-			Run map[string]any `json:"run"`
+			Run   map[string]any `json:"run"`
+			Group map[string]any `json:"group"`
 		}
 		api.do("GET", "/v1/runs/"+key, nil, &answer)
 		return answer.Run
