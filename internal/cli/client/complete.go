@@ -160,6 +160,19 @@ func QueueIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 	return withPrefix(typed, all)
 }
 
+// GroupIDs lists the ids of the newest groups of runs.
+func GroupIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
+	var all []string
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Group, string, error) {
+		resp, err := Call(ctx, l, l.Groups().ListGroups, &carillonv1.ListGroupsRequest{PageSize: size, PageToken: token})
+		for _, g := range resp.GetGroups() {
+			all = append(all, g.GetGroupId())
+		}
+		return resp.GetGroups(), resp.GetNextPageToken(), err
+	})
+	return withPrefix(typed, all)
+}
+
 // LimitIDs lists the ids of limits.
 func LimitIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 	var all []string

@@ -12,6 +12,10 @@ func (l *Link) Grants() carillonv1.GrantServiceClient {
 	return carillonv1.NewGrantServiceClient(l.conn)
 }
 
+func (l *Link) Groups() carillonv1.GroupServiceClient {
+	return carillonv1.NewGroupServiceClient(l.conn)
+}
+
 func (l *Link) Limits() carillonv1.LimitServiceClient {
 	return carillonv1.NewLimitServiceClient(l.conn)
 }

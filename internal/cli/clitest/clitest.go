@@ -65,6 +65,7 @@ func NewServer(t *testing.T, options ...grpc.ServerOption) *Server {
 	carillonv1.RegisterWorkflowServiceServer(server, carillonv1.UnimplementedWorkflowServiceServer{})
 	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
 	carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
+	carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
 	carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
@@ -257,6 +258,14 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ResumeQueue", &carillonv1.ResumeQueueResponse{Queue: queue})
 	f.Answer("CloseQueue", &carillonv1.CloseQueueResponse{Queue: queue})
 	f.Answer("OpenQueue", &carillonv1.OpenQueueResponse{Queue: queue})
+	group := &carillonv1.Group{GroupId: "night", QueueId: "gpu", UserId: "ada", Mode: "parallel", OnFailure: "continue", State: "RUNNING", Members: 3, Succeeded: 1}
+	f.Answer("CreateGroup", &carillonv1.CreateGroupResponse{Group: group})
+	f.Answer("AddToGroup", &carillonv1.AddToGroupResponse{Group: group, IdempotencyKeys: []string{KeyA}})
+	f.Answer("SealGroup", &carillonv1.SealGroupResponse{Group: group})
+	f.Answer("GetGroup", &carillonv1.GetGroupResponse{Group: group})
+	f.Answer("ListGroups", &carillonv1.ListGroupsResponse{Groups: []*carillonv1.Group{group}})
+	f.Answer("CancelGroup", &carillonv1.CancelGroupResponse{Group: group})
+	f.Answer("RetryGroup", &carillonv1.RetryGroupResponse{Group: group})
 	limit := &carillonv1.Limit{LimitId: "customer", UserId: "ada", Keyed: true, MaxInFlight: Pointer[uint32](2), Used: 3, Revision: 1}
 	f.Answer("UpsertLimit", &carillonv1.UpsertLimitResponse{Limit: limit})
 	f.Answer("GetLimit", &carillonv1.GetLimitResponse{Limit: limit})

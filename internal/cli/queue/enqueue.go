@@ -1,12 +1,9 @@
 package queue
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,7 +44,7 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 				}
 				flagged.Input = raw
 			}
-			values, err := valuesOf(o.CLI, file)
+			values, err := o.JSONValues(file)
 			if err != nil {
 				return err
 			}
@@ -96,6 +93,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
 	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's, without a retry policy DEFAULT_MAX_ATTEMPTS)", command.Uint32(&req.MaxAttempts))
 	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that the run uses: its id, or ID=KEY; may be repeated")
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
+	f.StringVar(&req.GroupId, "group", "", "`ID` of the group that the run joins")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 }
 
@@ -114,33 +112,11 @@ func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
 	}
 }
 
-// valuesOf are the JSON values of a file; none without a file.
-func valuesOf(c *command.CLI, file string) (values [][]byte, err error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := c.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var value json.RawMessage
-		switch err := decoder.Decode(&value); {
-		case errors.Is(err, io.EOF):
-			if len(values) == 0 {
-				return nil, fmt.Errorf("%s: is empty", file)
-			}
-			return values, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s: value %d is not JSON: %w", file, len(values)+1, err)
-		}
-		values = append(values, value)
-	}
-}
-
 // enqueueBatch puts all values into the queue. Flags that describe a run replace those of each.
 func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged *carillonv1.EnqueueRunRequest, values [][]byte, wait bool) error {
+	if flagged.GetGroupId() != "" {
+		return errors.New("--group is for one run; add several with `carillon group add`")
+	}
 	if wait {
 		return errors.New("--wait waits for one run; follow a batch with `carillon run watch`")
 	}

@@ -59,6 +59,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 	f.Func("failure-class", "only failed runs of this `CLASS`", command.Text(&filter.FailureClass))
 	command.CompleteValues(cmd, "failure-class", schedule.FailureClasses)
 	f.StringVar(&filter.QueueId, "queue", "", "only of this dispatch queue `ID`")
+	f.StringVar(&filter.GroupId, "group", "", "only members of this group `ID`, with their retries")
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	client.LimitFlag(cmd, &limit)

@@ -1,0 +1,2 @@
+// Package group has the commands of groups of runs.
+package group
