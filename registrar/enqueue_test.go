@@ -63,15 +63,16 @@ func onQueues(t *testing.T, test func(*line)) {
 			st := open(t, kind)
 			queues, _ := st.(registrar.QueueStore)
 			limits, _ := st.(registrar.LimitStore)
+			groups, _ := st.(registrar.JobGroupStore)
 			entries, _ := st.(registrar.EnqueueStore)
 			outbox, _ := st.(registrar.OutboxStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Outbox: outbox}
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Groups: groups, Outbox: outbox}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Outbox: m}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Groups: m, Outbox: m}
 	})
 }
 

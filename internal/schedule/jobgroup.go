@@ -64,7 +64,7 @@ type JobGroup struct {
 	GroupCounts       // once it has ended; before that they are counted
 	OnComplete        *GroupRun
 	Webhook           string // a name in WEBHOOK_TARGETS_FILE; "": that of the queue
-	RetryOf           string // the group of which it has the members that failed or were cancelled
+	RetryOf           string // the group before it: it has the members of that one that did not succeed
 	BodyHash          Key    // of the request that made it
 	CreatedAt         time.Time
 	EndedAt           time.Time // zero: it is RUNNING

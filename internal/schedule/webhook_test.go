@@ -28,7 +28,7 @@ func TestTypesOfMessagesAreKeptInOrderAndOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ given, want []schedule.WebhookEvent }{
 		"none":                         {nil, nil},
-		"the default ones":             {[]schedule.WebhookEvent{"run.cancelled", "run.skipped", "run.failed", "run.succeeded"}, nil},
+		"the default ones":             {[]schedule.WebhookEvent{"group.ended", "run.cancelled", "run.skipped", "run.failed", "run.succeeded"}, nil},
 		"twice, and out of order":      {[]schedule.WebhookEvent{"run.retrying", "run.failed", "run.retrying"}, []schedule.WebhookEvent{"run.failed", "run.retrying"}},
 		"a word that is not one stays": {[]schedule.WebhookEvent{"run.failed", "run.lost"}, []schedule.WebhookEvent{"run.lost", "run.failed"}},
 	} {

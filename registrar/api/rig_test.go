@@ -52,7 +52,7 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 		change(&o)
 	}
 	r := registrar.New(o)
-	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r, Queues: r, Limits: r, Workers: store})
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r, Queues: r, Limits: r, Groups: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 

@@ -201,7 +201,7 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 	return nil
 }
 
-// endGroup ends a group of which no member is left, with its message and the run that follows it.
+// endGroup ends a group that has no member left, with its message and the run that follows it.
 func (d *Dialect) endGroup(ctx context.Context, q Queries, g *schedule.JobGroup, now time.Time) error {
 	counts, err := countMembers(ctx, q, g.No)
 	if err != nil {
@@ -258,8 +258,8 @@ func (t *Tables) ChangeJobGroup(ctx context.Context, groupID string, decide func
 // stoppingAmong is how many groups one sweep goes on to cancel.
 const stoppingAmong = 20
 
-// SweepJobGroups goes on with groups of which more members are left to be cancelled than one
-// transaction does. more: some are left.
+// SweepJobGroups goes on with groups that have more members to cancel than one transaction does.
+// more: some may be left.
 func (t *Tables) SweepJobGroups(ctx context.Context, now time.Time) (more bool, err error) {
 	nos, err := collect(ctx, t.read, func(no *int32) []any { return []any{no} }, sqlStoppingGroups, stoppingAmong)
 	if err != nil {
