@@ -57,6 +57,7 @@ type Console struct {
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
 	queues    carillonv1.QueueServiceClient
+	groups    carillonv1.GroupServiceClient
 	limits    carillonv1.LimitServiceClient
 	counts    keptCounts
 	live      livePages
@@ -73,6 +74,7 @@ func New(o Options) *Console {
 		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
 		alerts:    carillonv1.NewAlertServiceClient(o.Conn),
 		queues:    carillonv1.NewQueueServiceClient(o.Conn),
+		groups:    carillonv1.NewGroupServiceClient(o.Conn),
 		limits:    carillonv1.NewLimitServiceClient(o.Conn),
 		live:      livePages{of: make(map[string]int)},
 	}
@@ -107,6 +109,8 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/workers":                  c.showWorkers,
 		"GET /ui/queues":                   c.showQueues,
 		"GET /ui/queues/{id}":              c.showQueue,
+		"GET /ui/groups":                   c.showGroups,
+		"GET /ui/groups/{id}":              c.showGroup,
 		"GET /ui/limits":                   c.showLimits,
 		"GET /ui/limits/{id}":              c.showLimit,
 		"GET /ui/alerts":                   c.showAlerts,
@@ -138,6 +142,9 @@ func (c *Console) acts() map[string]func(*visit) (toast, error) {
 		"POST /ui/queues/{id}/resume":      c.resumeQueue,
 		"POST /ui/queues/{id}/close":       c.closeQueue,
 		"POST /ui/queues/{id}/open":        c.openQueue,
+		"POST /ui/groups/{id}/seal":        c.sealGroup,
+		"POST /ui/groups/{id}/cancel":      c.cancelGroup,
+		"POST /ui/groups/{id}/retry":       c.retryGroup,
 		"POST /ui/limits/{id}/change":      c.changeLimit,
 		"POST /ui/limits/{id}/key":         c.setLimitKey,
 		"POST /ui/alerts/test":             c.testAlerts,
