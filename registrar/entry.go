@@ -50,6 +50,9 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 	e.out.Keys = make([]schedule.Key, len(e.Runs))
 	for i := range e.Runs {
 		requestID := orDefault(e.RequestID, "/"+rand.Text()) // no request id has a slash
+		if e.newGroup {
+			requestID = "/members/" + e.joins // a group is made once
+		}
 		out.Runs[i] = e.row(q, limits[i], i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
 		e.out.Keys[i] = out.Runs[i].Key
 	}

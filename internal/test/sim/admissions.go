@@ -138,7 +138,7 @@ func (l *ledgerWatch) placedAsAsked(e *entry) {
 // jobCalled checks a call of the executor for a run of a queue.
 func (l *ledgerWatch) jobCalled(at time.Duration, by string, call *launcher.Call, run *schedule.Run) {
 	j := l.jobs[call.Key]
-	if p := placeOf(run); p == placeDelayed || p == placeWaiting {
+	if p := placeOf(run); p == placeDelayed || p == placeWaiting || p == placeChained {
 		l.violation("the executor was called for the job %.12s, which is %s", call.Key, run.Queue.State)
 	}
 	if by != j.admitter {

@@ -167,6 +167,12 @@ const (
 	limitPassed  // a run passes others that a limit keeps waiting
 	startedLater // under a rate, a run is admitted before its start
 	jobPromoted  // a run passes others because it has waited for so long
+	memberReleased
+	memberStopped
+	groupCompleted
+	groupPartial
+	groupCancelled
+	groupFollowed // by its on_complete run
 	situations
 )
 
@@ -176,6 +182,7 @@ var situationNames = [situations]string{
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
+	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -15,6 +15,7 @@ type entry struct {
 	registrar.EnqueueInput
 	delays []time.Duration // of each run
 	placed bool            // the request names a place
+	group  bool            // the runs are members of a group
 	rows   []schedule.Key  // that it has made, in their order
 	at     time.Duration   // when they came
 	keys   []schedule.Key  // as they were answered; nil: they were not
@@ -71,7 +72,7 @@ func (l *ledgerWatch) someEntry(d dice) *entry {
 	defer l.mu.Unlock()
 	var made []*entry
 	for _, e := range l.entries {
-		if len(e.rows) > 0 {
+		if len(e.rows) > 0 && !e.group {
 			made = append(made, e)
 		}
 	}

@@ -27,11 +27,12 @@ type queueWatch struct {
 	admissions   []*job                    // of the current transaction
 	placing      []*entry                  // likewise
 	limitWatch
+	groupWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(),
 	}
 }
 
@@ -66,6 +67,7 @@ type place int
 const (
 	placeDelayed place = iota
 	placeWaiting
+	placeChained
 	placeDispatching
 	placeRunning
 	placeEnded
@@ -81,6 +83,8 @@ func placeOf(r *schedule.Run) place {
 		return placeDispatching
 	case r.Queue.State == "waiting":
 		return placeWaiting
+	case r.Queue.State == "chained":
+		return placeChained
 	}
 	return placeDelayed
 }
@@ -137,10 +141,12 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 	l.jobOrder = append(l.jobOrder, j)
 	l.log.say(at, "job %06x of %s enters %s: %s, priority %d, position %d, fire_at %s", idOf(r.Key)&0xffffff, r.ScheduleID, q.row.QueueID, r.Queue.State, r.Priority, r.Queue.Position, l.at(r.FireAt))
 	p := placeOf(r)
-	if p != placeDelayed && p != placeWaiting || r.Status != schedule.StatusEnqueued || r.Deliveries != 0 {
+	if p != placeDelayed && p != placeWaiting && (p != placeChained || r.Queue.GroupNo == 0) || r.Status != schedule.StatusEnqueued || r.Deliveries != 0 {
 		l.violation("a job was born %s, %s", r.Status, r.Queue.State)
 	}
-	if r.Trigger == schedule.TriggerJob {
+	if followsGroup(r) {
+		l.followUps = append(l.followUps, j)
+	} else if r.Trigger == schedule.TriggerJob {
 		l.requestedJob(at, q, r)
 	} else {
 		l.retriedJob(r)
@@ -151,7 +157,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 // retriedJob: the retry of a run waits at its place.
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
-	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook {
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook || of.row.Queue.GroupNo != r.Queue.GroupNo || of.row.Queue.GroupSeq != r.Queue.GroupSeq {
 		l.violation("the retry of the job %.12s is not at its place, or has other limits or another webhook", r.RetryOf)
 	}
 	l.coverage.situations[jobRetried].Add(1)
@@ -174,7 +180,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	}
 	e.rows, e.at, l.budgets[r.Key] = append(e.rows, r.Key), at, in.MaxAttempts
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
-	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) || r.Webhook != in.Webhook {
+	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) && placeOf(r) != placeChained || r.Webhook != in.Webhook {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
 	}
 	if want := merged(q.row.Limits, in.Limits); string(r.Queue.Limits) != want {
@@ -191,6 +197,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 // jobSteps are the places that may come after each.
 var jobSteps = map[place][]place{
 	placeDelayed:     {placeDelayed, placeWaiting, placeEnded},
+	placeChained:     {placeChained, placeDelayed, placeWaiting, placeEnded},
 	placeWaiting:     {placeDelayed, placeWaiting, placeDispatching, placeEnded},
 	placeDispatching: {placeDelayed, placeWaiting, placeDispatching, placeRunning, placeEnded},
 	placeRunning:     {placeRunning, placeEnded},
@@ -252,9 +259,12 @@ func (l *ledgerWatch) jobPutBack(j *job, before *schedule.Run) {
 // jobWaits: while it waits, a run changes because its delay is over, or as its user asked.
 func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
+	if placeOf(before) == placeChained && placeOf(r) != placeChained {
+		l.releasedMember(j)
+	}
 	same := r.Priority == before.Priority && r.Queue.Limits == before.Queue.Limits && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
 	switch {
-	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeDelayed && !r.FireAt.After(l.began.Add(at))):
+	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeChained && (placeOf(r) == placeDelayed) == r.FireAt.After(l.began.Add(at)) || placeOf(before) == placeDelayed && !r.FireAt.After(l.began.Add(at))):
 	case u == nil || u.Key != r.Key:
 		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
 	case j.admissions > 0 && !bytes.Equal(r.Input, before.Input):
@@ -276,7 +286,7 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess && from.inFlight()
 	case schedule.ReasonCancelled:
-		if so = r.Status == schedule.StatusCancelled && (j.cancelled || l.retryCancels[r.Key]); so {
+		if so = r.Status == schedule.StatusCancelled && (j.cancelled || l.retryCancels[r.Key] || l.cancelledGroup(r)); so {
 			where := jobCancelled
 			if from.inFlight() {
 				where = jobCancelledInFlight
@@ -285,6 +295,9 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 		}
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused, schedule.ReasonInterrupted:
 		so = r.Status == schedule.StatusFailed && from.inFlight()
+	}
+	if r.Reason == schedule.ReasonPredecessorFailed {
+		so = r.Status == schedule.StatusCancelled && !from.inFlight() && l.stoppedFor(j)
 	}
 	if r.Reason == schedule.ReasonSnoozed {
 		so = r.Status == schedule.StatusSkipped && from.inFlight()
@@ -340,6 +353,7 @@ func (w *world) jobsOver() {
 		}
 	}
 	w.watch.ratesKept()
+	w.groupsOver()
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)

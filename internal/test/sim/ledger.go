@@ -209,6 +209,7 @@ func (l *ledgerWatch) commit() {
 	}
 	l.endings = l.endings[:0]
 	l.jobsCommitted(at)
+	l.groupsCommitted()
 	l.bounded()
 }
 

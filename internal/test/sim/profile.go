@@ -27,6 +27,7 @@ type profile struct {
 	plain                            bool // no other faults
 	queues                           int  // dispatch queues; 0: nobody uses any
 	limited                          bool // their runs use limits, and some have a rate
+	grouped                          bool // users make groups of runs
 	maxCalls                         int  // of a dispatcher
 }
 
@@ -72,7 +73,7 @@ func newProfile(d dice) profile {
 	p.changes, p.repeats = pick(d.of(24), 0, 0, 3), d.of(25).perMille(300)
 	if !p.requireGrant && d.of(28).perMille(400) {
 		p.queues, p.maxCalls = d.of(29).within(1, 3), pick(d.of(30), 1, 3, 50)
-		p.limited = d.of(31).perMille(500)
+		p.limited, p.grouped = d.of(31).perMille(500), d.of(32).perMille(500)
 	}
 	if d.of(18).perMille(100) {
 		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0

@@ -54,19 +54,19 @@ var queueMutants = []struct {
 		"launcher/dispatch/push.go", `reqs[i] = runs[i].StartRequest()`, "reqs[i] = runs[i].StartRequest()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}",
 	}}},
 	{"a repeated request makes further runs", []edit{{
-		"registrar/enqueue.go", `if f.Earlier == nil {`, `if f.Earlier == nil || f.Earlier.BodyHash == e.hash {`,
+		"registrar/entry.go", `if f.Earlier == nil {`, `if f.Earlier == nil || f.Earlier.BodyHash == e.hash {`,
 	}}},
 	{"a request is not kept", []edit{{
 		"internal/store/memory/enqueue.go", `t.enqueued[id] = record`, `_ = record`,
 	}}},
 	{"the id of a request is good for another one", []edit{{
-		"registrar/enqueue.go", `if f.Earlier.BodyHash != e.hash {`, `if false {`,
+		"registrar/entry.go", `if f.Earlier.BodyHash != e.hash {`, `if false {`,
 	}}},
 	{"the last run of a batch is lost", []edit{{
 		"internal/store/memory/enqueue.go", `t.insert(runs[i], decided.Now)`, "if i == 0 || i < len(runs)-1 {\n				t.insert(runs[i], decided.Now)\n			}",
 	}}},
 	{"a closed queue takes runs", []edit{{
-		"registrar/enqueue.go", `case q.Closed:`, `case false:`,
+		"registrar/entry.go", `case q.Closed:`, `case false:`,
 	}}},
 	{"a delayed run starts a little early", []edit{{
 		"internal/ledger/queued.go", `if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now) {`, `if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now.Add(20*time.Millisecond)) {`,

@@ -49,6 +49,7 @@ func (w *world) queueUsers() {
 		}
 		w.actOnQueue(d.of(2).below(w.profile.queues), d.of(3))
 	}
+	w.sealAll()
 	for n := range w.profile.queues {
 		if d := busy.of(uint64(n)).of(1); d.perMille(700) { // in the others, runs are left
 			w.changeQueue(n, "resume", time.Time{})
@@ -60,6 +61,19 @@ func queueID(n int) string { return "q" + strconv.Itoa(n) }
 
 // actOnQueue does one thing to one queue, or to a run in it.
 func (w *world) actOnQueue(n int, d dice) {
+	if g := d.of(9); w.profile.grouped && g.perMille(350) {
+		switch x := g.of(1).below(100); {
+		case x < 55:
+			w.makeGroup(n, g.of(2))
+		case x < 75:
+			w.addToGroup(g.of(2))
+		case x < 92:
+			w.changeGroup(g.of(2), false)
+		default:
+			w.changeGroup(g.of(2), true)
+		}
+		return
+	}
 	switch x := d.of(1).below(100); {
 	case x < 40:
 		w.enqueue(n, 1, d.of(2))
