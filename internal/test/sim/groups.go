@@ -236,6 +236,21 @@ func followsGroup(r *schedule.Run) bool {
 	return r.Trigger == schedule.TriggerJob && strings.Contains(string(r.Input), `"complete"`) && r.Queue.GroupNo == 0
 }
 
+// bornMember: a new member of a sequential group waits for those before it that are not over.
+func (l *ledgerWatch) bornMember(r *schedule.Run) {
+	g := l.groups[r.Queue.GroupNo]
+	if g == nil || r.Trigger != schedule.TriggerJob || g.row.Mode != "sequential" {
+		return
+	}
+	waits := false
+	for seq, run := range l.lastRuns(g.row.No) {
+		waits = waits || seq < r.Queue.GroupSeq && !ended(run.Status)
+	}
+	if waits != (placeOf(r) == placeChained) {
+		l.violation("member %d of group %s was born %s", r.Queue.GroupSeq, g.row.GroupID, r.Queue.State)
+	}
+}
+
 // releasedMember: a chained run waits no more once each member before it has ended, and in a group
 // that stops has succeeded.
 func (l *ledgerWatch) releasedMember(j *job) {

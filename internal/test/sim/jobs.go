@@ -152,6 +152,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 		l.retriedJob(r)
 	}
 	l.attempted(j.history)
+	l.bornMember(r)
 }
 
 // retriedJob: the retry of a run waits at its place.

@@ -184,4 +184,57 @@ var queueMutants = []struct {
 	{"the types of messages of a queue are ignored", []edit{{
 		"internal/ledger/message.go", `slices.Contains(queue.Events, event)`, `slices.Contains(schedule.DefaultWebhookEvents, event)`,
 	}}},
+	{"a group ends while it is not sealed", []edit{{
+		"internal/ledger/jobgroup.go", `return g.State == schedule.GroupRunning && g.Sealed && first == nil`, `return g.State == schedule.GroupRunning && first == nil`,
+	}}},
+	{"a group ends with its last but one member", []edit{{
+		"internal/ledger/jobgroup.go", `return g.State == schedule.GroupRunning && g.Sealed && first == nil`, `return g.State == schedule.GroupRunning && g.Sealed && (first == nil || g.Members > 1 && first.Seq == g.Members)`,
+	}}},
+	{"the end of a member does not end its group", []edit{{
+		"internal/store/memory/failures.go", "	t.settleGroups()\n", "",
+	}}},
+	{"a group stops before the attempts of its member are used up", []edit{{
+		"internal/ledger/jobgroup.go", `|| goesOn || r.Status == schedule.StatusSuccess`, `|| goesOn && r.Status != schedule.StatusFailed || r.Status == schedule.StatusSuccess`,
+	}}},
+	{"a snooze stops a group", []edit{{
+		"internal/ledger/jobgroup.go", `|| goesOn || r.Status == schedule.StatusSuccess`, `|| goesOn && !r.Snoozed() || r.Status == schedule.StatusSuccess`,
+	}}},
+	{"a group that stops cancels the members before the failure", []edit{{
+		"internal/ledger/jobgroup.go", `from = r.Queue.GroupSeq + 1`, `from = 1`,
+	}}},
+	{"a group that stops goes on", []edit{{
+		"internal/ledger/jobgroup.go", `|| g.OnFailure != schedule.GroupStop ||`, `|| g.OnFailure == schedule.GroupStop ||`,
+	}}},
+	{"all members of a sequential group start together", []edit{{
+		"internal/ledger/jobgroup.go", `if g.Mode == schedule.GroupSequential && (open || i > 0) {`, `if g.Mode == schedule.GroupSequential && open && i > 0 {`,
+	}}},
+	{"members that are added do not wait for those before them", []edit{{
+		"internal/ledger/jobgroup.go", `if g.Mode == schedule.GroupSequential && (open || i > 0) {`, `if g.Mode == schedule.GroupSequential && i > 0 {`,
+	}}},
+	{"the next member is never let go", []edit{{
+		"internal/ledger/jobgroup.go", `return StateOfEntry(first.FireAt, now), true`, `return "", false`,
+	}}},
+	{"a retry is no member of its group", []edit{{
+		"internal/ledger/queued.go", `GroupNo: before.Queue.GroupNo, GroupSeq: before.Queue.GroupSeq,`, ``,
+	}}},
+	{"a cancel of a group leaves its members", []edit{{
+		"internal/ledger/jobgroup.go", `end, request, _ = RequestCancel(r, schedule.ReasonCancelled, now)`, `_, request, _ = RequestCancel(r, schedule.ReasonCancelled, now)`,
+	}}},
+	{"a cancelled group is PARTIAL", []edit{{
+		"internal/ledger/jobgroup.go", `case !g.CancelRequestedAt.IsZero():
+		g.State = schedule.GroupCancelled`, `case !g.CancelRequestedAt.IsZero() && g.Members > 100:
+		g.State = schedule.GroupCancelled`,
+	}}},
+	{"a group with a failed member is complete", []edit{{
+		"internal/ledger/jobgroup.go", `case counts.Over() > counts.Succeeded:`, `case counts.Over() > counts.Succeeded+counts.Failed:`,
+	}}},
+	{"a failed attempt of a member counts", []edit{{
+		"internal/store/memory/jobgroups.go", `case last[seq] == nil || laterOf(r, last[seq]):`, `case last[seq] == nil || laterOf(last[seq], r):`,
+	}}},
+	{"the end of a group has no message", []edit{{
+		"internal/store/memory/jobgroups.go", `if m, ok := ledger.GroupMessage(g, webhook); ok {`, `if m, ok := ledger.GroupMessage(g, webhook); ok && g.State != schedule.GroupPartial {`,
+	}}},
+	{"no run follows the end of a group", []edit{{
+		"internal/store/memory/jobgroups.go", `if run, ok := ledger.GroupCompletion(g); ok {`, `if run, ok := ledger.GroupCompletion(g); ok && g.State != schedule.GroupCancelled {`,
+	}}},
 }
