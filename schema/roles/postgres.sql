@@ -79,8 +79,9 @@ GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT, INSERT, UPDATE ON queues TO sched_api;
 GRANT SELECT, INSERT ON queue_requests TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON queue_states TO sched_api, sched_launcher;
-GRANT USAGE ON SEQUENCE queue_positions TO sched_api;
+GRANT USAGE ON SEQUENCE queue_positions TO sched_api, sched_worker; -- whoever puts a run into a queue
 GRANT SELECT ON queues TO sched_launcher, sched_worker;
+GRANT UPDATE (updated_at) ON queues TO sched_worker; -- it locks the row, and writes none
 GRANT SELECT, INSERT ON queue_events TO sched_launcher;
 GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_api;
