@@ -48,6 +48,9 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"expect", d.Expect.Text()},
 		{"launch_timeout_ms", number(d.LaunchTimeoutMS)},
 		{"retry", d.Retry.Text()},
+		{"queue_id", d.QueueID},
+		{"limits", strings.Join(d.Limits, ", ")},
+		{"webhook", d.Webhook},
 	}
 }
 

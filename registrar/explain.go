@@ -103,6 +103,13 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 		if answer.FirstSentAt, err = r.FirstSent(ctx, answer.Run); err != nil {
 			return explain.Answer{}, err
 		}
+		if answer.Run.Queue.In() && answer.Run.Stage() == schedule.StatusPlanned {
+			queued, err := r.ExplainRun(ctx, answer.Run.Key)
+			if err != nil && !errors.Is(err, schedule.ErrNotFound) {
+				return explain.Answer{}, err
+			}
+			answer.InQueue = queued.Lines
+		}
 	}
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
 }

@@ -89,6 +89,14 @@ type PauseInput struct {
 	Until      time.Time // zero: until resumed
 	Actor      string
 	KeepPaused bool // a schedule that is paused already keeps its note and end
+	EndQueued  bool // its runs that wait in queues end too
+}
+
+// Paused is a paused schedule.
+type Paused struct {
+	View
+	Queued int // its runs that wait in queues, at most 1000 are counted
+	Ended  int // its runs that waited in queues
 }
 
 // ResumeInput ends a pause.

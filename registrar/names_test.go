@@ -144,9 +144,9 @@ func TestAShortIDIsGoodInEveryCall(t *testing.T) {
 		}
 		got, err := s.Get(bob, "n", 1)
 		stored("get", got.Schedule.ScheduleID, err)
-		view, err := s.Pause(bob, registrar.PauseInput{ScheduleID: "n"})
-		stored("pause", view.Schedule.ScheduleID, err)
-		view, err = s.Resume(bob, registrar.ResumeInput{ScheduleID: "n"})
+		paused, err := s.Pause(bob, registrar.PauseInput{ScheduleID: "n"})
+		stored("pause", paused.Schedule.ScheduleID, err)
+		view, err := s.Resume(bob, registrar.ResumeInput{ScheduleID: "n"})
 		stored("resume", view.Schedule.ScheduleID, err)
 		runs, err := s.ListRuns(bob, schedule.RunFilter{ScheduleID: "n", Limit: 10})
 		s.must(err)

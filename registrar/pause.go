@@ -9,8 +9,25 @@ import (
 )
 
 // Pause pauses a schedule: future planned slots are dropped, due ones end SKIPPED(paused), and due
-// unplanned slots are recorded. None of them is sent later than one second after the answer.
-func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
+// unplanned slots are recorded. None of them is sent later than one second after the answer. A run
+// that waits in a queue has left the schedule: it runs, or ends if the request says so.
+func (r *Registrar) Pause(ctx context.Context, in PauseInput) (Paused, error) {
+	v, err := r.pause(ctx, in)
+	if err != nil {
+		return Paused{}, err
+	}
+	out := Paused{View: v}
+	if in.EndQueued {
+		if out.Ended, err = r.endQueued(ctx, v.Schedule.ScheduleID, in.Note); err != nil {
+			return Paused{}, err
+		}
+	}
+	queued, err := r.queuedOf(ctx, v.Schedule.ScheduleID)
+	out.Queued = len(queued)
+	return out, err
+}
+
+func (r *Registrar) pause(ctx context.Context, in PauseInput) (View, error) {
 	if err := checkNote(in.Note); err != nil {
 		return View{}, err
 	}

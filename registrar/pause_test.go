@@ -16,7 +16,7 @@ func (r *rig) pause(until time.Time) registrar.View {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return v
+	return v.View
 }
 
 func TestAPauseSurvivesEveryDeploy(t *testing.T) {

@@ -258,6 +258,14 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	if err != nil || r.entries == nil || !auth.FromContext(ctx).Sees(q.UserID) {
 		return err // of another owner: refused below
 	}
+	named, err := r.queues.SchedulesOfQueue(ctx, queueID, "", shownSchedules)
+	if err != nil {
+		return err
+	}
+	if len(named) > 0 {
+		return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: runs of schedule %s enter it at their fire time; edit queue_id of the schedule, or set force (--force): its runs then end FAILED(queue_not_found)",
+			schedule.Quote(q.QueueID), schedule.Quote(named[0]))
+	}
 	const enough = 1000
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
 	waiting := c.Waiting + c.Delayed + c.Chained

@@ -129,6 +129,9 @@ type QueueStore interface {
 	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
 	// ListQueues is ordered by queue_id, without deleted ones.
 	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
+	// SchedulesOfQueue returns up to limit living schedules that name the queue, by schedule_id:
+	// of an owner, or with "" of all.
+	SchedulesOfQueue(ctx context.Context, queueID, userID string, limit int) ([]string, error)
 	// ListQueueEvents is the log of a queue, newest first. before, if not 0, is the id of
 	// the last event of the page before.
 	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)

@@ -31,6 +31,7 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.OnceAt, d.StartAt, d.EndAt = utc(d.OnceAt), utc(d.StartAt), utc(d.EndAt)
 	d.Expect = resolveExpect(d.Expect)
 	d.Retry = d.Retry.Resolved()
+	d.Limits = schedule.JoinLimits(d.Limits).Texts()
 	return d
 }
 
@@ -46,6 +47,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	checkLabels(&c, d.Labels)
 	r.checkExpect(&c, d)
 	d.Retry.Check(&c)
+	checkQueueUse(&c, d)
 	return c.Err()
 }
 

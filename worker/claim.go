@@ -125,8 +125,11 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 			t.skipped(&claimed.Skipped[i])
 		}
 		for i := range claimed.Cancels {
-			t.cancels.note(&claimed.Cancels[i])
+			if c := &claimed.Cancels[i]; !c.Queue.In() { // launchers cancel the runs of queues
+				t.cancels.note(c)
+			}
 		}
+		t.entered(claimed.Entered)
 		for i := range claimed.Launches {
 			if claimed.Launches[i].Run.IsAutomaticRetry() {
 				t.Metrics.retries.Inc()
@@ -170,6 +173,7 @@ func (t *term) claimFrom(ctx context.Context, r *reservation, ahead time.Duratio
 	}}
 	claimed, err := t.Fires.Claim(ctx, ledger.ClaimRequest{
 		Term: t.Term, Now: now, Position: m.position, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
+		JobAttempts: uint32(t.cfg.JobAttempts), BoundQueues: t.cfg.BoundQueues,
 	}, claim)
 	if err != nil {
 		m.state.Discard() // whether it was committed is not known
@@ -233,3 +237,12 @@ func untilTime(now, at time.Time) time.Duration {
 
 // never is longer than any sleep.
 const never = 200 * 365 * 24 * time.Hour
+
+// entered notes runs that went into their queues. What they wait there is not lateness.
+func (t *term) entered(runs []schedule.Run) {
+	for i := range runs {
+		r := &runs[i]
+		t.Metrics.launched(r, r.Queue.EnqueuedAt)
+		t.log.Debug("run entered its queue", "schedule_id", r.ScheduleID, "run_at", r.RunAt, "key", r.Key.String(), "queue_no", r.Queue.No)
+	}
+}

@@ -19,6 +19,9 @@ type Config struct {
 	Retention    time.Duration // RETENTION_DAYS
 	MaxLaunches  int           // MAX_LAUNCHES: runs from claim to answer, of all terms; see ledger.Share for one owner's part
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
+	// JobAttempts is DEFAULT_MAX_ATTEMPTS: of runs in queues where their schedule has no retry policy.
+	JobAttempts int
+	BoundQueues bool // QUEUES_MAX_IN_FLIGHT is set: runs in queues use the limit of all queues
 	// MaxWindow is how many planned runs a term holds in memory before it stops to load
 	// more (default 500,000).
 	MaxWindow int
@@ -47,6 +50,9 @@ func (c Config) withDefaults() Config {
 	set(&c.DrainTimeout, 10*time.Second)
 	set(&c.PlanStride, c.Lookahead/2)
 	c.PlanStride = min(c.PlanStride, c.Lookahead/2)
+	if c.JobAttempts == 0 {
+		c.JobAttempts = 3
+	}
 	if c.MaxWindow == 0 {
 		c.MaxWindow = 500_000
 	}

@@ -163,7 +163,7 @@ func (g *guarded) send(who, method, path, body string, headers ...string) (code 
 	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })()
-	text := make([]byte, 64<<10)
+	text := make([]byte, 80<<10)
 	n, err := io.ReadFull(resp.Body, text)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil {
 		g.t.Fatal(err)

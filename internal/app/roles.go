@@ -233,6 +233,7 @@ func (a *App) workerConfig() worker.Config {
 		MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 		CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
 		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.shutdownTimeout(), RequireGrant: a.cfg.RequireGrant,
+		JobAttempts: a.cfg.DefaultMaxAttempts, BoundQueues: a.cfg.QueuesMaxInFlight > 0,
 	}
 	if !a.cfg.OnPostgres() {
 		// A plan holds the only write lock of SQLite, and rows with the same due time are cheapest to

@@ -115,6 +115,7 @@ var causes = map[schedule.Cause]string{
 	schedule.CauseNotClaimed:   "The run was planned but not claimed: no leader, no free capacity, or waiting for its overlap key. See the workers, and explain the slot.",
 	schedule.CauseNotAccepted:  "The run was sent, and no executor accepted it. Is the executor up, and does it answer?",
 	schedule.CauseStillRunning: "The executor accepted the run, and it has not ended. See the run.",
+	schedule.CauseQueued:       "The run waits in its dispatch queue. Explain the run: it says what keeps it.",
 	schedule.CauseTooLate:      "It happened after the limit. The run shows where the time went.",
 	schedule.CauseNoLeader:     "No worker led the schedule's shard. See the workers.",
 	schedule.CauseNoReport:     "The run that blocks the slot was accepted, and the executor has not reported since. Explain the slot, and ask the executor.",

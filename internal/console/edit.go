@@ -61,6 +61,9 @@ var editFields = []editField{
 	{Name: "retry_max_backoff_ms", Label: "Longest wait", Help: "default 1h"},
 	{Name: "retry_on", Label: "Retry on", Help: "failure classes, separated by commas; default transient, timeout, lost, deadline"},
 	{Name: "priority", Label: "Priority"},
+	{Name: "queue_id", Label: "Queue", Help: "the dispatch queue that its runs enter; empty: they are launched at once"},
+	{Name: "limits", Label: "Limits", Help: "with a queue: ids, or ID=KEY, separated by commas"},
+	{Name: "webhook", Label: "Webhook", Help: "with a queue: the target that is told of the ends of runs; default: the queue's"},
 	{Name: "execution_grant_id", Label: "Grant"},
 	{Name: "labels", Label: "Labels", Help: "one per line, NAME=VALUE", Rows: 3},
 	{Name: "input", Label: "Input", Help: "JSON", Rows: 6},
@@ -293,12 +296,21 @@ func editText(m protoreflect.Message, field protoreflect.FieldDescriptor) string
 	switch {
 	case field.Name() == "interval_ms" && value.Uint() == 0:
 		return "" // it has no interval
+	case field.IsList():
+		return strings.Join(listTexts(value.List()), ", ")
 	case strings.HasSuffix(string(field.Name()), "_ms"):
 		return lengthText(time.Duration(value.Uint()) * time.Millisecond)
 	case field.Kind() == protoreflect.Int32Kind || field.Kind() == protoreflect.Uint32Kind:
 		return fmt.Sprint(value.Interface())
 	}
 	return strings.TrimSpace(fieldText(m, field))
+}
+
+func listTexts(list protoreflect.List) (texts []string) {
+	for i := range list.Len() {
+		texts = append(texts, list.Get(i).String())
+	}
+	return texts
 }
 
 func lengthText(d time.Duration) string {
@@ -324,6 +336,11 @@ func setText(to *carillonv1.UpsertScheduleRequest, name, text string, zone *time
 
 func setField(m protoreflect.Message, field protoreflect.FieldDescriptor, text string, zone *time.Location) (problem string) {
 	switch {
+	case field.IsList():
+		list := m.Mutable(field).List()
+		for part := range strings.SplitSeq(text, ",") {
+			list.Append(protoreflect.ValueOfString(strings.TrimSpace(part)))
+		}
 	case strings.HasSuffix(string(field.Name()), "_ms"):
 		var ms uint32
 		ms, problem = milliseconds(text)

@@ -113,6 +113,11 @@ func factsOf(s *carillonv1.Schedule) []fact {
 	add(s.GetCatchupPolicy() != "none", "Catch-up window", msWords(s.GetCatchupWindowMs()), "older slots are not caught up")
 	add(s.GetOverlapPolicy() == "queue", "Max queued", fmt.Sprint(s.GetMaxQueued()), "")
 	add(s.GetPriority() != 0, "Priority", fmt.Sprintf("%+d", s.GetPriority()), "higher goes first among due slots")
+	if queue := s.GetQueueId(); queue != "" {
+		facts = append(facts, fact{Name: "Queue", Value: queue, Note: "its runs enter it when they are due", Link: Prefix + "queues/" + url.PathEscape(queue)})
+	}
+	add(len(s.GetLimits()) > 0, "Limits", strings.Join(s.GetLimits(), ", "), "besides those of the queue")
+	add(s.GetWebhook() != "", "Webhook", s.GetWebhook(), "is told of the ends of runs")
 	add(s.GetStartAt() != nil, "Starts", s.GetStartAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	add(s.GetEndAt() != nil, "Ends", s.GetEndAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	if grant := s.GetExecutionGrantId(); grant != "" {

@@ -15,7 +15,9 @@ import (
 var reasons = map[schedule.Reason]string{
 	schedule.ReasonOverlap:           "A run of the same overlap key was still in flight.",
 	schedule.ReasonMissed:            "It was late by more than the misfire grace, and its catch-up policy does not run it later.",
-	schedule.ReasonQueueFull:         "The queue already had max_queued slots.",
+	schedule.ReasonQueueFull:         "The queue already had max_queued slots, or its dispatch queue max_waiting runs.",
+	schedule.ReasonQueueClosed:       "Its dispatch queue was closed.",
+	schedule.ReasonQueueNotFound:     "There was no dispatch queue of this id that its owner may use.",
 	schedule.ReasonCoalesced:         "A newer slot took its place.",
 	schedule.ReasonPaused:            "The schedule was paused when it fell due.",
 	schedule.ReasonDeleted:           "The schedule was deleted.",

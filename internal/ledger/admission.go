@@ -231,6 +231,10 @@ func (d *Dispatched) noteStarts(f *QueueFacts, c *Choice) {
 
 // permit returns a waiting run as its admission makes it, or how it ends if it may not be sent.
 func permit(req *schedule.AdmitRequest, w *WaitingFacts) (Dispatch, *schedule.Settlement) {
+	if isReplaced(&w.Run) {
+		end := endReplaced(&w.Run, req.Now)
+		return Dispatch{}, &end
+	}
 	if w.Definition == nil {
 		return Dispatch{}, &schedule.Settlement{
 			Key: w.Run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable), CompletedAt: req.Now,

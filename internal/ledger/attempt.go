@@ -101,7 +101,7 @@ func NextAttempt(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run, why 
 		row.FireAt = stored(r.CompletedAt.Add(policy.Wait(facts.place(r), row.Key)))
 	}
 	enterQueueAgain(&row, r, r.CompletedAt)
-	if retriesSlot(r) {
+	if !r.Queue.In() && retriesSlot(r) {
 		row.StartBy = stored(r.RunAt.Add(facts.InForce.CatchupWindow()))
 	}
 	if isPast(row.StartBy, row.FireAt) {

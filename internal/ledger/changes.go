@@ -34,7 +34,7 @@ const plannedAhead = 30 * time.Second
 // NamedInChanges reports whether a change names a run when it is inserted. Slots that fire
 // later are loaded with the leader's window.
 func NamedInChanges(r *schedule.Run, now time.Time) bool {
-	return !r.Queue.In() && (!r.Trigger.FromSpec() || !r.WaitingSince.IsZero() || !r.FireAt.After(now.Add(plannedAhead)))
+	return r.Queue.In() && !r.IsJob() || !r.Queue.In() && (!r.Trigger.FromSpec() || !r.WaitingSince.IsZero() || !r.FireAt.After(now.Add(plannedAhead)))
 }
 
 // Apply enters changes. What has ended goes first: a slot of a backfill can be

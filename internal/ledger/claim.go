@@ -42,6 +42,9 @@ type ClaimRequest struct {
 	Position Position      // changes after it are read
 	Lease    time.Duration // claimed_until = Now + Lease
 	RetryFor time.Duration // how long a launch is tried where the schedule does not say; see schedule.LaunchUntil
+	// JobAttempts is how many attempts a run in a queue has if its schedule has no retry policy.
+	JobAttempts uint32
+	BoundQueues bool // runs in queues use the limit of all queues
 }
 
 // Claimed is what a claim transaction has read and written.
@@ -49,6 +52,7 @@ type Claimed struct {
 	Position Position
 	Verdicts Verdicts          // what was written, for ShardState.Commit
 	Launches []schedule.Launch // Verdicts.Claims, now LAUNCHING, in their order
+	Entered  []schedule.Run    // Verdicts.Entries, now in their queues, in their order
 	Skipped  []schedule.Skip   // Verdicts.Ends
 	Cancels  []schedule.Run    // Verdicts.Cancels: runs with a requested cancel
 	// Missing are runs on which no verdict could be written: they are locked or were
@@ -68,6 +72,10 @@ type Reader interface {
 	// Facts are the definitions of revisions, which may repeat, and the grants that these
 	// name.
 	Facts([]schedule.RevisionID) (Facts, error)
+	// Queues are those of the ids that ever existed.
+	Queues(ids []string) (map[string]*schedule.Queue, error)
+	// Waiting counts the runs that wait in a queue, up to limit.
+	Waiting(queueNo int32, limit int) (int, error)
 	// Superseded are those of the planned runs whose schedule has claimed a run of a later
 	// slot.
 	Superseded([]schedule.Key) (map[schedule.Key]bool, error)
@@ -184,6 +192,11 @@ func (c *Claim) judge(read Reader) (Verdicts, error) {
 		f, err := read.Facts(ids)
 		if retries := c.State.replacingRetries(); err == nil && len(retries) > 0 {
 			f.Superseded, err = read.Superseded(retries)
+		}
+		if queues := queuesOf(&f); err == nil && len(queues) > 0 {
+			if f.Queues, err = read.Queues(queues); err == nil {
+				err = c.State.countWaiting(read, &f, micro(c.Pass.Now))
+			}
 		}
 		return f, err
 	})

@@ -187,9 +187,10 @@ func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end 
 }
 
 // AskCancel returns a run whose cancel is requested. asked = false: it is not in flight, or
-// its cancel was requested before; the first request stays.
+// its cancel was requested before; the first request stays. A run that waits in a queue is in
+// flight for its overlap group.
 func AskCancel(r schedule.Run, reason schedule.Reason, now time.Time) (after schedule.Run, asked bool) {
-	if !r.Stage().InFlight() || !r.CancelRequestedAt.IsZero() {
+	if !r.Status.InFlight() || !r.CancelRequestedAt.IsZero() {
 		return r, false
 	}
 	r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = stored(now), reason, stored(now)

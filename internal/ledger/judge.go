@@ -25,6 +25,8 @@ type Facts struct {
 	Definitions map[schedule.RevisionID]*schedule.Definition
 	// Grants has no entry for a grant that does not exist.
 	Grants map[schedule.GrantRef]*schedule.Grant
+	// Queues are those that the definitions name, by id; no entry: there never was one.
+	Queues map[string]*schedule.Queue
 	// Superseded are the automatic retries under policy replace for which a newer slot has
 	// started.
 	Superseded map[schedule.Key]bool
@@ -34,6 +36,7 @@ type Facts struct {
 // are durable.
 type Verdicts struct {
 	Claims  []schedule.Key // in claim order
+	Entries []Entry        // in claim order
 	Ends    []End
 	Waits   []schedule.Key // runs that begin to wait for their overlap group
 	Cancels []Cancel
@@ -72,7 +75,9 @@ type Cancel struct {
 }
 
 // Moved reports whether the verdicts change any run.
-func (v *Verdicts) Moved() bool { return len(v.Claims)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0 }
+func (v *Verdicts) Moved() bool {
+	return len(v.Claims)+len(v.Entries)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0
+}
 
 // Judge chooses runs within the capacity, reads their facts once, and decides on them.
 // It does not change the state: the same pass again returns the same verdicts. An error
@@ -84,7 +89,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
-	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
+	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool), entering: make(map[int32]int)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
 	chosen, left := s.choose(&p)
@@ -100,7 +105,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 		j.permitted(r) // one that is permitted is the planner's
 	}
 	for _, r := range single {
-		if j.permitted(r) {
+		if j.permitted(r) && !j.isTooEarly(r) {
 			j.claims = append(j.claims, r)
 		}
 	}
@@ -155,7 +160,9 @@ type judging struct {
 	now    int64
 	claims []*run
 	ended  map[*run]bool
-	out    Verdicts
+	// entering counts the entries of this pass by queue.
+	entering map[int32]int
+	out      Verdicts
 }
 
 // permitted reports whether schedule and grant permit a planned run. A run that is
@@ -219,7 +226,7 @@ func (j *judging) judge(g *group) {
 	of := overlapGroup{now: j.now, inFlight: g.inFlight, waiting: j.permittedOf(g.waiting)}
 	reach := micro(j.pass.Now.Add(j.pass.ClaimAhead))
 	for _, r := range g.near.runs {
-		if isNear(r) && r.fireAt <= reach && j.permitted(r) {
+		if isNear(r) && r.fireAt <= reach && j.permitted(r) && !j.isTooEarly(r) {
 			of.due = append(of.due, r)
 		}
 	}
@@ -265,7 +272,12 @@ func (j *judging) claim() {
 	slices.SortFunc(j.claims, byClaimAt(j.now))
 	j.out.Claims = make([]schedule.Key, 0, len(j.claims))
 	for _, r := range j.claims {
-		if j.facts.Definitions[r.definition()] != nil {
+		d := j.facts.Definitions[r.definition()]
+		if d != nil && d.QueueID != "" {
+			j.enter(r, d)
+			continue
+		}
+		if d != nil {
 			j.out.Claims = append(j.out.Claims, r.key)
 			continue
 		}

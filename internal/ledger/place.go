@@ -19,7 +19,7 @@ func (s *ShardState) toFlight(r *run, f flight) {
 	if isLaunching(r) {
 		s.sends.add(r)
 	}
-	if r.cancelRequested {
+	if r.cancelRequested && !r.queued {
 		s.cancelling[r] = struct{}{}
 	}
 	m := r.group.forMembers()
@@ -31,7 +31,7 @@ func (s *ShardState) toFlight(r *run, f flight) {
 }
 
 func (s *ShardState) requestCancel(r *run) {
-	if r.cancelRequested = true; r.place == placeFlight {
+	if r.cancelRequested = true; r.place == placeFlight && !r.queued {
 		s.cancelling[r] = struct{}{}
 	}
 }

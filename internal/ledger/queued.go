@@ -11,12 +11,12 @@ import (
 // for an instant. While a call is open the store keeps the end of its lease in the column.
 func dueInQueue(r *schedule.Run) time.Time {
 	switch {
+	case !r.CancelRequestedAt.IsZero():
+		return r.CancelRequestedAt
 	case r.Queue.State == schedule.QueueDelayed:
 		return r.FireAt
 	case !r.Queue.State.Admitted():
 		return time.Time{}
-	case !r.CancelRequestedAt.IsZero():
-		return r.CancelRequestedAt
 	case r.Queue.State == schedule.QueueDispatching && !r.ClaimedUntil.IsZero():
 		return r.ClaimedUntil
 	}
@@ -24,7 +24,7 @@ func dueInQueue(r *schedule.Run) time.Time {
 }
 
 // enterQueueAgain puts a new attempt into the queue of the run before it, at its place if that
-// is still known.
+// is still known. A run of a slot stays in flight for its overlap group.
 func enterQueueAgain(next, before *schedule.Run, now time.Time) {
 	if !before.Queue.In() {
 		return
@@ -32,6 +32,9 @@ func enterQueueAgain(next, before *schedule.Run, now time.Time) {
 	next.Queue = schedule.QueuePlace{
 		No: before.Queue.No, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(before.Priority), Position: before.Queue.Position,
 		EnqueuedAt: stored(now), Limits: before.Queue.Limits, GroupNo: before.Queue.GroupNo, GroupSeq: before.Queue.GroupSeq,
+	}
+	if next.Epoch = before.Epoch; next.Epoch != 0 {
+		next.Queue.Priority = before.Queue.Priority
 	}
 	if next.FireAt.After(now) {
 		next.Queue.State = schedule.QueueDelayed
@@ -51,6 +54,16 @@ func PutBack(r schedule.Run, lease schedule.KeyLease, back *schedule.PutBack, no
 	}
 	r.TimeoutAt, r.ClaimedUntil, r.UpdatedAt = time.Time{}, time.Time{}, stored(now)
 	return r, true
+}
+
+// isReplaced reports whether a newer slot has replaced a run that waits in its queue. The leader
+// marks it, and the next sweep or admission ends it.
+func isReplaced(r *schedule.Run) bool {
+	return r.Stage() == schedule.StatusPlanned && !r.CancelRequestedAt.IsZero()
+}
+
+func endReplaced(r *schedule.Run, now time.Time) schedule.Settlement {
+	return schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: r.CancelReason, CompletedAt: stored(now)}
 }
 
 // ErrAdmitted refuses another input for a run that its queue has admitted before.
@@ -77,6 +90,11 @@ const resendLease = 10 * time.Second
 // next; the zero time means never. lease is that of its key.
 func SweepQueued(req *schedule.QueueSweep, r schedule.Run, lease schedule.KeyLease, maySend bool) (after schedule.Run, step QueueStep, due time.Time) {
 	now := stored(req.Now)
+	if isReplaced(&r) {
+		end := endReplaced(&r, now)
+		after, _ = Settle(r, lease, &end, now)
+		return after, QueueEnd, time.Time{}
+	}
 	if !r.Queue.State.Admitted() {
 		if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now) {
 			return r, QueueLater, r.FireAt

@@ -16,7 +16,9 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
 		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority, Webhook: old.Webhook,
 	}
-	enterQueueAgain(&row, old, fireAt)
+	if old.IsJob() { // the leader puts the run of a slot into its queue once its overlap group is free
+		enterQueueAgain(&row, old, fireAt)
+	}
 	if d == nil {
 		return row
 	}

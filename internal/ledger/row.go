@@ -16,14 +16,17 @@ const (
 	RowPlanned  RowState = 1 // the leader claims it at fire_at
 	RowWaiting  RowState = 2 // it waits for its overlap group
 	RowInFlight RowState = 3 // LAUNCHING, ENQUEUED or STARTED
-	RowQueued   RowState = 5 // in a dispatch queue, from its entry to its end
+	RowInQueue  RowState = 4 // a run of a slot in a dispatch queue: it is in flight for its overlap group
+	RowJob      RowState = 5 // in a dispatch queue, and no leader knows it
 )
 
 // RowStateOf returns the state of an open run.
 func RowStateOf(r *schedule.Run) RowState {
 	switch {
+	case r.IsJob():
+		return RowJob
 	case r.Queue.In():
-		return RowQueued
+		return RowInQueue
 	case r.Status != schedule.StatusPlanned:
 		return RowInFlight
 	case !r.WaitingSince.IsZero():
@@ -32,13 +35,17 @@ func RowStateOf(r *schedule.Run) RowState {
 	return RowPlanned
 }
 
+// EntersExclusively is the column exclusive_flight of a run that is inserted: a run of a slot in a
+// queue is in flight for its overlap group. A claim sets the column of other runs.
+func EntersExclusively(r *schedule.Run) bool { return r.Exclusive && RowStateOf(r) == RowInQueue }
+
 // DueAt returns the column due_at of an open run: never later than the next instant at
 // which a component must look at it. The zero time means never: the end of another run
 // moves it. Where a run in flight has an earlier due_at already, that one stays, so that
 // no index changes; the sweep then looks once more than needed.
 func DueAt(r *schedule.Run) time.Time {
 	switch RowStateOf(r) {
-	case RowQueued:
+	case RowInQueue, RowJob:
 		return dueInQueue(r)
 	case RowPlanned:
 		return r.FireAt

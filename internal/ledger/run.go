@@ -25,6 +25,7 @@ type Run struct {
 	Epoch           int64     // of the leader that claimed it
 	NextSend        time.Time // LAUNCHING: not sent again before (claimed_until)
 	CancelRequested bool
+	Queued          bool // in its dispatch queue: launchers send it and its cancel
 }
 
 // RunOf is a row of the ledger as a Run.
@@ -34,6 +35,7 @@ func RunOf(r *schedule.Run) Run {
 		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Automatic: r.IsAutomaticRetry(), StartBy: r.StartBy,
 		Policy: r.OverlapPolicy, Exclusive: r.Exclusive,
 		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, NextSend: r.ClaimedUntil, CancelRequested: !r.CancelRequestedAt.IsZero(),
+		Queued: r.Queue.In(),
 	}
 }
 
@@ -62,6 +64,7 @@ type run struct {
 	exclusive       bool
 	afterOthers     bool // in claim order: catch-up and backfill
 	automatic       bool
+	queued          bool
 	seen            bool // a leader looked at it in time: it can no longer be missed
 	cancelRequested bool
 }
@@ -81,7 +84,7 @@ func (r *run) outside() Run {
 		Key: r.key, ScheduleID: r.schedule.id, Revision: r.revision, OverlapKey: r.group.key,
 		RunAt: time.UnixMicro(r.runAt).UTC(), FireAt: time.UnixMicro(r.fireAt).UTC(),
 		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Automatic: r.automatic, Policy: r.policy, Exclusive: r.exclusive,
-		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested,
+		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested, Queued: r.queued,
 	}
 	if r.startBy != 0 {
 		out.StartBy = time.UnixMicro(r.startBy).UTC()

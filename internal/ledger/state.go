@@ -37,6 +37,8 @@ type ShardState struct {
 	sends      lane              // LAUNCHING runs, in order of their next send
 	cancelling map[*run]struct{} // in flight, and their cancel is requested
 
+	entered map[int32]waitingCount // runs that wait, by queue
+
 	replacing map[*run]struct{} // automatic retries under policy replace, until they are over
 }
 
@@ -49,7 +51,7 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 		owners: make(map[string]*owner),
 		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
 		waiting: make(map[*group]struct{}), checkedAt: math.MinInt64, cancelling: make(map[*run]struct{}),
-		replacing: make(map[*run]struct{}),
+		entered: make(map[int32]waitingCount), replacing: make(map[*run]struct{}),
 	}
 }
 
@@ -167,7 +169,7 @@ func (s *ShardState) Discard() { s.stale = true }
 func (s *ShardState) enter(in *Run) {
 	r := &run{
 		key: in.Key, runAt: micro(in.RunAt), fireAt: micro(in.FireAt), policy: in.Policy, trigger: in.Trigger, revision: in.Revision,
-		automatic: in.Automatic, priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+		automatic: in.Automatic, queued: in.Queued, priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, afterOthers: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
 	}
 	if !in.StartBy.IsZero() {
 		r.startBy = micro(in.StartBy)
@@ -270,6 +272,17 @@ func (s *ShardState) Commit(v Verdicts, lease time.Duration) {
 			s.toFlight(r, flight{status: schedule.StatusLaunching, epoch: v.epoch, nextSend: v.now + lease.Microseconds(), checkedAt: v.now})
 		}
 	}
+	for _, e := range v.Entries {
+		if r := s.runs[e.Key]; r != nil {
+			s.take(r)
+			r.queued = true
+			s.toFlight(r, flight{status: schedule.StatusEnqueued, epoch: v.epoch, checkedAt: v.now})
+		}
+		if n, counted := s.entered[e.Queue.No]; counted {
+			n.runs++
+			s.entered[e.Queue.No] = n
+		}
+	}
 	for _, e := range v.Ends {
 		if r := s.runs[e.Key]; r != nil {
 			s.forget(r)
@@ -304,6 +317,7 @@ func (s *ShardState) Without(v Verdicts, missing []schedule.Key) Verdicts {
 		return r == nil || doubtful[r.group]
 	}
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), in)
+	v.Entries = slices.DeleteFunc(slices.Clone(v.Entries), func(e Entry) bool { return in(e.Key) })
 	v.Waits = slices.DeleteFunc(slices.Clone(v.Waits), in)
 	v.Ends = slices.DeleteFunc(slices.Clone(v.Ends), func(e End) bool { return in(e.Key) })
 	v.Cancels = slices.DeleteFunc(slices.Clone(v.Cancels), func(c Cancel) bool { return in(c.Key) })

@@ -171,3 +171,7 @@ func TestARunThatEndedAndWasInsertedAgainIsKnown(t *testing.T) {
 }
 
 func (r *tables) Superseded([]schedule.Key) (map[schedule.Key]bool, error) { return nil, nil }
+
+func (r *tables) Queues([]string) (map[string]*schedule.Queue, error) { return nil, nil }
+
+func (r *tables) Waiting(int32, int) (int, error) { return 0, nil }

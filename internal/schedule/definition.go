@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -41,6 +42,10 @@ type Definition struct {
 	ManagedBy        string            `json:"managed_by,omitempty"` // the deployment or file set that owns it
 	Expect           Expect            `json:"expect,omitzero"`      // expectations; an alert opens when one is not met
 	Retry            RetryPolicy       `json:"retry,omitzero"`       // automatic retries
+
+	QueueID string   `json:"queue_id,omitempty"` // the dispatch queue of its runs; empty: they are launched at fire_at
+	Limits  []string `json:"limits,omitempty"`   // with a queue: what each run uses besides the limits of the queue, as LimitRef has them
+	Webhook string   `json:"webhook,omitempty"`  // with a queue: the target of the messages about its runs; empty: the queue's
 }
 
 // Equal reports whether two definitions are the same, so that deploying one again writes nothing.
@@ -53,7 +58,8 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.LaunchTimeoutMS == o.LaunchTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
-		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry
+		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry &&
+		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.Webhook == o.Webhook
 }
 
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.

@@ -143,6 +143,7 @@ const (
 	CauseStillRunning Cause = "still_running" // accepted, not ended
 	CauseTooLate      Cause = "too_late"      // it happened after the limit
 	CauseNoLeader     Cause = "no_leader"     // no worker led the shard
+	CauseQueued       Cause = "queued"        // it waits in its dispatch queue
 	CauseNoReport     Cause = "no_report"     // accepted (or blocked by an accepted run) without a report since
 	CauseNoSuccess    Cause = "no_success"    // no run succeeded or failed since
 )

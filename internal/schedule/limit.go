@@ -81,9 +81,7 @@ func (l Limits) Texts() []string {
 
 // With are the limits and one more, unless they have it.
 func (l Limits) With(ref LimitRef) Limits {
-	texts := append(l.Texts(), ref.String())
-	slices.Sort(texts)
-	return Limits(strings.Join(slices.Compact(texts), ","))
+	return JoinLimits(l.Texts(), []string{ref.String()})
 }
 
 // CheckLimitRefs adds what is wrong with the references in a field.
@@ -116,7 +114,15 @@ func MergeLimits(lists ...[]string) (Limits, error) {
 		}
 		keys[ref.ID] = ref.Key
 	}
-	return Limits(strings.Join(all, ",")), nil
+	return JoinLimits(all), nil
+}
+
+// JoinLimits is MergeLimits where nothing is refused: the limits of the queue may have changed
+// since a schedule named its own.
+func JoinLimits(lists ...[]string) Limits {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return Limits(strings.Join(slices.Compact(all), ","))
 }
 
 // RateDefinition allows Starts starts in PerMS milliseconds, evenly spaced, and up to Burst of

@@ -154,6 +154,9 @@ func RunTimeout(q *Queue, d *Definition) time.Duration {
 	return DefaultRunTimeout
 }
 
+// Takes reports whether runs of an owner may enter the queue, its state aside.
+func (q *Queue) Takes(owner string) bool { return q.Alive() && (q.Shared || q.UserID == owner) }
+
 // Alive reports whether the queue exists.
 func (q *Queue) Alive() bool { return q != nil && q.DeletedAt.IsZero() }
 

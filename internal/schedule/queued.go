@@ -48,6 +48,11 @@ type QueuePlace struct {
 // In reports whether the run is, or was, in a queue.
 func (p QueuePlace) In() bool { return p.No != 0 }
 
+// IsJob reports whether a client has put the run into its queue, or it retries such a run. No
+// leader has claimed it: it takes no part in overlap. A run of a slot has the epoch of the term
+// that put it into the queue.
+func (r *Run) IsJob() bool { return r.Queue.In() && r.Epoch == 0 }
+
 // Stage is how far the launch of a run is, as rules judge it: PLANNED, LAUNCHING, ENQUEUED
 // (accepted), STARTED, or its end. It is the status, unless the run is in a dispatch queue:
 // there it is ENQUEUED until the executor has it, and then STARTED.
@@ -79,6 +84,18 @@ func (r *Run) Enter(stage Status) {
 
 // QueuePriority is the effective priority of a run.
 func QueuePriority(priority int32) int32 { return -priority }
+
+// behindOthers is added to the effective priority of catch-up and backfill.
+const behindOthers = 10_000
+
+// SlotPriority is the effective priority of a run that its schedule puts into a queue: catch-up
+// and backfill go behind all others.
+func SlotPriority(r *Run) int32 {
+	if r.Trigger.AfterOthers() {
+		return QueuePriority(r.Priority) + behindOthers
+	}
+	return QueuePriority(r.Priority)
+}
 
 // EnqueueRequest asks to put runs into a queue.
 type EnqueueRequest struct {

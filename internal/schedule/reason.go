@@ -21,7 +21,9 @@ const (
 	ReasonNone              Reason = ""
 	ReasonOverlap           Reason = "overlap"            // SKIPPED: a run of the same overlap key was in flight
 	ReasonMissed            Reason = "missed"             // SKIPPED: first judged later than the misfire grace
-	ReasonQueueFull         Reason = "queue_full"         // SKIPPED: max_queued slots were waiting already
+	ReasonQueueFull         Reason = "queue_full"         // SKIPPED: max_queued slots were waiting already, or max_waiting runs in its dispatch queue
+	ReasonQueueClosed       Reason = "queue_closed"       // SKIPPED: its dispatch queue was closed
+	ReasonQueueNotFound     Reason = "queue_not_found"    // FAILED: no dispatch queue that its owner may use has the id
 	ReasonCoalesced         Reason = "coalesced"          // SKIPPED: a newer slot took its place
 	ReasonPaused            Reason = "paused"             // SKIPPED: the schedule was paused
 	ReasonDeleted           Reason = "deleted"            // CANCELLED: the schedule was deleted
@@ -46,9 +48,9 @@ const (
 
 // Reasons is the closed set, without the empty one.
 var Reasons = []Reason{
-	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused, ReasonDeleted,
+	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonCoalesced, ReasonPaused, ReasonDeleted,
 	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
-	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
+	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonQueueNotFound, ReasonWorkflowFailed,
 	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
 	ReasonSnoozed, ReasonSnoozeLimit, ReasonInterrupted, ReasonPredecessorFailed, ReasonAccepted,
 }
@@ -56,10 +58,10 @@ var Reasons = []Reason{
 // Ending is the status that a run with this reason ends in.
 func Ending(r Reason) Status {
 	switch r {
-	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused,
+	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonCoalesced, ReasonPaused,
 		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied, ReasonSnoozed:
 		return StatusSkipped
-	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
+	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonQueueNotFound, ReasonWorkflowFailed,
 		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit, ReasonInterrupted:
 		return StatusFailed
 	case ReasonDeleted, ReasonReplaced, ReasonCancelled, ReasonPredecessorFailed:

@@ -46,7 +46,7 @@ func ClassOf(reason Reason, reported FailureClass) FailureClass {
 		return reported
 	}
 	switch reason {
-	case ReasonLaunchRefused, ReasonWorkflowNotFound, ReasonKeyConflict:
+	case ReasonLaunchRefused, ReasonWorkflowNotFound, ReasonQueueNotFound, ReasonKeyConflict:
 		return ClassLogic
 	}
 	return ClassTransient

@@ -91,6 +91,8 @@ func TestEveryFieldOfADefinitionCountsWhenTwoAreCompared(t *testing.T) {
 			f.Set(reflect.ValueOf(time.Unix(7, 0)))
 		case map[string]string:
 			f.Set(reflect.ValueOf(map[string]string{"a": "c"}))
+		case []string:
+			f.Set(reflect.ValueOf([]string{"x"}))
 		case json.RawMessage:
 			f.Set(reflect.ValueOf(json.RawMessage(`{ }`)))
 		case schedule.Expect:

@@ -105,9 +105,19 @@ func (r *Run) WaitedForTurn() bool {
 // BlockedBy reports whether the reason says that other runs of the overlap key blocked a run.
 func BlockedBy(r Reason) bool { return r == ReasonOverlap || r == ReasonQueueFull }
 
+// FlightSince is when the run was claimed, or has entered its queue: from then on it is in flight
+// for its overlap group. Zero: not yet.
+func (r *Run) FlightSince() time.Time {
+	if r.Queue.In() {
+		return r.Queue.EnqueuedAt
+	}
+	return r.ClaimedAt
+}
+
 // InFlightAt reports whether the run was in flight at an instant, give or take
 // slack.
 func (r *Run) InFlightAt(at time.Time, slack time.Duration) bool {
-	return !r.ClaimedAt.IsZero() && !r.ClaimedAt.After(at.Add(slack)) &&
+	since := r.FlightSince()
+	return !since.IsZero() && !since.After(at.Add(slack)) &&
 		(r.CompletedAt.IsZero() || !r.CompletedAt.Before(at.Add(-slack)))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
 )
 
 func words[T ~string](set []T) (out []string) {
@@ -88,13 +89,17 @@ func contains(set, all []string) bool {
 
 // Every field of a definition that is sent is kept and shown.
 func TestADefinitionComesBackWhole(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(o *registrar.Options) { o.Webhook = func(string) ([]string, bool) { return nil, true } })
 	text := upsert("timezone", `"Europe/Berlin"`, "start_at", `"2030-01-01T00:00:00Z"`, "end_at", `"2031-01-01T00:00:00Z"`,
 		"jitter_ms", "1500", "dst", `"literal"`, "overlap_policy", `"queue"`, "overlap_key", `"k"`, "max_queued", "7",
 		"catchup_policy", `"latest"`, "catchup_window_ms", "60000", "run_timeout_ms", "5000", "launch_timeout_ms", "9000", "priority", "-3",
 		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`,
 		"expect", `{"start_within_ms":60000,"finish_within_ms":120000,"success_every_ms":7200000,"alert_after":2,"remind_every_ms":300000}`,
-		"retry", `{"max_attempts":3,"backoff_ms":5000,"factor_percent":300,"max_backoff_ms":60000,"on":["logic","lost"]}`)
+		"retry", `{"max_attempts":3,"backoff_ms":5000,"factor_percent":300,"max_backoff_ms":60000,"on":["logic","lost"]}`,
+		"queue_id", `"q"`, "limits", `["customer=a7","gpu"]`, "webhook", `"billing"`)
+	r.must("PUT", "/v1/queues/q", `{"user_id":"u"}`)
+	r.must("PUT", "/v1/limits/gpu", `{"user_id":"u","max_in_flight":1}`)
+	r.must("PUT", "/v1/limits/customer", `{"user_id":"u","max_in_flight":1,"keyed":true}`)
 	r.must("POST", "/v1/grants", `{"grant_id":"g","user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w"]}`)
 	r.must("POST", "/v1/schedules", text)
 	for _, only := range []string{`"interval_ms":60000`, `"once_at":"2090-01-01T00:00:00Z"`} {

@@ -57,7 +57,8 @@ func (s *queueServer) GetQueue(ctx context.Context, req *carillonv1.GetQueueRequ
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.GetQueueResponse{Queue: shown}, nil
+	shown.Schedules, err = s.queues.SchedulesOfQueue(ctx, q.QueueID)
+	return &carillonv1.GetQueueResponse{Queue: shown}, err
 }
 
 // shown is a queue with its counts; an error is passed on.

@@ -146,11 +146,12 @@ func labelFilter(text string) (name, value string, err error) {
 func (s *scheduleServer) PauseSchedule(ctx context.Context, req *carillonv1.PauseScheduleRequest) (*carillonv1.PauseScheduleResponse, error) {
 	v, err := s.write.Pause(ctx, registrar.PauseInput{
 		ScheduleID: req.GetScheduleId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), Actor: s.actor(ctx),
+		EndQueued: req.GetQueued() == "end",
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.PauseScheduleResponse{Schedule: scheduleOf(v)}, nil
+	return &carillonv1.PauseScheduleResponse{Schedule: scheduleOf(v.View), Queued: count32(int64(v.Queued)), Ended: count32(int64(v.Ended))}, nil
 }
 
 func (s *scheduleServer) ResumeSchedule(ctx context.Context, req *carillonv1.ResumeScheduleRequest) (*carillonv1.ResumeScheduleResponse, error) {

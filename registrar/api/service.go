@@ -18,7 +18,7 @@ type ScheduleWriter interface {
 	Upsert(ctx context.Context, in registrar.UpsertInput) (registrar.UpsertResult, error)
 	// Patch is an Upsert of the current schedule with changes.
 	Patch(ctx context.Context, p registrar.PatchInput) (registrar.UpsertResult, error)
-	Pause(ctx context.Context, in registrar.PauseInput) (registrar.View, error)
+	Pause(ctx context.Context, in registrar.PauseInput) (registrar.Paused, error)
 	Resume(ctx context.Context, in registrar.ResumeInput) (registrar.View, error)
 	Delete(ctx context.Context, scheduleID, actor string) error
 	Trigger(ctx context.Context, in registrar.TriggerInput) (schedule.Run, error)
@@ -84,6 +84,7 @@ type Grants interface {
 type Queues interface {
 	UpsertQueue(ctx context.Context, in registrar.QueueInput) (*schedule.Queue, error)
 	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
+	SchedulesOfQueue(ctx context.Context, queueID string) ([]string, error)
 	// ListQueues is ordered by queue_id.
 	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
 	DeleteQueue(ctx context.Context, in registrar.DeleteQueueInput) (registrar.DeletedQueue, error)

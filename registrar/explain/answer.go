@@ -96,6 +96,9 @@ type Answer struct {
 	// verdict was made or the wait began; for a near future slot, those in flight now.
 	Blocking []schedule.Run
 
+	// InQueue are the sentences about Run while it waits in its dispatch queue; set by the caller.
+	InQueue []string
+
 	// FirstSentAt is when Run may first have been sent, if it was sent again. Set by
 	// the caller.
 	FirstSentAt time.Time

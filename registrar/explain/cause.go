@@ -18,7 +18,9 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 		b := &a.Blocking[0]
 		cause = root(b)
 		return cause, "Blocked by " + described(b) + "."
-	case a.Run != nil && a.Run.Status == schedule.StatusLaunching:
+	case a.Run != nil && waitsInQueue(a.Run):
+		return schedule.CauseQueued, "The run entered its dispatch queue at " + describe.Instant(a.Run.Queue.EnqueuedAt) + " and waits there."
+	case a.Run != nil && a.Run.Stage() == schedule.StatusLaunching:
 		if cause = root(a.Run); cause != schedule.CauseNotAccepted {
 			return cause, sentenceOf(a.Run.ErrorMessage)
 		}
@@ -81,7 +83,9 @@ func root(r *schedule.Run) schedule.Cause {
 		return schedule.Cause(r.ErrorCode)
 	}
 	switch {
-	case r.Status == schedule.StatusLaunching:
+	case waitsInQueue(r):
+		return schedule.CauseQueued
+	case r.Stage() == schedule.StatusLaunching:
 		return schedule.CauseNotAccepted
 	case r.Status == schedule.StatusEnqueued:
 		return schedule.CauseNoReport
@@ -97,7 +101,9 @@ func root(r *schedule.Run) schedule.Cause {
 func described(r *schedule.Run) string {
 	s := "run " + r.Key.String()[:12] + " of " + r.ScheduleID + ", run_at " + describe.Instant(r.RunAt)
 	switch {
-	case r.Status == schedule.StatusLaunching:
+	case waitsInQueue(r):
+		s += ", which waits in its dispatch queue since " + describe.Instant(r.Queue.EnqueuedAt)
+	case r.Stage() == schedule.StatusLaunching:
 		s += ", which no executor has accepted since " + describe.Instant(r.NotLaunchedBefore())
 	case r.Status == schedule.StatusEnqueued:
 		s += ", which was accepted at " + describe.Instant(r.LaunchedAt) + " and has not reported since"
@@ -110,6 +116,11 @@ func described(r *schedule.Run) string {
 		s += ": " + r.ErrorMessage
 	}
 	return s
+}
+
+// waitsInQueue reports whether a run is in a dispatch queue, and not admitted.
+func waitsInQueue(r *schedule.Run) bool {
+	return r.Queue.In() && r.Stage() == schedule.StatusPlanned
 }
 
 func sentenceOf(s string) string {

@@ -130,6 +130,8 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonSnoozeLimit:       "The executor asked to get it again later, and had done so too often",
 	schedule.ReasonPredecessorFailed: "A member of its group before it has failed, and the group stops then (on_failure stop)",
 	schedule.ReasonInterrupted:       "A shutdown of the executor stopped it",
+	schedule.ReasonQueueClosed:       "It could not enter its dispatch queue",
+	schedule.ReasonQueueNotFound:     "It could not enter its dispatch queue",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",
 }
 
@@ -137,6 +139,9 @@ func (t *text) overlap() {
 	switch {
 	case t.Verdict == VerdictWaiting:
 		t.say("It waits for the run in flight (overlap_policy %s)", t.Run.OverlapPolicy)
+	case t.Why == Why(schedule.ReasonQueueFull) && t.Run.ErrorMessage != "":
+		t.say("It could not enter its dispatch queue: %s", t.Run.ErrorMessage)
+		return
 	case t.Why == Why(schedule.ReasonQueueFull):
 		t.say("A run was in flight, and the queue was full (max_queued %d)", t.Run.MaxQueued)
 	case len(t.Gaps) > 0:

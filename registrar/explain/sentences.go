@@ -14,6 +14,7 @@ import (
 func (a *Answer) Sentences() []string {
 	t := &text{Answer: a}
 	t.verdict()
+	t.lines = append(t.lines, t.InQueue...)
 	t.reading()
 	t.rule()
 	t.times()
@@ -154,6 +155,10 @@ func stage(r *schedule.Run) string {
 	switch {
 	case !r.CancelRequestedAt.IsZero():
 		return "its cancel was requested at " + describe.Instant(r.CancelRequestedAt)
+	case r.Queue.In() && r.Stage() == schedule.StatusPlanned:
+		return "it entered its dispatch queue at " + describe.Instant(r.Queue.EnqueuedAt)
+	case r.Queue.In() && r.Stage() == schedule.StatusLaunching:
+		return "its dispatch queue admitted it at " + describe.Instant(r.ClaimedAt) + ", and it is being sent"
 	case r.Status == schedule.StatusStarted:
 		return "the executor reports that it runs" + limit(r)
 	case r.Status == schedule.StatusEnqueued:

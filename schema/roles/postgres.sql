@@ -84,6 +84,7 @@ GRANT SELECT, INSERT, UPDATE ON queue_groups TO sched_api;
 GRANT SELECT, UPDATE ON queue_groups TO sched_worker, sched_launcher; -- whoever ends a member
 GRANT DELETE ON queue_groups TO sched_worker; -- prunes them
 GRANT SELECT ON queues TO sched_launcher, sched_worker;
+GRANT UPDATE (updated_at) ON queues TO sched_worker; -- it locks the row, and writes none
 GRANT SELECT, INSERT ON queue_events TO sched_launcher;
 GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_api;

@@ -62,6 +62,11 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 			"max_backoff_ms": p.GetMaxBackoffMs(), "on": p.GetOn(),
 		})
 	}
+	addUnless(&d, "queue_id", s.GetQueueId(), "")
+	if len(s.GetLimits()) > 0 {
+		d.Add("limits", s.GetLimits())
+	}
+	addUnless(&d, "webhook", s.GetWebhook(), "")
 	if len(s.GetLabels()) > 0 {
 		d.Add("labels", s.GetLabels())
 	}

@@ -175,6 +175,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"paused by", q.GetPausedBy()},
 		[2]string{"waiting", fmt.Sprint(q.GetWaiting())},
 		[2]string{"oldest entered", p.When(q.GetOldestEnqueuedAt())},
+		[2]string{"schedules", strings.Join(q.GetSchedules(), ", ")},
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
 		[2]string{"max waiting", limit},

@@ -16,8 +16,9 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause ID",
 		Short: "Pause a schedule until it is resumed, or until a time",
-		Long: "Within a second no more scheduled runs are launched. Manual runs, retries and runs in\n" +
-			"flight continue. Runs that fall into the pause are not caught up.",
+		Long: "Within a second no more scheduled runs are launched. Manual runs, retries, runs in\n" +
+			"flight and runs that wait in a dispatch queue continue. Runs that fall into the pause\n" +
+			"are not caught up.",
 		Example: "  carillon schedule pause nightly --note 'warehouse is moving' --until 2h",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
@@ -28,11 +29,18 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 					until = " until " + p.When(resp.GetSchedule().GetPausedUntil())
 				}
 				p.Line("%s paused%s", args[0], until)
+				if n := resp.GetEnded(); n > 0 {
+					p.Line("%s in queues ended", render.Count(int(n), "waiting run"))
+				}
+				if n := resp.GetQueued(); n > 0 {
+					p.Line("%s in queues will run; --queued end ends them", render.Count(int(n), "waiting run"))
+				}
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.StringVar(&req.Queued, "queued", "", "what becomes of its runs that wait in queues: `keep` (default) or end")
 	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.TimeFromNow(&req.Until, 1))
 	return cmd
 }

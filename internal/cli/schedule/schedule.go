@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -109,6 +110,9 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"managed by", s.GetManagedBy()},
 		[2]string{"expects", expectText(s.GetExpect())},
 		[2]string{"retries", retryText(s.GetRetry())},
+		[2]string{"queue", s.GetQueueId()},
+		[2]string{"limits", strings.Join(s.GetLimits(), ", ")},
+		[2]string{"webhook", s.GetWebhook()},
 	)
 }
 

@@ -135,6 +135,9 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails", command.Millis(&req.RunTimeoutMs))
 	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", command.Millis(&req.LaunchTimeoutMs))
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", command.Int32(&req.Priority))
+	f.StringVar(&req.QueueId, "queue", "", "`ID` of the dispatch queue that its runs enter (default: they are launched at once)")
+	f.StringSliceVar(&req.Limits, "limit", nil, "with --queue: `LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
+	f.StringVar(&req.Webhook, "webhook", "", "with --queue: `NAME` of the target that is told of the ends of runs (default: the queue's)")
 }
 
 // readDefinitionFile reads an upsert: JSON if the text begins with a brace, else YAML.

@@ -151,7 +151,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			if ends {
 				setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 				out.Ended[len(out.Ended)-1].Run = *r
-				if r.Status == schedule.StatusCancelled {
+				if r.Status == schedule.StatusCancelled && out.Ended[len(out.Ended)-1].Before.InFlight() {
 					t.note(r.ScheduleID, []schedule.Event{ledger.CancelTimedOut(r)}, req.Now)
 				}
 				continue

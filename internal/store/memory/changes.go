@@ -188,8 +188,10 @@ type changed struct {
 }
 
 func (t *tx) noteRun(kind int, r *schedule.Run) {
-	if r.Queue.In() { // nobody leads it
+	if r.Queue.In() {
 		t.queued = true
+	}
+	if r.IsJob() { // nobody leads it
 		return
 	}
 	if t.silent {

@@ -40,8 +40,8 @@ func (s *Store) openRuns(from, until time.Time) func(yield func(*schedule.Run) b
 		if !from.IsZero() {
 			planned = planned[min(len(s.live.due(from)), len(planned)):]
 		} else {
-			for r := range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {
-				if !yield(r) {
+			for r := range eachOf(&s.live.waiting, &s.live.launching, &s.live.started, &s.live.queued) {
+				if !r.IsJob() && !yield(r) {
 					return
 				}
 			}
@@ -114,6 +114,7 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 		}
 	}
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(key schedule.Key) bool { return !c.launch(c.runs[key]) })
+	v.Entries = slices.DeleteFunc(slices.Clone(v.Entries), func(e ledger.Entry) bool { return !c.enter(c.runs[e.Key], e.Queue) })
 	c.sawUntil(c.req.Term.Shard, v.SeenUntil)
 	c.out.Verdicts, c.out.Position = v, c.changes.position()
 	return nil
@@ -139,6 +140,9 @@ func (c *claiming) missing(claim *ledger.Claim, v *ledger.Verdicts) (missing []s
 	for _, key := range v.Claims {
 		want(key, func(r *schedule.Run) bool { return planned(r) && claim.IsAsJudged(r) })
 	}
+	for _, e := range v.Entries {
+		want(e.Key, func(r *schedule.Run) bool { return planned(r) && claim.IsAsJudged(r) })
+	}
 	return missing
 }
 
@@ -153,17 +157,39 @@ func (c *claiming) end(e *ledger.End) {
 // launch makes a PLANNED row LAUNCHING, unless another exclusive run of its group
 // is in flight: the unique index one_in_flight of the other stores.
 func (c *claiming) launch(r *schedule.Run) (launched bool) {
-	if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {
-		c.out.Refused = append(c.out.Refused, r.Key)
-		if c.opts.Watch.Guarded != nil {
-			lost := *r
-			c.told = append(c.told, func() { c.opts.Watch.Guarded(lost) })
-		}
+	if c.isRefused(r) {
 		return false
 	}
 	definition := c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
 	c.change(r, func(r *schedule.Run) { *r = c.req.Launched(*r, &definition) })
 	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
+	return true
+}
+
+// enter puts a PLANNED row into its queue, with the same guard.
+func (c *claiming) enter(r *schedule.Run, q *schedule.Queue) (entered bool) {
+	if c.isRefused(r) {
+		return false
+	}
+	definition := c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
+	after := c.req.EnterQueue(*r, &definition, q)
+	after.Queue.Position = c.lastPositions(1)[0]
+	c.change(r, func(r *schedule.Run) { *r = after })
+	c.queued = true
+	c.out.Entered = append(c.out.Entered, *r)
+	return true
+}
+
+// isRefused guards one_in_flight.
+func (c *claiming) isRefused(r *schedule.Run) bool {
+	if !r.Exclusive || !c.exclusiveInFlight(r.OverlapKey) {
+		return false
+	}
+	c.out.Refused = append(c.out.Refused, r.Key)
+	if c.opts.Watch.Guarded != nil {
+		lost := *r
+		c.told = append(c.told, func() { c.opts.Watch.Guarded(lost) })
+	}
 	return true
 }
 
@@ -273,6 +299,23 @@ func (r *reader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 		}
 	}
 	return f, nil
+}
+
+// Queues returns queues by id.
+func (r *reader) Queues(ids []string) (map[string]*schedule.Queue, error) {
+	found := make(map[string]*schedule.Queue)
+	for _, id := range ids {
+		if q := r.queues[id]; q != nil {
+			copied := *q
+			found[id] = &copied
+		}
+	}
+	return found, nil
+}
+
+// Waiting counts the runs that wait in a queue.
+func (r *reader) Waiting(queueNo int32, limit int) (int, error) {
+	return min(limit, len(r.waiting(queueNo))), nil
 }
 
 // Superseded returns the planned runs for which a newer slot has started.

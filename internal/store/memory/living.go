@@ -18,7 +18,7 @@ type living struct {
 	launching  ordered // LAUNCHING, by timeout_at
 	started    ordered // ENQUEUED and STARTED, by timeout_at
 	cancelling ordered // of launching and started: a cancel was requested
-	queued     ordered // those of dispatch queues, in the order of the queue; in no other list
+	queued     ordered // those of dispatch queues, in the order of the queue; in none of the other lists
 	keys       map[string]*keyRows
 }
 
@@ -52,15 +52,11 @@ func (l *living) add(r *schedule.Run) {
 	if r.Status.Terminal() {
 		return
 	}
-	if r.Queue.In() {
-		l.queued.add(r)
-		return
-	}
 	l.list(r).add(r)
-	if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+	if !r.Queue.In() && r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
 		l.cancelling.add(r)
 	}
-	if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() {
+	if !isMember(r) {
 		return
 	}
 	k := l.keys[r.OverlapKey]
@@ -75,24 +71,27 @@ func (l *living) remove(r *schedule.Run) {
 	if r.Status.Terminal() {
 		return
 	}
-	if r.Queue.In() {
-		l.queued.remove(r)
-		return
-	}
 	l.list(r).remove(r)
-	if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+	if !r.Queue.In() && r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
 		l.cancelling.remove(r)
 	}
-	if k := l.keys[r.OverlapKey]; k != nil && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero()) {
+	if k := l.keys[r.OverlapKey]; k != nil && isMember(r) {
 		if k.remove(r); len(k.waiting.rows)+len(k.inFlight.rows) == 0 {
 			delete(l.keys, r.OverlapKey)
 		}
 	}
 }
 
-// list is the one of the first four lists that a row is in.
+// isMember reports whether an open row counts in its overlap group.
+func isMember(r *schedule.Run) bool {
+	return !r.IsJob() && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero())
+}
+
+// list is the one that a row is in.
 func (l *living) list(r *schedule.Run) *ordered {
 	switch {
+	case r.Queue.In():
+		return &l.queued
 	case r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero():
 		return &l.planned
 	case r.Status == schedule.StatusPlanned:

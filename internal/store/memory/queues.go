@@ -101,3 +101,18 @@ func (s *Store) ListQueueEvents(ctx context.Context, queueID string, before int6
 	})
 	return events, err
 }
+
+// SchedulesOfQueue returns up to limit living schedules that name a queue, by schedule_id.
+func (s *Store) SchedulesOfQueue(ctx context.Context, queueID, userID string, limit int) (ids []string, err error) {
+	err = s.read(ctx, func() error {
+		for id, row := range s.schedules {
+			if row.QueueID == queueID && row.Alive() && (userID == "" || row.UserID == userID) {
+				ids = append(ids, id)
+			}
+		}
+		slices.Sort(ids)
+		ids = ids[:min(limit, len(ids))]
+		return nil
+	})
+	return ids, err
+}

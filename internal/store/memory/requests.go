@@ -132,7 +132,7 @@ func (t *tx) finish(f *schedule.FinishRequest, now time.Time) schedule.Finished 
 	s := ledger.SettlementOf(r, f, now)
 	settled := t.settle(&s, now)
 	setUndone(t, t.leases, f.Key, schedule.KeyLease{})
-	t.wake = t.wake || f.WakeLeader && s.To.Terminal()
+	t.wake = t.wake || (f.WakeLeader || r.Queue.In() && !r.IsJob()) && s.To.Terminal()
 	return schedule.Finished{Outcome: f.Outcome, Settled: settled}
 }
 

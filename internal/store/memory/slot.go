@@ -36,7 +36,7 @@ func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.
 
 func (s *Store) slotRuns(q schedule.SlotQuery) (runs []schedule.Run) {
 	for _, r := range s.runs {
-		if r.ScheduleID == q.ScheduleID && !r.Queue.In() && !r.RunAt.Before(q.At) && r.RunAt.Before(q.At.Add(time.Second)) {
+		if r.ScheduleID == q.ScheduleID && !r.IsJob() && !r.RunAt.Before(q.At) && r.RunAt.Before(q.At.Add(time.Second)) {
 			runs = append(runs, *r)
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Store) blocking(b schedule.Blocking) (runs []schedule.Run) {
 		}
 	}
 	slices.SortFunc(runs, func(x, y schedule.Run) int {
-		return cmp.Or(y.ClaimedAt.Compare(x.ClaimedAt), bytes.Compare(x.Key[:], y.Key[:]))
+		return cmp.Or(y.FlightSince().Compare(x.FlightSince()), bytes.Compare(x.Key[:], y.Key[:]))
 	})
 	return runs[:min(len(runs), schedule.SlotBlocking)]
 }
@@ -164,7 +164,7 @@ func (s *Store) inFlightThen(b schedule.Blocking, slack time.Duration, all bool)
 	for _, r := range s.runs {
 		kin := s.schedules[r.ScheduleID]
 		switch {
-		case r.OverlapKey != b.OverlapKey || r.Key == b.Not || r.Queue.In(): // jobs take no part in overlap
+		case r.OverlapKey != b.OverlapKey || r.Key == b.Not || r.IsJob(): // jobs take no part in overlap
 		case b.At.IsZero():
 			if r.Status.InFlight() {
 				runs = append(runs, *r)

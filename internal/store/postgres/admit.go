@@ -42,7 +42,11 @@ FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 	sqlNextQueuedDue = `
-SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
+SELECT o.due_at FROM (
+	(SELECT o.due_at FROM open_runs o WHERE o.state = 4 ORDER BY o.due_at LIMIT 1)
+	UNION ALL
+	(SELECT o.due_at FROM open_runs o WHERE o.state = 5 ORDER BY o.due_at LIMIT 1)) o
+WHERE o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
 )
 
 var (
@@ -50,7 +54,7 @@ var (
 ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
 
 	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
-	sqlLockQueuedDue = lockOpenRuns + `o.state = 5 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+	sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 )
 
 // Admit admits runs of a queue; see dispatch.Store.
@@ -233,9 +237,13 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		if err := tx.QueryRow(ctx, sqlTrySweep).Scan(&alone); err != nil || !alone {
 			return err
 		}
-		rows, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit)
-		if err != nil {
-			return err
+		var rows []*openRow
+		for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
+			due, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit-len(rows), int16(state))
+			if err != nil {
+				return err
+			}
+			rows = append(rows, due...)
 		}
 		if err := nameSchedules(ctx, tx, rows); err != nil {
 			return err
@@ -302,7 +310,7 @@ func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueS
 	var events []schedule.Event
 	for i, r := range over {
 		out.Ended[i].Run = r.Run
-		if r.Status == schedule.StatusCancelled {
+		if r.Status == schedule.StatusCancelled && out.Ended[i].Before.InFlight() {
 			events = append(events, ledger.CancelTimedOut(&r.Run))
 		}
 	}

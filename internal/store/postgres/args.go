@@ -69,7 +69,11 @@ func eventArgs(events []schedule.Event) []any {
 // scheduleArgs are whole rows for sqlInsertSchedules and sqlUpdateSchedules.
 func scheduleArgs(rows []*schedule.Schedule) []any {
 	args := append(definitionArgs(rows), stateArgs(rows)...)
-	return append(args, column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Retry.Text()) }))
+	return append(args,
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Retry.Text()) }),
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).QueueID) }),
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText(schedule.JoinLimits((*s).Limits)) }),
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Webhook) }))
 }
 
 type scheduleRef = *schedule.Schedule

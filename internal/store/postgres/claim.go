@@ -98,7 +98,7 @@ func (c *claimWrite) judgeAndWrite(ctx context.Context) error {
 		}
 	}
 	c.claimed.Verdicts, c.claimed.Position = verdicts, c.reader.position
-	for _, write := range []func(context.Context) error{c.writeEnds, c.writeWaits, c.writeCancels, c.writeClaims, c.writeSeen} {
+	for _, write := range []func(context.Context) error{c.writeEnds, c.writeWaits, c.writeCancels, c.writeClaims, c.writeEntries, c.writeSeen} {
 		if err := write(ctx); err != nil {
 			return err
 		}
@@ -135,6 +135,9 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	}
 	for _, key := range v.Claims {
 		add(key, "claim")
+	}
+	for i := range v.Entries {
+		add(v.Entries[i].Key, "claim")
 	}
 	locked, err := keysOf(ctx, c.tx, sqlClaimLock, keyBytes(keys), c.revisions(keys), names, c.claim.Pass.Now.Add(c.claim.Pass.ClaimAhead))
 	if err != nil {
@@ -212,6 +215,9 @@ func (c *claimWrite) writeCancels(ctx context.Context) error {
 		err = fmt.Errorf("request cancels: %w", err)
 	}
 	c.claimed.Cancels = runs
+	if slices.ContainsFunc(runs, func(r schedule.Run) bool { return r.Queue.In() }) {
+		wakeQueues(c.tx)
+	}
 	return c.wrote(len(runs)+len(unreadable), len(cancels), err)
 }
 
@@ -286,14 +292,19 @@ func (c *claimWrite) take(ctx context.Context, tx pgx.Tx, keys []schedule.Key, f
 	}
 	ends := make([]schedule.Settlement, len(unreadable))
 	for i, key := range unreadable {
-		ends[i] = schedule.Settlement{
-			Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeRunUnreadable),
-			ErrorMessage: "the run's row has values that no run can have; the server's log names them",
-		}
+		ends[i] = unreadableEnd(key)
 	}
 	c.claimed.Missing = append(c.claimed.Missing, unreadable...)
 	_, _, err = settleAll(ctx, tx, now, ends)
 	return err
+}
+
+// unreadableEnd ends a row that cannot be read as a run.
+func unreadableEnd(key schedule.Key) schedule.Settlement {
+	return schedule.Settlement{
+		Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeRunUnreadable),
+		ErrorMessage: "the run's row has values that no run can have; the server's log names them",
+	}
 }
 
 // launch keeps the claims that were written, in their order.

@@ -52,6 +52,7 @@ var runColumns = columns{
 	instant("fire_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.FireAt }),
 	computed("due_at", added, "timestamptz", func(r *openRow) pgtype.Timestamptz { return timeOr(ledger.DueAt(&r.Run), pgtype.Infinity) }, (*copied).noneOrTime),
 	computed("state", added, "smallint", func(r *openRow) int16 { return int16(ledger.RowStateOf(&r.Run)) }, (*copied).int2),
+	computed("exclusive_flight", added, "boolean", func(r *openRow) bool { return ledger.EntersExclusively(&r.Run) }, (*copied).boolean),
 	code("status", ofRun|ofRow|added|history, func(r *openRow) *schedule.Status { return &r.Status }, schedule.StatusOf),
 	text("reason", ofRun|history, func(r *openRow) *schedule.Reason { return &r.Reason }).onlyEnded(),
 	code("trigger", ofRun|ofRow|added|history, func(r *openRow) *schedule.Trigger { return &r.Trigger }, schedule.TriggerOf),

@@ -47,7 +47,7 @@ func finish(ctx context.Context, tx pgx.Tx, done []schedule.FinishRequest, finis
 		default:
 			s := ledger.SettlementOf(&r.Run, f, now)
 			finished[i] = schedule.Finished{Outcome: f.Outcome, Settled: r.settle(&s, now)}
-			wake[r] = wake[r] || f.WakeLeader
+			wake[r] = wake[r] || f.WakeLeader || r.Queue.In() && !r.IsJob()
 		}
 	}
 	ended, err := writeMoved(ctx, tx, rows, now)
@@ -182,10 +182,9 @@ func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := endAll(ctx, tx, rows, now); err != nil {
 		return err
 	}
-	inQueue := func(r *openRow) bool { return r.Queue.In() }
-	if slices.ContainsFunc(rows, inQueue) {
+	if slices.ContainsFunc(rows, func(r *openRow) bool { return r.Queue.In() }) {
 		wakeQueues(tx)
-		rows = slices.DeleteFunc(slices.Clone(rows), inQueue) // nobody leads them
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r *openRow) bool { return r.IsJob() }) // nobody leads them
 	}
 	return note(ctx, tx, changeEnd, rows)
 }

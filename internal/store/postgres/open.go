@@ -150,6 +150,7 @@ type shardRow struct {
 	runAt, fireAt, claimedUntil         pgtype.Timestamptz
 	startBy                             pgtype.Timestamptz
 	waiting, exclusive, cancelRequested bool
+	queued                              bool
 	bucket                              int
 }
 
@@ -157,7 +158,7 @@ func (w *shardRow) targets() []any {
 	return []any{
 		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
-		&w.startBy, &w.retryOf,
+		&w.startBy, &w.retryOf, &w.queued,
 	}
 }
 
@@ -172,6 +173,6 @@ func (w *shardRow) run() ledger.Run {
 		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
 		Policy:  decodeWord(&d, "policy", w.policy, schedule.OverlapPolicyOf), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
 		Priority: w.priority, Epoch: w.epoch, NextSend: d.time("send_after", w.claimedUntil), CancelRequested: w.cancelRequested,
-		StartBy: d.time("start_by", w.startBy),
+		StartBy: d.time("start_by", w.startBy), Queued: w.queued,
 	}
 }

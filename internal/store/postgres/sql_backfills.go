@@ -105,7 +105,7 @@ FROM (
 // of the schedules that have its overlap key now: no index has planned runs by their group.
 const sqlFeedGroup = `
 SELECT EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND exclusive_flight)
-	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3) AND NOT exclusive_flight),
+	OR EXISTS (SELECT FROM open_runs WHERE overlap_key = $1 AND state IN (2, 3, 4) AND NOT exclusive_flight),
 	(SELECT min(r.fire_at) FROM schedules h JOIN open_runs r ON r.sid = h.sid
 		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.state = 1 AND r.overlap_key = $1 AND r.policy <> 1)`
 

@@ -39,7 +39,7 @@ SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket 
 const shardColumns = `
 o.idempotency_key, o.sid, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
 o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL, o.bucket,
-o.start_by, o.retry_of`
+o.start_by, o.retry_of, o.state = 4`
 
 const sqlChangedRuns = `
 SELECT` + shardColumns + fromOpen + `
@@ -80,7 +80,7 @@ WHERE o.state = 1 AND o.due_at > $1 AND o.due_at <= $2
 
 	sqlOpenOthers = `
 SELECT` + shardColumns + fromOpen + `
-WHERE o.state IN (2, 3) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
+WHERE o.state IN (2, 3, 4) AND CASE WHEN o.bucket < $1 THEN false ELSE o.bucket <= $2 END`
 )
 
 // sqlDropFutureChanges removes what a restore has brought from another server. Its

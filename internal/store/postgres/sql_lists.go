@@ -81,7 +81,7 @@ var (
 	openOfSchedule   = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.sid = ` + sidOfFilter + `)`
 	openDue          = `((SELECT ` + openFields + ` FROM open_runs r WHERE r.state = 1 AND r.due_at < $17 OFFSET 0) UNION ALL (SELECT * FROM ` + openLaunching + ` r OFFSET 0))`
 	openLaunching    = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.state = 3)`
-	openInFlight     = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.state IN (3, 5))` // 5: those of queues, also waiting ones
+	openInFlight     = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.state IN (3, 4, 5))` // 4 and 5: those of queues, also waiting ones
 	endedUnscheduled = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.trigger <> 1)`
 	openUnscheduled  = `(SELECT ` + openFields + ` FROM open_runs r WHERE r.trigger <> 1)`
 	endedNotSuccess  = `(SELECT ` + endedFields + ` FROM ended_runs r WHERE r.status <> 5)`

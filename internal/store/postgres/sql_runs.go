@@ -51,7 +51,7 @@ WHERE idempotency_key = $1 AND (status = 1 OR queue_state <= 3) AND coalesce(lat
 const sqlAskCancel = `
 WITH changed AS (
 UPDATE open_runs SET cancel_requested_at = $2, cancel_reason = $3, due_at = least(due_at, $2), updated_at = $2
-WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND (state = 3 OR queue_state >= 4)
-RETURNING idempotency_key, bucket, queue_no
-), noted AS (` + noteRuns + `4 FROM changed WHERE queue_no IS NULL HAVING count(*) > 0)
+WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND (state IN (3, 4) OR queue_state >= 4)
+RETURNING idempotency_key, bucket, queue_no, epoch
+), noted AS (` + noteRuns + `4 FROM changed WHERE queue_no IS NULL OR epoch > 0 HAVING count(*) > 0)
 SELECT FROM changed`

@@ -21,7 +21,7 @@ SELECT` + listColumns + `
 FROM ((SELECT * FROM ` + openOfSchedule + ` r WHERE` + atSlot + `) UNION ALL (SELECT * FROM ` + endedOfSchedule + ` r WHERE` + atSlot + `)) r` + joinSchedule + `
 ORDER BY (r.idempotency_key = $4) DESC, r.idempotency_key LIMIT $5`
 
-const atSlot = ` r.run_at >= $2 AND r.run_at < $3 AND r.queue_no IS NULL`
+const atSlot = ` r.run_at >= $2 AND r.run_at < $3 AND (r.queue_no IS NULL OR r.epoch > 0)`
 
 const eventsOfSchedule = `
 	SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
@@ -48,17 +48,17 @@ SELECT` + listColumns + `
 FROM (
 	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.exclusive_flight
 	UNION ALL
-	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.state IN (2, 3) AND NOT r.exclusive_flight AND r.state = 3) r` + joinSchedule + `
+	SELECT ` + openFields + ` FROM open_runs r WHERE r.overlap_key = $1 AND r.state IN (2, 3, 4) AND NOT r.exclusive_flight AND r.state >= 3) r` + joinSchedule + `
 WHERE r.idempotency_key <> $2
-ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
+ORDER BY coalesce(r.enqueued_at, r.claimed_at) DESC, r.idempotency_key LIMIT $3`
 
 // blockingThen: the newest run of each schedule that was in flight. Its fire_at was
 // not later, and jitter adds at most one hour to run_at. Jobs take no part in overlap.
 const (
 	blockingOne = `
-	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2 AND r.queue_no IS NULL
+	WHERE r.sid = k.sid AND r.overlap_key = $1 AND r.idempotency_key <> $2 AND (r.queue_no IS NULL OR r.epoch > 0)
 		AND r.run_at <= $4::timestamptz + interval '61 minutes'
-		AND r.claimed_at <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)` + newestFirst + ` LIMIT 1`
+		AND coalesce(r.enqueued_at, r.claimed_at) <= $4 AND (r.completed_at IS NULL OR r.completed_at >= $5)` + newestFirst + ` LIMIT 1`
 )
 
 var blockingThen = `
@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (SELECT * FROM (
 	(SELECT * FROM ` + endedRuns + ` r` + blockingOne + `)
 	UNION ALL
 	(SELECT * FROM ` + openRuns + ` r` + blockingOne + `)) r` + newestFirst + ` LIMIT 1) r` + joinSchedule + `
-ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT $3`
+ORDER BY coalesce(r.enqueued_at, r.claimed_at) DESC, r.idempotency_key LIMIT $3`
 
 // sqlBlockingKin looks at the schedules that have the key now, and at one more.
 var sqlBlockingKin = `

@@ -200,9 +200,13 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 }
 
 func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep, out *ledger.SweptQueues) error {
-	rows, err := readOpenRows(ctx, t, sqlQueuedDue, micros(req.Now), req.Limit)
-	if err != nil {
-		return err
+	var rows []*openRow
+	for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
+		due, err := readOpenRows(ctx, t, sqlQueuedDue, micros(req.Now), req.Limit-len(rows), int64(state))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, due...)
 	}
 	definitions, err := s.definitionsOf(ctx, t, revisionsOf(rows))
 	if err != nil {

@@ -53,10 +53,13 @@ func (c changed) run(kind changeKind, key schedule.Key, bucket int) {
 	row.keys = append(row.keys, key[:]...)
 }
 
-// noteRun notes a run for its leader. Nobody leads a run of a queue: it wakes those who admit.
+// noteRun notes a run for its leader, and wakes those who admit a run of a queue. Nobody leads a
+// job.
 func (t tx) noteRun(kind changeKind, r *schedule.Run) {
 	if r.Queue.In() {
 		*t.queues = true
+	}
+	if r.IsJob() {
 		return
 	}
 	t.changed.run(kind, r.Key, schedule.Bucket(r.OverlapKey))

@@ -16,11 +16,11 @@ import (
 const (
 	ofKeys           = ` FROM json_each(?1) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)`
 	inKeys           = `idempotency_key IN (SELECT unhex(value) FROM json_each(?5))`
-	sqlWhichInFlight = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state = 3`
+	sqlWhichInFlight = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (3, 4)`
 
 	// sqlSuperseded are planned runs whose schedule has claimed a run of a later slot.
 	sqlSuperseded = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2) AND (
- EXISTS (SELECT 1 FROM open_runs l INDEXED BY open_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.state = 3)
+ EXISTS (SELECT 1 FROM open_runs l INDEXED BY open_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.state IN (3, 4))
  OR EXISTS (SELECT 1 FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.claimed_at IS NOT NULL))`
 
 	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
@@ -35,7 +35,7 @@ const (
 
 var (
 	sqlClaimPlanned  = `SELECT ` + plannedColumns + ofKeys + ` CROSS JOIN schedules s ON s.sid = o.sid WHERE o.state IN (1, 2)`
-	sqlClaimInFlight = `SELECT ` + openRunColumns + ofKeys + ofOpen + ` WHERE o.state = 3 ORDER BY j.key`
+	sqlClaimInFlight = `SELECT ` + openRunColumns + ofKeys + ofOpen + ` WHERE o.state IN (3, 4) ORDER BY j.key`
 )
 
 // Claim runs one pass of a leader: it reads changes, lets claim judge, and writes the
@@ -89,6 +89,7 @@ type claimReader struct {
 	inFlight func([]schedule.Key) (map[schedule.Key]bool, error)
 	newer    func([]schedule.Key) (map[schedule.Key]bool, error)
 	facts    func([]schedule.RevisionID) (ledger.Facts, error)
+	entryReader
 }
 
 func (r *claimReader) Changes() (c ledger.Changes, err error) {
@@ -133,6 +134,7 @@ func (s *Store) claimReader(ctx context.Context, c *claiming) *claimReader {
 			f.Grants, err = dialect.ReadGrants(ctx, queries{c.t}, grants)
 			return f, err
 		},
+		entryReader: entryReader{ctx, c.t},
 	}
 }
 
@@ -150,7 +152,7 @@ func keysAmong(ctx context.Context, t tx, statement string, keys []schedule.Key)
 // find reads the runs with verdicts and records the missing ones.
 func (c *claiming) find(ctx context.Context, claim *ledger.Claim) error {
 	v := &c.out.Verdicts
-	keys := slices.Concat(v.Claims, v.Waits)
+	keys := slices.Concat(v.Claims, entryKeys(v.Entries), v.Waits)
 	for i := range v.Ends {
 		keys = append(keys, v.Ends[i].Key)
 	}
@@ -158,7 +160,7 @@ func (c *claiming) find(ctx context.Context, claim *ledger.Claim) error {
 		return fmt.Errorf("read planned runs: %w", err)
 	}
 	for i, k := range keys {
-		if r := c.planned[k]; r == nil || i < len(v.Claims) && !claim.IsAsJudged(r) {
+		if r := c.planned[k]; r == nil || i < len(v.Claims)+len(v.Entries) && !claim.IsAsJudged(r) {
 			c.out.Missing = append(c.out.Missing, k)
 		}
 	}
@@ -212,6 +214,9 @@ func (c *claiming) write(ctx context.Context) error {
 	if err := c.launch(ctx); err != nil {
 		return err
 	}
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
 	if v.SeenUntil.IsZero() {
 		return nil
 	}
@@ -256,6 +261,7 @@ func (c *claiming) cancel(ctx context.Context, cancels []ledger.Cancel) error {
 		if n == 1 {
 			r, _ := ledger.AskCancel(*c.inFlight[v.Key], v.Reason, c.req.Now)
 			c.out.Cancels = append(c.out.Cancels, r)
+			*c.t.queues = *c.t.queues || r.Queue.In()
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -54,6 +55,7 @@ var runColumns = columns{
 	{name: "due_at", in: added, value: func(r *openRow) any { return dueAt(&r.Run) }},
 	{name: "bucket", in: added | history, value: func(r *openRow) any { return int64(schedule.Bucket(r.OverlapKey)) }},
 	{name: "state", in: added, value: func(r *openRow) any { return rowState(&r.Run) }},
+	{name: "exclusive_flight", in: added, value: func(r *openRow) any { return ledger.EntersExclusively(&r.Run) }},
 	{name: "status", in: ofRun | added | history, value: func(r *openRow) any { return (*status)(&r.Status) }},
 	{name: "reason", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.Reason) }, open: "NULL"},
 	{name: "trigger", in: ofRun | added | history, value: func(r *openRow) any { return (*trigger)(&r.Trigger) }},

@@ -12,7 +12,7 @@ import (
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
 // sweep moves due_at on.
-var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state IN (3, 5)`
+var sqlWriteOpen = `UPDATE open_runs SET status = ?2, due_at = min(due_at, ?3), ` + columnsThatMove.assignments() + ` WHERE idempotency_key = ?1 AND state IN (3, 4, 5)`
 
 // Runs on their way into history.
 var (
@@ -69,7 +69,7 @@ func finish(ctx context.Context, t tx, done []schedule.FinishRequest, finished [
 		default:
 			e := ledger.SettlementOf(&r.Run, f, now)
 			finished[i] = schedule.Finished{Outcome: f.Outcome, Settled: all.settle(r, &e, now)}
-			wake = wake || f.WakeLeader && r.Status.Terminal()
+			wake = wake || (f.WakeLeader || r.Queue.In() && !r.IsJob()) && r.Status.Terminal()
 		}
 	}
 	if err := writeMoved(ctx, t, all, now); err != nil {

@@ -15,9 +15,9 @@ import (
 const (
 	sqlRelease = `UPDATE open_runs SET holder = NULL, lease_until = NULL, deliveries = ?3, first_sent_at = CASE WHEN ?3 > 0 THEN first_sent_at END
  WHERE idempotency_key = ?1 AND lease_until = ?2 AND ` + launching
-	sqlExtend    = `UPDATE open_runs SET lease_until = ?3 WHERE idempotency_key = ?1 AND lease_until = ?2 AND state IN (3, 5)`
+	sqlExtend    = `UPDATE open_runs SET lease_until = ?3 WHERE idempotency_key = ?1 AND lease_until = ?2 AND state IN (3, 4, 5)`
 	sqlHasEnded  = `SELECT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_key WHERE e.idempotency_key = ?)`
-	sqlMoveKey   = `UPDATE open_runs SET holder = ?3 WHERE idempotency_key = ?1 AND holder = ?2 AND lease_until IS NOT NULL AND state IN (3, 5)`
+	sqlMoveKey   = `UPDATE open_runs SET holder = ?3 WHERE idempotency_key = ?1 AND holder = ?2 AND lease_until IS NOT NULL AND state IN (3, 4, 5)`
 	sqlFirstSent = `SELECT COALESCE((SELECT o.first_sent_at FROM open_runs o WHERE o.idempotency_key = ?1),
  (SELECT e.first_sent_at FROM ended_runs e INDEXED BY ended_runs_key WHERE e.idempotency_key = ?1))`
 )

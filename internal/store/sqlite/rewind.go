@@ -19,14 +19,14 @@ const (
  send_after = send_after - ?2 * (send_after > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
  cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1), due_at = min(due_at, ?1),
  fire_at = fire_at - ?2 * (fire_at > ?1 AND (status = 2 OR queue_state IS 1)), updated_at = ?1
- WHERE state IN (3, 5) AND NOT updated_at BETWEEN ?1 AND ?3`
+ WHERE state IN (3, 4, 5) AND NOT updated_at BETWEEN ?1 AND ?3`
 	// A slot that is left was due by now, and is at most put off by its jitter.
 	sqlRewindPlanned = `UPDATE open_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 1),
  due_at = CASE WHEN state = 1 THEN fire_at - ?2 * (fire_at > ?1 AND trigger <> 1) ELSE due_at END,
  waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
  WHERE state IN (1, 2) AND (fire_at > ?1 AND trigger <> 1 OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
 	// No lease by the new clock lasts until ?1.
-	sqlRewindLeases        = `UPDATE open_runs SET lease_until = lease_until - ?2 WHERE state IN (3, 5) AND lease_until > ?1`
+	sqlRewindLeases        = `UPDATE open_runs SET lease_until = lease_until - ?2 WHERE state IN (3, 4, 5) AND lease_until > ?1`
 	sqlRewindRequestLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2 WHERE lease_until > ?1`
 	// A repetition makes a portion due sooner, which is harmless.
 	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`

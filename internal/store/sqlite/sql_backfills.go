@@ -32,7 +32,7 @@ const (
 	unsettledKeys        = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
 	sqlBackfillDrop      = `DELETE FROM open_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND state IN (1, 2) RETURNING idempotency_key, bucket`
 	sqlBackfillAskCancel = `UPDATE open_runs SET cancel_requested_at = ?3, cancel_reason = ?2, due_at = min(due_at, ?3), updated_at = ?3
- WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state = 3 RETURNING idempotency_key, bucket`
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND state IN (3, 4) RETURNING idempotency_key, bucket`
 
 	// sqlReadSlotStates returns for each slot whether a run is open, has succeeded or has
 	// failed, of any trigger except manual. ?2 = the slots.
@@ -52,7 +52,7 @@ const (
 	// An overlap group as ledger.GroupNow has it. Its planned runs are those of the
 	// schedules that have its overlap key now: no index has planned runs by their group.
 	sqlFeedGroup = `SELECT EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND exclusive_flight)
- OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight),
+ OR EXISTS (SELECT 1 FROM open_runs WHERE overlap_key = ?1 AND state IN (2, 3, 4) AND NOT exclusive_flight),
  (SELECT min(o.fire_at) FROM schedules h INDEXED BY schedules_overlap_key
   CROSS JOIN open_runs o INDEXED BY open_runs_schedule ON o.sid = h.sid
   WHERE h.user_id || '/' || h.overlap_key = ?1 AND o.state = 1 AND o.overlap_key = ?1 AND o.policy <> 1)`

@@ -26,7 +26,7 @@ const (
 	// its schedule is deleted or paused.
 	openColumns = `o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
  o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL,
- s.deleted_at IS NOT NULL OR s.paused, o.start_by, o.retry_of`
+ s.deleted_at IS NOT NULL OR s.paused, o.start_by, o.retry_of, o.state = 4`
 	ofSchedule = ` CROSS JOIN schedules s ON s.sid = o.sid`
 
 	sqlOpenOfKeys        = `SELECT ` + openColumns + ofKeys + ofSchedule + ` WHERE o.bucket BETWEEN ?2 AND ?3`
@@ -37,7 +37,7 @@ const (
 
 	// Runs that wait and runs in flight.
 	sqlLoadGroups = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofSchedule + `
- WHERE o.state IN (2, 3) AND o.bucket BETWEEN ?1 AND ?2`
+ WHERE o.state IN (2, 3, 4) AND o.bucket BETWEEN ?1 AND ?2`
 	sqlLoadPlanned = `SELECT ` + openColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofSchedule + `
  WHERE o.state = 1 AND o.due_at > ?3 AND o.due_at <= ?4 AND o.bucket BETWEEN ?1 AND ?2`
 

@@ -32,8 +32,8 @@ const (
 	openOfDue      = ` FROM open_runs r WHERE r.rowid IN (
    SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 1 AND due_at < ?
    UNION ALL SELECT rowid FROM open_runs INDEXED BY open_runs_due WHERE state = 3)`
-	// State 5: those of dispatch queues, also waiting ones.
-	openOfInFlight = ` FROM open_runs r INDEXED BY open_runs_due WHERE r.state IN (3, 5)`
+	// States 4 and 5: those of dispatch queues, also waiting ones.
+	openOfInFlight = ` FROM open_runs r INDEXED BY open_runs_due WHERE r.state IN (3, 4, 5)`
 	openOfUpdated  = ` FROM open_runs r WHERE r.updated_at >= ?`
 
 	sidOf = `(SELECT sid FROM schedules WHERE schedule_id = ?)`

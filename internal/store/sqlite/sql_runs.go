@@ -4,7 +4,7 @@ package sqlite
 const (
 	sqlLaunchAttempts = `SELECT attempt_log FROM schedule_runs WHERE idempotency_key = ?`
 	sqlAskCancel      = `UPDATE open_runs SET cancel_requested_at = ?1, cancel_reason = ?2, due_at = min(due_at, ?1), updated_at = ?1
- WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (state = 3 OR queue_state IN (4, 5))`
+ WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (state IN (3, 4) OR queue_state IN (4, 5))`
 
 	// sqlRedriven: runs that were retried by hand are no longer dead.
 	sqlRedriven = `UPDATE ended_runs INDEXED BY ended_runs_key SET dead = 0

@@ -22,8 +22,9 @@ const (
  UNION ALL` + slotEvents + `?6)) AND from_at <= ?2 AND to_at >= ?2 ORDER BY event_id DESC LIMIT ?8)
  ORDER BY 1`
 	// Jobs take no part in overlap.
-	wasInFlight = `x.sid = kin.sid AND x.queue_no IS NULL AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000 AND x.claimed_at <= ?4`
-	newestOne   = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
+	wasInFlight = `x.sid = kin.sid AND x.overlap_key = ?1 AND x.idempotency_key <> ?2 AND x.run_at <= ?4 + 3660000000
+ AND (x.queue_no IS NULL OR x.epoch > 0) AND COALESCE(x.enqueued_at, x.claimed_at) <= ?4`
+	newestOne = ` ORDER BY x.run_at DESC, x.idempotency_key DESC LIMIT 1`
 
 	// sqlLag counts what is due by ?1.
 	sqlLag = `SELECT late.due, late.oldest, behind.unplanned, behind.oldest FROM
@@ -33,19 +34,19 @@ const (
 
 var (
 	sqlSlotRuns = `SELECT * FROM (
-  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3 AND o.queue_no IS NULL
+  SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_schedule` + ofOpen + ` WHERE o.sid = ` + sidOfFirst + ` AND o.run_at >= ?2 AND o.run_at < ?3 AND (o.queue_no IS NULL OR o.epoch > 0)
   UNION ALL
-  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3 AND e.queue_no IS NULL
+  SELECT ` + endedRunColumns + ` FROM ended_runs e INDEXED BY ended_runs_schedule` + ofEnded + ` WHERE e.sid = ` + sidOfFirst + ` AND e.run_at >= ?2 AND e.run_at < ?3 AND (e.queue_no IS NULL OR e.epoch > 0)
  ) found ORDER BY found.idempotency_key = ?4 DESC, found.idempotency_key LIMIT ?5`
 
 	// Exclusive runs in flight have an index of their own.
 	sqlBlockingNow = `SELECT ` + openRunColumns + ` FROM (
-  SELECT rowid AS id FROM open_runs INDEXED BY open_runs_overlap WHERE overlap_key = ?1 AND state IN (2, 3) AND NOT exclusive_flight AND state = 3
+  SELECT rowid AS id FROM open_runs INDEXED BY open_runs_overlap WHERE overlap_key = ?1 AND state IN (2, 3, 4) AND NOT exclusive_flight AND state >= 3
   UNION ALL
   SELECT rowid FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight
- ) f CROSS JOIN open_runs o ON o.rowid = f.id` + ofOpen + `
+ ) flying CROSS JOIN open_runs o ON o.rowid = flying.id` + ofOpen + `
  WHERE o.idempotency_key <> ?2
- ORDER BY o.claimed_at DESC, o.idempotency_key LIMIT ?3`
+ ORDER BY COALESCE(o.enqueued_at, o.claimed_at) DESC, o.idempotency_key LIMIT ?3`
 
 	// blockingThen finds the newest run of each schedule that was in flight. Its
 	// fire_at was not later, and jitter adds at most one hour to run_at.
@@ -56,10 +57,11 @@ var (
    SELECT * FROM (SELECT x.run_at, x.idempotency_key FROM ended_runs x INDEXED BY ended_runs_schedule WHERE ` + wasInFlight + ` AND x.completed_at >= ?5` + newestOne + `)
    ORDER BY at DESC, key DESC LIMIT 1) newest)
   FROM kin)
- SELECT ` + openRunColumns + ` FROM found CROSS JOIN open_runs o ON o.idempotency_key = found.key` + ofOpen + `
- UNION ALL
- SELECT ` + endedRunColumns + ` FROM found CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = found.key` + ofEnded + `
- ORDER BY o.claimed_at DESC, o.idempotency_key LIMIT ?3`
+ SELECT * FROM (
+  SELECT ` + openRunColumns + ` FROM found CROSS JOIN open_runs o ON o.idempotency_key = found.key` + ofOpen + `
+  UNION ALL
+  SELECT ` + endedRunColumns + ` FROM found CROSS JOIN ended_runs e INDEXED BY ended_runs_key ON e.idempotency_key = found.key` + ofEnded + `
+ ) flown ORDER BY COALESCE(flown.enqueued_at, flown.claimed_at) DESC, flown.idempotency_key LIMIT ?3`
 
 	// The schedules that have the key now, and one more.
 	sqlBlockingKin = `WITH kin(sid) AS MATERIALIZED (SELECT s.sid FROM schedules s INDEXED BY schedules_overlap_key WHERE s.user_id || '/' || s.overlap_key = ?1

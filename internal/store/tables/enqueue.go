@@ -135,14 +135,7 @@ func (d *Dialect) placeRuns(ctx context.Context, q Queries, runs []schedule.Run,
 			return err
 		}
 	}
-	positions, err := d.lastPositions(ctx, q, len(runs))
-	if err != nil {
-		return err
-	}
-	for i := range runs {
-		runs[i].Queue.Position = positions[i]
-	}
-	return nil
+	return d.PlaceLast(ctx, q, runs)
 }
 
 // lastPositions draws positions behind all others.
@@ -161,6 +154,38 @@ func (d *Dialect) lastPositions(ctx context.Context, q Queries, n int) (position
 		positions = append(positions, ledger.PositionKey(first+int64(i)))
 	}
 	return positions, nil
+}
+
+// PlaceLast gives runs positions behind all others, in their order.
+func (d *Dialect) PlaceLast(ctx context.Context, q Queries, runs []schedule.Run) error {
+	positions, err := d.lastPositions(ctx, q, len(runs))
+	for i := range positions {
+		runs[i].Queue.Position = positions[i]
+	}
+	return err
+}
+
+// QueuesByID returns queues by id. Nobody changes them before the transaction is over.
+func (d *Dialect) QueuesByID(ctx context.Context, q Queries, ids []string) (map[string]*schedule.Queue, error) {
+	found := make(map[string]*schedule.Queue, len(ids))
+	for _, id := range ids {
+		queue, err := readQueue(ctx, q, d.ShareQueue, id)
+		if err != nil {
+			return nil, err
+		}
+		if queue != nil {
+			found[id] = queue
+		}
+	}
+	return found, nil
+}
+
+// CountWaiting counts the runs that wait in a queue, up to limit.
+func CountWaiting(ctx context.Context, q Queries, queueNo int32, limit int) (n int, err error) {
+	if _, err = one(ctx, q, []any{&n}, sqlCountWaitingOf, queueNo, limit); err != nil {
+		return 0, fmt.Errorf("count the waiting runs of queue %d: %w", queueNo, err)
+	}
+	return n, nil
 }
 
 // place is a waiting run with its position.

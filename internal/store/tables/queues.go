@@ -154,3 +154,12 @@ func (t *Tables) ListQueueEvents(ctx context.Context, queueID string, before int
 	}
 	return events, nil
 }
+
+// SchedulesOfQueue returns up to limit living schedules that name a queue, by schedule_id: of an
+// owner, or with "" of all.
+func (t *Tables) SchedulesOfQueue(ctx context.Context, queueID, userID string, limit int) (ids []string, err error) {
+	if ids, err = collect(ctx, t.read, func(id *string) []any { return []any{id} }, sqlSchedulesOfQueue, queueID, userID, limit); err != nil {
+		return nil, fmt.Errorf("look for schedules of queue %s: %w", schedule.Quote(queueID), err)
+	}
+	return ids, nil
+}

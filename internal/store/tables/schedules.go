@@ -16,6 +16,7 @@ import (
 type ScheduleRow struct {
 	row                   schedule.Schedule
 	labels, expect, retry string // JSON
+	limits                schedule.Limits
 }
 
 // Targets are those of a statement that selects all columns of schedules.
@@ -25,7 +26,7 @@ func (r *ScheduleRow) Targets() []any {
 		&s.ScheduleID, &s.WorkflowID, &s.Version, &s.UserID, &s.CronExpr, &s.IntervalMS, &s.OnceAt,
 		&s.Timezone, &s.StartAt, &s.EndAt, &s.DST, &s.JitterMS,
 		&s.OverlapPolicy, &s.OverlapKey, &s.MaxQueued, &s.CatchupPolicy, &s.CatchupWindowMS, &s.RunTimeoutMS, &s.Priority,
-		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry,
+		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry, &s.QueueID, &r.limits, &s.Webhook,
 		&s.Revision, &s.RevisedAt, &s.NextRunAt, &s.PlanAt,
 		&s.Backlog.From, &s.Backlog.Until, &s.Backlog.Revision, &s.Backlog.At, &s.PlanFailures,
 		&s.Pause.Paused, &s.Pause.Note, &s.Pause.By, &s.Pause.Until,
@@ -46,6 +47,7 @@ func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
 	if r.labels != "" {
 		note("labels", json.Unmarshal([]byte(r.labels), &s.Labels))
 	}
+	s.Limits = r.limits.Texts()
 	var err error
 	s.Expect, err = schedule.ParseExpect(r.expect)
 	note("expect", err)

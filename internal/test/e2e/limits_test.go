@@ -19,11 +19,12 @@ type gauge struct {
 	open  map[string]map[string]int // keys by letter, with their calls
 	most  map[string]int            // keys at once, by letter
 	names []string
+	calls map[string]int       // by key
 	at    map[string]time.Time // the first call, by name
 }
 
 func newGauge(work time.Duration) *gauge {
-	return &gauge{work: work, open: make(map[string]map[string]int), most: make(map[string]int), at: make(map[string]time.Time)}
+	return &gauge{work: work, open: make(map[string]map[string]int), most: make(map[string]int), calls: make(map[string]int), at: make(map[string]time.Time)}
 }
 
 func (g *gauge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,6 +44,7 @@ func (g *gauge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.open[letter] = make(map[string]int)
 	}
 	g.open[letter][call.Key]++
+	g.calls[call.Key]++
 	g.most[letter] = max(g.most[letter], len(g.open[letter]))
 	if _, known := g.at[call.Input.Name]; !known {
 		g.at[call.Input.Name] = time.Now()

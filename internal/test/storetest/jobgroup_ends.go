@@ -80,7 +80,7 @@ func endSealed(r *rig) {
 	j.isGroup("empty", schedule.GroupCompleted, 0, 0, 0, 0)
 	j.hold(len(j.groupTold(g)) == 1 && len(j.listed()) == 1, "it is told, and the run follows")
 	j.group("open", schedule.GroupParallel, "", unsealed)
-	j.add("open", "a")
+	j.addMembers("open", "a")
 	j.names[g.EndKey()] = "done"
 	j.plays("done", schedule.StatusSuccess)
 	j.plays("a", schedule.StatusSuccess)
@@ -317,7 +317,7 @@ func endByAll(r *rig) {
 	} {
 		j := r.jobs(name)
 		j.group(name, schedule.GroupParallel, "", unsealed)
-		j.add(name, name, func(run *schedule.Run) { run.MaxAttempts = 1 })
+		j.addMembers(name, name, func(run *schedule.Run) { run.MaxAttempts = 1 })
 		j.changeGroup(name, seal)
 		end(j, j.admits(1, name)[0])
 		g := j.groupNow(name)

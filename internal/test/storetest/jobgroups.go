@@ -67,8 +67,8 @@ func (j *jobs) membersOf(names string) (runs []schedule.Run) {
 	return runs
 }
 
-// add adds members to a group.
-func (j *jobs) add(id, names string, edits ...func(*schedule.Run)) {
+// addMembers adds members to a group.
+func (j *jobs) addMembers(id, names string, edits ...func(*schedule.Run)) {
 	j.Helper()
 	runs := j.membersOf(names)
 	for i := range runs {
@@ -227,7 +227,7 @@ func groupDelayed(r *rig) {
 	j := r.jobs("q")
 	j.group("g", schedule.GroupSequential, "a", unsealed)
 	until := r.at(time.Hour)
-	j.add("g", "b", func(run *schedule.Run) { run.FireAt = until })
+	j.addMembers("g", "b", func(run *schedule.Run) { run.FireAt = until })
 	b := j.runsNamed("b")[0]
 	j.isIn(b, schedule.QueueChained)
 	j.plays("a", schedule.StatusSuccess)
@@ -242,12 +242,12 @@ func groupDelayed(r *rig) {
 func groupAdded(r *rig) {
 	j := r.jobs("q", maxInFlight(5))
 	j.group("g", schedule.GroupSequential, "", unsealed)
-	j.add("g", "a b")
+	j.addMembers("g", "a b")
 	j.isIn(j.runsNamed("b")[0], schedule.QueueChained)
 	j.plays("a", schedule.StatusSuccess)
 	j.plays("b", schedule.StatusSuccess)
 	j.isGroup("g", schedule.GroupRunning, 2, 0, 0, 0)
-	j.add("g", "c d")
+	j.addMembers("g", "c d")
 	j.hold(j.groupNow("g").Members == 4, "four members")
 	j.isIn(j.runsNamed("d")[0], schedule.QueueChained)
 	j.changeGroup("g", seal)

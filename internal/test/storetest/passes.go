@@ -22,6 +22,7 @@ type claimRequest struct {
 	RetryFor     time.Duration
 	Capacity     func(owner string) int
 	RequireGrant bool
+	BoundQueues  bool
 	Clock        func() time.Time // see ledger.Claim
 }
 
@@ -106,7 +107,7 @@ func (r *rig) loadFor(term schedule.Term, now time.Time, forget ...schedule.Key)
 func (m *memory) claim(req claimRequest) (claimResult, error) {
 	claim := &ledger.Claim{State: m.state, Pass: req.pass(), Clock: req.Clock}
 	claimed, err := m.r.Claim(m.r.ctx, ledger.ClaimRequest{
-		Term: req.Term, Now: req.Now, Position: m.position, Lease: req.Lease, RetryFor: req.RetryFor,
+		Term: req.Term, Now: req.Now, Position: m.position, Lease: req.Lease, RetryFor: req.RetryFor, JobAttempts: 3, BoundQueues: req.BoundQueues,
 	}, claim)
 	if err != nil {
 		return claimResult{}, err

@@ -152,6 +152,7 @@ var topics = []topic{
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},
 	{name: "admitted runs", checks: admittedRuns},
+	{name: "slots in queues", checks: entries},
 	{name: "put back", checks: putBacks},
 	{name: "sweep of queues", checks: queueSweeps},
 	{name: "queue model", checks: queueModels},

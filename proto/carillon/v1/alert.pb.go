@@ -39,7 +39,7 @@ type Alert struct {
 	Revision uint32 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
 	LimitMs  uint32 `protobuf:"varint,7,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
 	// The cause of the alert for last_slot: not_planned, not_claimed,
-	// not_accepted, still_running, too_late, no_success, or the reason of its
+	// not_accepted, queued, still_running, too_late, no_success, or the reason of its
 	// run. If another run blocked it, why that run was in flight: no_report,
 	// still_running, or the error code of its launch, e.g. executor_unreachable.
 	// no_leader: no worker led its shard.

@@ -783,13 +783,13 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
-	"\x0f_run_timeout_ms\"\xde\x05\n" +
+	"\x0f_run_timeout_ms\"\xfd\x05\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
-	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc5\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x19\n" +
+	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x06 \x01(\tR\terrorCode\x12#\n" +

@@ -182,7 +182,15 @@ type Schedule struct {
 	// counts.
 	Failure *ScheduleFailure `protobuf:"bytes,52,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Automatic retries of failed runs. Null: none.
-	Retry         *RetryPolicy `protobuf:"bytes,53,opt,name=retry,proto3" json:"retry,omitempty"`
+	Retry *RetryPolicy `protobuf:"bytes,53,opt,name=retry,proto3" json:"retry,omitempty"`
+	// The dispatch queue that its runs enter at their fire time, after the overlap
+	// policy. Empty: they are launched at once.
+	QueueId string `protobuf:"bytes,54,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// With a queue: what each run uses besides the limits of the queue: "gpu", or
+	// "customer=a7" of a keyed limit.
+	Limits []string `protobuf:"bytes,55,rep,name=limits,proto3" json:"limits,omitempty"`
+	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	Webhook       string `protobuf:"bytes,56,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -516,6 +524,27 @@ func (x *Schedule) GetRetry() *RetryPolicy {
 		return x.Retry
 	}
 	return nil
+}
+
+func (x *Schedule) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *Schedule) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Schedule) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 // ScheduleOutcome is how one run of a schedule ended.
@@ -878,8 +907,19 @@ type UpsertScheduleRequest struct {
 	// Milliseconds after its fire time within which the executor must accept a
 	// run: at least a second, at most 24 hours. Default 0: LAUNCH_RETRY_FOR_MS.
 	LaunchTimeoutMs *uint32 `protobuf:"varint,29,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3,oneof" json:"launch_timeout_ms,omitempty"`
-	// Automatic retries of failed runs. Null: none.
-	Retry         *RetryPolicy `protobuf:"bytes,30,opt,name=retry,proto3" json:"retry,omitempty"`
+	// Automatic retries of failed runs. Null: none; in a queue
+	// DEFAULT_MAX_ATTEMPTS attempts.
+	Retry *RetryPolicy `protobuf:"bytes,30,opt,name=retry,proto3" json:"retry,omitempty"`
+	// The dispatch queue that its runs enter at their fire time, after the overlap
+	// policy: it must exist, and take runs of the owner. Empty: they are launched
+	// at once. A run that waits in the queue is in flight for the overlap policy.
+	QueueId string `protobuf:"bytes,31,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// With a queue: what each run uses besides the limits of the queue: "gpu", or
+	// "customer=a7" of a keyed limit. At most 4 with those of the queue.
+	Limits []string `protobuf:"bytes,32,rep,name=limits,proto3" json:"limits,omitempty"`
+	// With a queue: a target in WEBHOOK_TARGETS_FILE that is told of the ends of
+	// its runs. Empty: the queue's.
+	Webhook       string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1122,6 +1162,27 @@ func (x *UpsertScheduleRequest) GetRetry() *RetryPolicy {
 		return x.Retry
 	}
 	return nil
+}
+
+func (x *UpsertScheduleRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *UpsertScheduleRequest) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *UpsertScheduleRequest) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 type UpsertScheduleResponse struct {
@@ -1997,7 +2058,10 @@ type PauseScheduleRequest struct {
 	// When the pause ends. Not set: it lasts until ResumeSchedule.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// What becomes of its runs that wait in dispatch queues. Default keep: they
+	// run. end: they end SKIPPED(paused).
+	Queued        string `protobuf:"bytes,5,opt,name=queued,proto3" json:"queued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2060,9 +2124,21 @@ func (x *PauseScheduleRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PauseScheduleRequest) GetQueued() string {
+	if x != nil {
+		return x.Queued
+	}
+	return ""
+}
+
 type PauseScheduleResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Schedule      *Schedule              `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Schedule *Schedule              `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// Its runs that wait in dispatch queues, at most 1000 are counted. They run
+	// although the schedule is paused.
+	Queued uint32 `protobuf:"varint,2,opt,name=queued,proto3" json:"queued,omitempty"`
+	// Its runs that waited in dispatch queues and are SKIPPED(paused) now.
+	Ended         uint32 `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2102,6 +2178,20 @@ func (x *PauseScheduleResponse) GetSchedule() *Schedule {
 		return x.Schedule
 	}
 	return nil
+}
+
+func (x *PauseScheduleResponse) GetQueued() uint32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *PauseScheduleResponse) GetEnded() uint32 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
 }
 
 type ResumeScheduleRequest struct {
@@ -2964,7 +3054,15 @@ type ScheduleDefinition struct {
 	Expect           *Expectation      `protobuf:"bytes,24,opt,name=expect,proto3" json:"expect,omitempty"`
 	LaunchTimeoutMs  uint32            `protobuf:"varint,25,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3" json:"launch_timeout_ms,omitempty"`
 	// Automatic retries of failed runs. Null: none.
-	Retry         *RetryPolicy `protobuf:"bytes,26,opt,name=retry,proto3" json:"retry,omitempty"`
+	Retry *RetryPolicy `protobuf:"bytes,26,opt,name=retry,proto3" json:"retry,omitempty"`
+	// The dispatch queue that its runs enter at their fire time, after the overlap
+	// policy. Empty: they are launched at once.
+	QueueId string `protobuf:"bytes,27,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// With a queue: what each run uses besides the limits of the queue: "gpu", or
+	// "customer=a7" of a keyed limit.
+	Limits []string `protobuf:"bytes,28,rep,name=limits,proto3" json:"limits,omitempty"`
+	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	Webhook       string `protobuf:"bytes,29,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3179,6 +3277,27 @@ func (x *ScheduleDefinition) GetRetry() *RetryPolicy {
 		return x.Retry
 	}
 	return nil
+}
+
+func (x *ScheduleDefinition) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetWebhook() string {
+	if x != nil {
+		return x.Webhook
+	}
+	return ""
 }
 
 // ScheduleRevision is one version of a definition, with its author and time.
@@ -4030,7 +4149,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\xd6\x0f\n" +
+	"\x0f_max_backoff_ms\"\xa3\x10\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4085,25 +4204,28 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0frecent_outcomes\x182 \x03(\tR\x0erecentOutcomes\x12?\n" +
 	"\flast_outcome\x183 \x01(\v2\x1c.carillon.v1.ScheduleOutcomeR\vlastOutcome\x126\n" +
 	"\afailure\x184 \x01(\v2\x1c.carillon.v1.ScheduleFailureR\afailure\x12.\n" +
-	"\x05retry\x185 \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
+	"\x05retry\x185 \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12\x19\n" +
+	"\bqueue_id\x186 \x01(\tR\aqueueId\x12\x16\n" +
+	"\x06limits\x187 \x03(\tR\x06limits\x12\x18\n" +
+	"\awebhook\x188 \x01(\tR\awebhook\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x05\n" +
 	"\x0fScheduleOutcome\x12i\n" +
-	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xc5\x02\n" +
-	"\x06reason\x18\x02 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
+	"\x06reason\x18\x02 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x121\n" +
 	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x125\n" +
 	"\bended_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12'\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xc8\x05\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xe7\x05\n" +
 	"\x0fScheduleFailure\x12\x1a\n" +
 	"\bfailures\x18\x01 \x01(\rR\bfailures\x125\n" +
 	"\bfirst_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
-	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xc5\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xe4\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x06 \x01(\tR\ferrorMessage\x12'\n" +
@@ -4116,7 +4238,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xad\x10\n" +
+	"\x05_note\"\xd3\x11\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4163,7 +4285,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05adopt\x18\x1c \x01(\bR\x05adopt\x12;\n" +
 	"\x11launch_timeout_ms\x18\x1d \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xb8\x99)H\rR\x0flaunchTimeoutMs\x88\x01\x01\x12.\n" +
-	"\x05retry\x18\x1e \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
+	"\x05retry\x18\x1e \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12=\n" +
+	"\bqueue_id\x18\x1f \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12'\n" +
+	"\x06limits\x18  \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
+	"\awebhook\x18! \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4247,10 +4372,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"h\n" +
 	"\x15GroupFailuresResponse\x121\n" +
 	"\x06groups\x18\x01 \x03(\v2\x19.carillon.v1.FailureGroupR\x06groups\x12\x1c\n" +
-	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xb7\x04\n" +
-	"\fFailureGroup\x12\xc5\x02\n" +
-	"\x06reason\x18\x01 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xd6\x04\n" +
+	"\fFailureGroup\x12\xe4\x02\n" +
+	"\x06reason\x18\x01 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x02 \x01(\tR\terrorCode\x12\x1c\n" +
 	"\tschedules\x18\x03 \x01(\rR\tschedules\x12\x1a\n" +
@@ -4260,7 +4385,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\bexamples\x18\a \x03(\tR\bexamples\"t\n" +
 	"\x15ListSchedulesResponse\x123\n" +
 	"\tschedules\x18\x01 \x03(\v2\x15.carillon.v1.ScheduleR\tschedules\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x84\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x02\n" +
 	"\x14PauseScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12\x1c\n" +
@@ -4268,9 +4393,12 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12A\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"J\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12+\n" +
+	"\x06queued\x18\x05 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03endR\x06queued\"x\n" +
 	"\x15PauseScheduleResponse\x121\n" +
-	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\"\xc1\x01\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12\x16\n" +
+	"\x06queued\x18\x02 \x01(\rR\x06queued\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\rR\x05ended\"\xc1\x01\n" +
 	"\x15ResumeScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12\x1c\n" +
@@ -4336,15 +4464,15 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0eoverlap_policy\x18\x04 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
 	"\x0f_overlap_policy\"=\n" +
 	"\x17TriggerScheduleResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xd3\x04\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xf2\x04\n" +
 	"\rScheduleEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12.\n" +
 	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\rR\x05count\x12\xc5\x02\n" +
-	"\x06reason\x18\x06 \x01(\tB\xac\x02\xbaH\xa8\x02\xd8\x01\x01r\xa2\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\x12\xe4\x02\n" +
+	"\x06reason\x18\x06 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
 	"\x05actor\x18\a \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\b \x01(\tR\x04note\x12\x1a\n" +
 	"\brevision\x18\t \x01(\rR\brevision\"\xb4\x01\n" +
@@ -4356,7 +4484,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x88\t\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\t\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4390,7 +4518,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x120\n" +
 	"\x06expect\x18\x18 \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12*\n" +
 	"\x11launch_timeout_ms\x18\x19 \x01(\rR\x0flaunchTimeoutMs\x12.\n" +
-	"\x05retry\x18\x1a \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x1a9\n" +
+	"\x05retry\x18\x1a \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12\x19\n" +
+	"\bqueue_id\x18\x1b \x01(\tR\aqueueId\x12\x16\n" +
+	"\x06limits\x18\x1c \x03(\tR\x06limits\x12\x18\n" +
+	"\awebhook\x18\x1d \x01(\tR\awebhook\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +

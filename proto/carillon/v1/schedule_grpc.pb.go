@@ -91,8 +91,9 @@ type ScheduleServiceClient interface {
 	GroupFailures(ctx context.Context, in *GroupFailuresRequest, opts ...grpc.CallOption) (*GroupFailuresResponse, error)
 	// PauseSchedule stops the schedule's slots. One second after the answer, none
 	// of them is sent. Due slots that are not sent yet end SKIPPED(paused).
-	// Manual runs, retries and runs in flight continue. Pausing a paused schedule
-	// replaces note and end.
+	// Manual runs, retries, runs in flight and runs in dispatch queues continue:
+	// the answer counts those that wait in a queue, and `queued: end` ends them.
+	// Pausing a paused schedule replaces note and end.
 	PauseSchedule(ctx context.Context, in *PauseScheduleRequest, opts ...grpc.CallOption) (*PauseScheduleResponse, error)
 	// ResumeSchedule continues from now. Slots during the pause do not run.
 	// Resuming a schedule that is not paused changes nothing.
@@ -464,8 +465,9 @@ type ScheduleServiceServer interface {
 	GroupFailures(context.Context, *GroupFailuresRequest) (*GroupFailuresResponse, error)
 	// PauseSchedule stops the schedule's slots. One second after the answer, none
 	// of them is sent. Due slots that are not sent yet end SKIPPED(paused).
-	// Manual runs, retries and runs in flight continue. Pausing a paused schedule
-	// replaces note and end.
+	// Manual runs, retries, runs in flight and runs in dispatch queues continue:
+	// the answer counts those that wait in a queue, and `queued: end` ends them.
+	// Pausing a paused schedule replaces note and end.
 	PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error)
 	// ResumeSchedule continues from now. Slots during the pause do not run.
 	// Resuming a schedule that is not paused changes nothing.

@@ -197,6 +197,8 @@ func causeOf(r *schedule.SlotRun) schedule.Cause {
 		return schedule.CauseNotAccepted
 	case r.Status.Terminal():
 		return schedule.CauseTooLate
+	case r.Status == schedule.StatusEnqueued && r.LaunchedAt.IsZero():
+		return schedule.CauseQueued
 	}
 	return schedule.CauseStillRunning
 }

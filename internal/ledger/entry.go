@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Entry is a run of a slot that goes into its dispatch queue.
+type Entry struct {
+	Key   schedule.Key
+	Queue *schedule.Queue
+}
+
+// waitingFor is how long a count of waiting runs is used, in microseconds. Near the bound it is
+// read for each pass.
+const waitingFor = 1_000_000
+
+// waitingCount is how many runs wait in a queue, the entries since then included.
+type waitingCount struct {
+	runs int
+	at   int64
+}
+
+// isStale reports whether the runs of a queue are to be counted again.
+func (c waitingCount) isStale(q *schedule.Queue, now int64) bool {
+	most := int(q.MaxWaiting)
+	return c.at+waitingFor <= now || c.at > now || c.runs >= most-most/10
+}
+
+// countWaiting reads how many runs wait in the queues of a pass, where they have a bound.
+func (s *ShardState) countWaiting(read Reader, f *Facts, now int64) error {
+	for _, q := range f.Queues {
+		if q == nil || q.MaxWaiting == 0 || !s.entered[q.No].isStale(q, now) {
+			continue
+		}
+		runs, err := read.Waiting(q.No, int(q.MaxWaiting))
+		if err != nil {
+			return fmt.Errorf("count the runs of queue %s: %w", schedule.Quote(q.QueueID), err)
+		}
+		s.entered[q.No] = waitingCount{runs, now}
+	}
+	return nil
+}
+
+// queuesOf are the ids of the queues that definitions name.
+func queuesOf(f *Facts) (ids []string) {
+	for _, d := range f.Definitions {
+		if d.QueueID != "" {
+			ids = append(ids, d.QueueID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// refusedByQueue is how a run ends that its queue does not take. ok: it does.
+func (j *judging) refusedByQueue(r *run, d *schedule.Definition) (end End, ok bool) {
+	end.Key = r.key
+	switch q := j.facts.Queues[d.QueueID]; {
+	case !q.Takes(d.UserID):
+		end.To, end.Reason, end.ErrorCode = schedule.StatusFailed, schedule.ReasonQueueNotFound, string(schedule.ReasonQueueNotFound)
+		end.ErrorMessage = fmt.Sprintf("there is no queue %s that owner %s may use; create it, or edit queue_id of the schedule", schedule.Quote(d.QueueID), schedule.Quote(d.UserID))
+	case q.Closed:
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonQueueClosed
+		end.ErrorMessage = fmt.Sprintf("queue %s is closed: it takes no new runs until it is opened", schedule.Quote(d.QueueID))
+	case q.MaxWaiting > 0 && j.entered[q.No].runs+j.entering[q.No] >= int(q.MaxWaiting):
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonQueueFull
+		end.ErrorMessage = fmt.Sprintf("%d runs wait in queue %s, which is its max_waiting", q.MaxWaiting, schedule.Quote(d.QueueID))
+	default:
+		return end, true
+	}
+	return end, false
+}
+
+// enter puts a run into its queue, or ends it.
+func (j *judging) enter(r *run, d *schedule.Definition) {
+	end, ok := j.refusedByQueue(r, d)
+	if !ok {
+		j.end(r, end)
+		return
+	}
+	q := j.facts.Queues[d.QueueID]
+	j.entering[q.No]++
+	j.out.Entries = append(j.out.Entries, Entry{r.key, q})
+}
+
+// isTooEarly reports whether a run goes into a queue, and not yet: the launcher of a queue has no
+// timer for its runs.
+func (j *judging) isTooEarly(r *run) bool {
+	d := j.facts.Definitions[r.definition()]
+	return r.fireAt > j.now && d != nil && d.QueueID != ""
+}
+
+// EnterQueue returns a planned run as it goes into the queue of its definition, without its
+// position: it waits there at once. attempts is how many it has if its schedule has no retry
+// policy. The number of a retry stays. bounded: it also uses the limit of all queues.
+func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *schedule.Queue) schedule.Run {
+	now := stored(req.Now)
+	if r.Trigger != schedule.TriggerRetry {
+		r.MaxAttempts = d.Retry.JobAttempts(req.JobAttempts)
+	}
+	if d.Webhook != "" {
+		r.Webhook = d.Webhook
+	}
+	r.Queue = schedule.QueuePlace{No: q.No, State: schedule.QueueWaiting, Priority: schedule.SlotPriority(&r), EnqueuedAt: now, Limits: schedule.JoinLimits(q.Limits, d.Limits)}
+	if req.BoundQueues {
+		r.Queue.Limits = r.Queue.Limits.With(schedule.LimitRef{ID: schedule.AllQueuesLimit})
+	}
+	r.Epoch, r.WaitingSince, r.StartBy, r.UpdatedAt = req.Term.Epoch, time.Time{}, time.Time{}, now
+	r.Enter(schedule.StatusPlanned)
+	return r
+}
