@@ -95,16 +95,6 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
 }
 
-// readGroup adds the group of the request to the facts, locked.
-func (d *Dialect) readGroup(ctx context.Context, q Queries, groupID string, f *schedule.EnqueueFacts) (err error) {
-	if f.Group, err = d.lockGroup(ctx, q, groupID); err != nil || f.Group == nil {
-		return err
-	}
-	first, err := firstMember(ctx, q, f.Group.No)
-	f.GroupOpen = first != nil
-	return err
-}
-
 func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {
 	var hash schedule.Key
 	var keys string

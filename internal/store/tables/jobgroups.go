@@ -97,6 +97,16 @@ func countMembers(ctx context.Context, q Queries, groupNo int32) (c schedule.Gro
 	return c, nil
 }
 
+// readGroup adds the group of the request to the facts, locked.
+func (d *Dialect) readGroup(ctx context.Context, q Queries, groupID string, f *schedule.EnqueueFacts) (err error) {
+	if f.Group, err = d.lockGroup(ctx, q, groupID); err != nil || f.Group == nil {
+		return err
+	}
+	first, err := firstMember(ctx, q, f.Group.No)
+	f.GroupOpen = first != nil
+	return err
+}
+
 // joinGroup makes what an entry changes of a group, and numbers the runs' group.
 func (d *Dialect) joinGroup(ctx context.Context, q Queries, g *schedule.JobGroup, runs []schedule.Run) error {
 	if g.No == 0 {
