@@ -67,16 +67,8 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		}
 	}
 	if req.RequestID != "" {
-		var keys strings.Builder
-		for i := range runs {
-			keys.WriteString(runs[i].Key.String())
-		}
-		n, err := q.Exec(ctx, sqlNoteEnqueued, facts.Queue.No, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now)
-		if err == nil && n == 0 {
-			err = errEnqueued
-		}
-		if err != nil {
-			return fmt.Errorf("note the request: %w", err)
+		if err := noteEnqueued(ctx, q, facts.Queue.No, req, &decided, runs); err != nil {
+			return err
 		}
 	}
 	if len(runs) > 0 {
@@ -93,6 +85,22 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return nil
 	}
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
+}
+
+// noteEnqueued keeps what a request with an id has made.
+func noteEnqueued(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest, decided *schedule.Enqueue, runs []schedule.Run) error {
+	var keys strings.Builder
+	for i := range runs {
+		keys.WriteString(runs[i].Key.String())
+	}
+	n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now)
+	if err == nil && n == 0 {
+		err = errEnqueued
+	}
+	if err != nil {
+		return fmt.Errorf("note the request: %w", err)
+	}
+	return nil
 }
 
 func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {

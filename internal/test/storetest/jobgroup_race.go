@@ -49,17 +49,7 @@ func endStorm(r *rig) {
 			id := fmt.Sprint("g", round%groups)
 			switch n {
 			case 0, 1: // ends what is admitted
-				out, err := j.Admit(r.ctx, j.admitRequest(10))
-				if err != nil {
-					r.Errorf("admit: %v", err)
-				}
-				var done []schedule.FinishRequest
-				for _, d := range out.Dispatches {
-					done = append(done, schedule.FinishRequest{Key: d.Run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess}})
-				}
-				if _, err := r.Finish(r.ctx, done, r.now); err != nil {
-					r.Errorf("finish: %v", err)
-				}
+				j.endAdmitted(10)
 			case 2, 3: // adds members
 				mu.Lock()
 				runs := j.membersOf(fmt.Sprintf("n%dr%da n%dr%db n%dr%dc", n, round, n, round, n, round))
@@ -92,20 +82,27 @@ func endStorm(r *rig) {
 			}
 		}
 	})
-	for range 100 { // play the rest
-		var done []schedule.FinishRequest
-		for _, d := range j.admission(100).Dispatches {
-			done = append(done, schedule.FinishRequest{Key: d.Run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess}})
-		}
-		if len(done) == 0 {
-			break
-		}
-		_, err := r.Finish(r.ctx, done, r.now)
-		r.ok(err, "finish")
+	for j.endAdmitted(100) > 0 { // the rest
 	}
 	for g := range groups {
 		now := j.groupNow(fmt.Sprint("g", g))
 		r.hold(now.State != schedule.GroupRunning && now.Over() == now.Members, "group %d has ended with all members counted, got %+v", g, now)
 	}
 	r.hold(len(j.listed()) == 0, "nothing waits")
+}
+
+// endAdmitted admits runs, ends them as SUCCESS, and counts them.
+func (j *jobs) endAdmitted(free int) int {
+	out, err := j.Admit(j.ctx, j.admitRequest(free))
+	if err != nil {
+		j.Errorf("admit: %v", err)
+	}
+	var done []schedule.FinishRequest
+	for _, d := range out.Dispatches {
+		done = append(done, schedule.FinishRequest{Key: d.Run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess}})
+	}
+	if _, err := j.Finish(j.ctx, done, j.now); err != nil {
+		j.Errorf("finish: %v", err)
+	}
+	return len(done)
 }
