@@ -243,7 +243,9 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 		if current := now.Truncate(time.Millisecond); at.Before(current) {
 			at = current
 		}
-		after.RunAt, after.FireAt = at, at
+		if after.FireAt = at; run.IsJob() {
+			after.RunAt = at // that of a slot says which slot it is
+		}
 	}
 	after.Queue.State = queueState(after.FireAt, now)
 	return schedule.QueuedChange{Run: &after, Now: now}, nil

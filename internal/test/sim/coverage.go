@@ -167,6 +167,9 @@ const (
 	limitPassed  // a run passes others that a limit keeps waiting
 	startedLater // under a rate, a run is admitted before its start
 	jobPromoted  // a run passes others because it has waited for so long
+	slotEnteredQueue
+	slotRefusedByQueue // it is closed
+	slotReplaced       // a newer slot ends a run in a queue
 	situations
 )
 
@@ -176,6 +179,7 @@ var situationNames = [situations]string{
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
+	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 }
 
 // Coverage counts faults by call, over all worlds.
