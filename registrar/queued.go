@@ -252,7 +252,9 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 		if current := now.Truncate(time.Millisecond); at.Before(current) {
 			at = current
 		}
-		after.RunAt, after.FireAt = at, at
+		if after.FireAt = at; run.IsJob() {
+			after.RunAt = at // that of a slot says which slot it is
+		}
 	}
 	if after.Queue.State != schedule.QueueChained { // its start counts once its predecessor has ended
 		after.Queue.State = queueState(after.FireAt, now)

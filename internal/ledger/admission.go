@@ -187,6 +187,9 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 			out.Ended, out.Again = append(out.Ended, *end), true
 			continue
 		}
+		if !d.sendable() { // by this clock it is too early to refuse it for good: the next visit does
+			continue
+		}
 		d.StartAt, d.Aged = chosen.StartAt, chosen.Aged
 		out.Dispatches = append(out.Dispatches, d)
 		out.use(c, chosen.Run)
@@ -199,6 +202,11 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 		out.Stall = &schedule.StallChange{QueueStall: stall}
 	}
 	return out
+}
+
+// sendable reports whether the executor may be called.
+func (d *Dispatch) sendable() bool {
+	return d.Begun.Permission == schedule.Granted || d.Begun.Permission == schedule.GrantedAgain
 }
 
 // use notes the limits that a run uses from now on.
@@ -231,10 +239,6 @@ func (d *Dispatched) noteStarts(f *QueueFacts, c *Choice) {
 
 // permit returns a waiting run as its admission makes it, or how it ends if it may not be sent.
 func permit(req *schedule.AdmitRequest, w *WaitingFacts) (Dispatch, *schedule.Settlement) {
-	if isReplaced(&w.Run) {
-		end := endReplaced(&w.Run, req.Now)
-		return Dispatch{}, &end
-	}
 	if w.Definition == nil {
 		return Dispatch{}, &schedule.Settlement{
 			Key: w.Run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable), CompletedAt: req.Now,

@@ -56,7 +56,8 @@ func queuesOf(f *Facts) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// refusedByQueue is how a run ends that its queue does not take. ok: it does.
+// refusedByQueue is how a run ends that its queue does not take. ok: it does. The entries of one
+// pass may exceed max_waiting together.
 func (j *judging) refusedByQueue(r *run, d *schedule.Definition) (end End, ok bool) {
 	end.Key = r.key
 	switch q := j.facts.Queues[d.QueueID]; {
@@ -66,25 +67,13 @@ func (j *judging) refusedByQueue(r *run, d *schedule.Definition) (end End, ok bo
 	case q.Closed:
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonQueueClosed
 		end.ErrorMessage = fmt.Sprintf("queue %s is closed: it takes no new runs until it is opened", schedule.Quote(d.QueueID))
-	case q.MaxWaiting > 0 && j.entered[q.No].runs+j.entering[q.No] >= int(q.MaxWaiting):
+	case q.MaxWaiting > 0 && j.entered[q.No].runs >= int(q.MaxWaiting):
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonQueueFull
 		end.ErrorMessage = fmt.Sprintf("%d runs wait in queue %s, which is its max_waiting", q.MaxWaiting, schedule.Quote(d.QueueID))
 	default:
 		return end, true
 	}
 	return end, false
-}
-
-// enter puts a run into its queue, or ends it.
-func (j *judging) enter(r *run, d *schedule.Definition) {
-	end, ok := j.refusedByQueue(r, d)
-	if !ok {
-		j.end(r, end)
-		return
-	}
-	q := j.facts.Queues[d.QueueID]
-	j.entering[q.No]++
-	j.out.Entries = append(j.out.Entries, Entry{r.key, q})
 }
 
 // isTooEarly reports whether a run goes into a queue, and not yet: the launcher of a queue has no
@@ -95,12 +84,12 @@ func (j *judging) isTooEarly(r *run) bool {
 }
 
 // EnterQueue returns a planned run as it goes into the queue of its definition, without its
-// position: it waits there at once. attempts is how many it has if its schedule has no retry
-// policy. The number of a retry stays. bounded: it also uses the limit of all queues.
+// position: it waits there at once. A new budget of attempts begins with it, unless it is a retry.
 func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *schedule.Queue) schedule.Run {
 	now := stored(req.Now)
 	if r.Trigger != schedule.TriggerRetry {
-		r.MaxAttempts = d.Retry.JobAttempts(req.JobAttempts)
+		r.AttemptsBefore = max(r.Attempt, 1) - 1
+		r.MaxAttempts = r.AttemptsBefore + d.Retry.JobAttempts(req.JobAttempts)
 	}
 	if d.Webhook != "" {
 		r.Webhook = d.Webhook

@@ -89,7 +89,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
-	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool), entering: make(map[int32]int)}
+	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
 	chosen, left := s.choose(&p)
@@ -160,9 +160,7 @@ type judging struct {
 	now    int64
 	claims []*run
 	ended  map[*run]bool
-	// entering counts the entries of this pass by queue.
-	entering map[int32]int
-	out      Verdicts
+	out    Verdicts
 }
 
 // permitted reports whether schedule and grant permit a planned run. A run that is
@@ -200,6 +198,15 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonCoalesced
 		return end, false
 	}
+	if end, ok = j.ungranted(r, d); ok && d.QueueID != "" {
+		return j.refusedByQueue(r, d)
+	}
+	return end, ok
+}
+
+// ungranted is how a run ends that its grant does not permit. ok: it does.
+func (j *judging) ungranted(r *run, d *schedule.Definition) (end End, ok bool) {
+	end.Key = r.key
 	use := d.GrantUse(j.pass.RequireGrant)
 	if !use.Required && use.GrantID == "" {
 		return end, true
@@ -274,7 +281,7 @@ func (j *judging) claim() {
 	for _, r := range j.claims {
 		d := j.facts.Definitions[r.definition()]
 		if d != nil && d.QueueID != "" {
-			j.enter(r, d)
+			j.out.Entries = append(j.out.Entries, Entry{r.key, j.facts.Queues[d.QueueID]})
 			continue
 		}
 		if d != nil {

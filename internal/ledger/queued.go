@@ -56,16 +56,6 @@ func PutBack(r schedule.Run, lease schedule.KeyLease, back *schedule.PutBack, no
 	return r, true
 }
 
-// isReplaced reports whether a newer slot has replaced a run that waits in its queue. The leader
-// marks it, and the next sweep or admission ends it.
-func isReplaced(r *schedule.Run) bool {
-	return r.Stage() == schedule.StatusPlanned && !r.CancelRequestedAt.IsZero()
-}
-
-func endReplaced(r *schedule.Run, now time.Time) schedule.Settlement {
-	return schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: r.CancelReason, CompletedAt: stored(now)}
-}
-
 // ErrAdmitted refuses another input for a run that its queue has admitted before.
 var ErrAdmitted = schedule.Explain(schedule.ErrPrecondition,
 	"Cannot modify params after dispatch: the queue has admitted the run before; cancel it and enqueue another one")
@@ -90,8 +80,8 @@ const resendLease = 10 * time.Second
 // next; the zero time means never. lease is that of its key.
 func SweepQueued(req *schedule.QueueSweep, r schedule.Run, lease schedule.KeyLease, maySend bool) (after schedule.Run, step QueueStep, due time.Time) {
 	now := stored(req.Now)
-	if isReplaced(&r) {
-		end := endReplaced(&r, now)
+	if r.Stage() == schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() { // a newer slot replaces it
+		end := schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: r.CancelReason, CompletedAt: now}
 		after, _ = Settle(r, lease, &end, now)
 		return after, QueueEnd, time.Time{}
 	}

@@ -19,6 +19,9 @@ func (l *ledgerWatch) jobAdmitted(at time.Duration, j *job, before *schedule.Run
 	if j.admissions > 1 {
 		l.coverage.situations[jobAdmittedAgain].Add(1)
 	}
+	if !before.CancelRequestedAt.IsZero() {
+		l.violation("the job %.12s was admitted after its end was requested", j.row.Key)
+	}
 	if early := j.row.FireAt.Sub(l.began.Add(at)); early > 0 || j.row.Deliveries != before.Deliveries+1 {
 		l.violation("the job %.12s was admitted %s early, with %d deliveries, before %d", j.row.Key, early, j.row.Deliveries, before.Deliveries)
 	}
@@ -26,7 +29,7 @@ func (l *ledgerWatch) jobAdmitted(at time.Duration, j *job, before *schedule.Run
 
 // compareJobs is the order of a queue: higher priority first, then by position.
 func compareJobs(a, b *job) int {
-	return cmp.Or(cmp.Compare(b.row.Priority, a.row.Priority), cmp.Compare(a.row.Queue.Position, b.row.Queue.Position), bytes.Compare(a.row.Key[:], b.row.Key[:]))
+	return cmp.Or(schedule.FalseFirst(a.behind, b.behind), cmp.Compare(b.row.Priority, a.row.Priority), cmp.Compare(a.row.Queue.Position, b.row.Queue.Position), bytes.Compare(a.row.Key[:], b.row.Key[:]))
 }
 
 // waitingIn are the runs that wait in a queue, in its order.
@@ -107,7 +110,7 @@ func (l *ledgerWatch) placedAsAsked(e *entry) {
 	first := l.jobs[e.rows[0]]
 	var waiting []*job
 	for _, j := range l.waitingIn(first.row.Queue.No) {
-		if j.row.Priority == first.row.Priority {
+		if j.row.Priority == first.row.Priority && j.behind == first.behind {
 			waiting = append(waiting, j)
 		}
 	}

@@ -59,7 +59,7 @@ func (w *world) settled() bool {
 	defer w.watch.mu.Unlock()
 	now := time.Now()
 	for _, h := range w.watch.order {
-		if w.watch.waitsFor(h, now) {
+		if w.watch.waitsFor(h, now) && !w.watch.keptByQueue(h) {
 			return false
 		}
 	}
@@ -91,7 +91,7 @@ func (w *world) stuck() {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	for _, h := range w.watch.order {
-		if w.watch.waitsFor(h, time.Now()) {
+		if w.watch.waitsFor(h, time.Now()) && !w.watch.keptByQueue(h) {
 			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
 		}
 	}
@@ -129,8 +129,10 @@ func (w *world) check() {
 			w.planned(h)
 			w.truthful(h)
 			w.delivered(h)
-			w.patient(h)
-			w.inTime(h)
+			if w.watch.jobs[h.row.Key] == nil {
+				w.patient(h)
+				w.inTime(h)
+			}
 		}
 	}
 	for _, id := range sorted(l.backfills) {
@@ -204,8 +206,12 @@ func (w *world) planned(h *history) {
 		if !inside || !before || !p.rule.is(r.RunAt) || p.revision != r.Revision {
 			continue
 		}
-		if r.Trigger == schedule.TriggerSchedule && !r.FireAt.Equal(p.rule.fireAt(r.RunAt)) && !r.FireAt.Equal(p.rule.late().fireAt(r.RunAt)) {
-			w.violation("%s run_at %s fires at %s, and not at %s", r.ScheduleID, w.at(r.RunAt), w.at(r.FireAt), w.at(p.rule.fireAt(r.RunAt)))
+		fireAt := r.FireAt
+		if !h.entered.IsZero() {
+			fireAt = h.entered
+		}
+		if r.Trigger == schedule.TriggerSchedule && !fireAt.Equal(p.rule.fireAt(r.RunAt)) && !fireAt.Equal(p.rule.late().fireAt(r.RunAt)) {
+			w.violation("%s run_at %s fires at %s, and not at %s", r.ScheduleID, w.at(r.RunAt), w.at(fireAt), w.at(p.rule.fireAt(r.RunAt)))
 		}
 		return
 	}

@@ -173,6 +173,9 @@ const (
 	groupPartial
 	groupCancelled
 	groupFollowed // by its on_complete run
+	slotEnteredQueue
+	slotRefusedByQueue // it is closed
+	slotReplaced       // a newer slot ends a run in a queue
 	situations
 )
 
@@ -183,6 +186,7 @@ var situationNames = [situations]string{
 	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
+	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -45,6 +45,8 @@ type job struct {
 	startAt    time.Time // of the last one: its call is not earlier
 	position   int64     // the last one; history has none
 	cancelled  bool      // a user has asked for its end
+	slot       bool      // of a schedule, or a retry of such a run
+	behind     bool      // catch-up and backfill, and their automatic retries
 	hook       told      // when it ended
 }
 
@@ -122,7 +124,7 @@ func (l *ledgerWatch) queuePauseAnswered(id string, at time.Duration) {
 func (l *ledgerWatch) ofQueue(term *schedule.Term, before, after *schedule.Run) {
 	at := l.elapsed()
 	switch {
-	case term != nil:
+	case term != nil && (before == nil || after == nil || !l.replacedBy(before, after)):
 		l.violation("a leader wrote a run of a queue: %+v", cmp.Or(after, before))
 	case after == nil:
 		l.violation("the row of the job %.12s of %s was deleted while %s", before.Key, before.ScheduleID, before.Status)
@@ -139,6 +141,10 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 	q := l.queues[r.Queue.No]
 	l.rows[r.Key], l.jobs[r.Key] = j.history, j
 	l.jobOrder = append(l.jobOrder, j)
+	if r.Epoch != 0 { // of a slot: it is in flight for its overlap group
+		j.slot, j.claimed = true, at
+		l.order = append(l.order, j.history)
+	}
 	l.log.say(at, "job %06x of %s enters %s: %s, priority %d, position %d, fire_at %s", idOf(r.Key)&0xffffff, r.ScheduleID, q.row.QueueID, r.Queue.State, r.Priority, r.Queue.Position, l.at(r.FireAt))
 	p := placeOf(r)
 	if p != placeDelayed && p != placeWaiting && (p != placeChained || r.Queue.GroupNo == 0) || r.Status != schedule.StatusEnqueued || r.Deliveries != 0 {
@@ -158,8 +164,12 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 // retriedJob: the retry of a run waits at its place.
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
-	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook || of.row.Queue.GroupNo != r.Queue.GroupNo || of.row.Queue.GroupSeq != r.Queue.GroupSeq {
+	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook || of.row.Epoch != r.Epoch ||
+		of.row.Queue.GroupNo != r.Queue.GroupNo || of.row.Queue.GroupSeq != r.Queue.GroupSeq {
 		l.violation("the retry of the job %.12s is not at its place, or has other limits or another webhook", r.RetryOf)
+	}
+	if of != nil {
+		l.jobs[r.Key].behind = of.behind
 	}
 	l.coverage.situations[jobRetried].Add(1)
 }
@@ -300,6 +310,13 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 	if r.Reason == schedule.ReasonPredecessorFailed {
 		so = r.Status == schedule.StatusCancelled && !from.inFlight() && l.stoppedFor(j)
 	}
+	if r.Reason == schedule.ReasonReplaced {
+		so = r.Status == schedule.StatusCancelled && j.slot && r.CancelReason == schedule.ReasonReplaced
+		l.coverage.situations[slotReplaced].Add(1)
+	}
+	if j.slot && r.Reason == schedule.ReasonCancelled { // anybody may ask for it
+		so = r.Status == schedule.StatusCancelled
+	}
 	if r.Reason == schedule.ReasonSnoozed {
 		so = r.Status == schedule.StatusSkipped && from.inFlight()
 		l.coverage.situations[jobSnoozed].Add(1)
@@ -318,7 +335,7 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 // jobWaitsFor: a run of a queue is not over, and nothing that its user did keeps it.
 func (l *ledgerWatch) jobWaitsFor(j *job) bool {
 	p, pause := placeOf(&j.row), &l.queues[j.row.Queue.No].row.Pause
-	return p != placeEnded && (p.inFlight() || !pause.Paused || !pause.Until.IsZero())
+	return p != placeEnded && (p.inFlight() || !j.row.CancelRequestedAt.IsZero() || !pause.Paused || !pause.Until.IsZero())
 }
 
 // isJob reports whether a run is of a queue.

@@ -45,6 +45,7 @@ type history struct {
 	planned   time.Duration
 	next      int       // automatic retries
 	startBy   time.Time // an automatic retry of a slot: the end of its catch-up window
+	entered   time.Time // fire_at when it entered its queue, which may put it off
 }
 
 func newLedgerWatch(w *world) *ledgerWatch {
@@ -117,6 +118,10 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 	defer l.mu.Unlock()
 	at := l.elapsed()
 	switch {
+	case before != nil && before.Queue.No == 0 && after != nil && after.Queue.No != 0:
+		l.fence(term, "an entry into a queue")
+		l.ofShard(term, before)
+		l.slotEntered(at, term, before, after)
 	case before != nil && before.Queue.No != 0 || after != nil && after.Queue.No != 0:
 		l.ofQueue(term, before, after)
 	case before == nil:
@@ -233,9 +238,17 @@ func (l *ledgerWatch) claimed(r *schedule.Run) {
 	if !r.Exclusive {
 		return
 	}
-	if other := l.related(r); other != nil && (other.Exclusive || !other.ClaimedAt.Equal(r.ClaimedAt)) {
+	if other := l.related(r); other != nil && (other.Exclusive || !since(other).Equal(since(r))) {
 		l.violation("%s run_at %s was claimed while %s run_at %s of %s was %s", r.ScheduleID, l.at(r.RunAt), other.ScheduleID, l.at(other.RunAt), r.OverlapKey, other.Status)
 	}
+}
+
+// since is when a run was claimed or has entered its queue.
+func since(r *schedule.Run) time.Time {
+	if r.Queue.No != 0 {
+		return r.Queue.EnqueuedAt
+	}
+	return r.ClaimedAt
 }
 
 // related is another run in flight under the run's overlap key.
@@ -273,6 +286,9 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = l.waiting(r) >= int(r.MaxQueued) && !l.automatic(r)
 	case schedule.ReasonGrantRevoked, schedule.ReasonGrantExpired, schedule.ReasonGrantDenied:
 		so = l.ungranted(now, r)
+	case schedule.ReasonQueueClosed:
+		l.coverage.situations[slotRefusedByQueue].Add(1)
+		so = before.Status == schedule.StatusPlanned && l.queueNamed(life.queueOf[r.Revision]).row.Closed
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced, schedule.ReasonSnoozed, schedule.ReasonInterrupted:

@@ -17,6 +17,9 @@ type life struct {
 	deleted bool          // likewise
 	stopped bool          // paused or deleted
 	quiet   time.Duration // since when that was acknowledged; 0 = not
+
+	queueOf  map[int64]string   // the queue of each revision
+	limitsOf map[int64][]string // its own limits
 }
 
 // part is a time with one rule in force: slots in (from, until].
@@ -43,10 +46,11 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	l.fence(term, "a schedule")
 	f := l.lives[after.ScheduleID]
 	if f == nil {
-		f = &life{}
+		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string)}
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
+	f.queueOf[after.Revision], f.limitsOf[after.Revision] = after.QueueID, after.Limits
 	if before == nil || !before.Alive() && after.Alive() {
 		f.created = l.elapsed()
 	}
@@ -88,7 +92,7 @@ func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
 	switch a.verb {
 	case "upsert":
 		so = so && after.Pause.Paused == stood && after.IntervalMS == a.definition.IntervalMS && after.CronExpr == a.definition.CronExpr &&
-			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt) && after.Retry == a.definition.Retry
+			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt) && after.Retry == a.definition.Retry && after.QueueID == a.definition.QueueID
 	case "pause":
 		so = so && after.Pause.Paused && after.Pause.Until.Equal(a.until)
 	case "resume":

@@ -48,7 +48,7 @@ var mutants = []struct {
 	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
 		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
 	}, {
-		"internal/store/memory/claim.go", `if r.Exclusive && c.exclusiveInFlight(r.OverlapKey) {`, `if false {`,
+		"internal/store/memory/claim.go", `if !r.Exclusive || !c.exclusiveInFlight(r.OverlapKey) {`, `if true {`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
 		"launcher/begin.go", "				s.end(schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err))\n",
@@ -125,10 +125,10 @@ var mutants = []struct {
 		"internal/ledger/changes.go", "if r := s.runs[key]; r != nil {\n			s.forget(r)", "if r := s.runs[key]; r != nil && r.flight == nil {\n			s.forget(r)",
 	}}},
 	{"a takeover does not load runs that wait", []edit{{
-		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {`, `range eachOf(&s.live.launching, &s.live.started) {`,
+		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started, &s.live.queued) {`, `range eachOf(&s.live.launching, &s.live.started, &s.live.queued) {`,
 	}}},
 	{"a takeover does not load runs in flight", []edit{{
-		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started) {`, `range eachOf(&s.live.waiting) {`,
+		"internal/store/memory/claim.go", `range eachOf(&s.live.waiting, &s.live.launching, &s.live.started, &s.live.queued) {`, `range eachOf(&s.live.waiting, &s.live.queued) {`,
 	}}},
 	{"seen_until passes a missed slot without a verdict", []edit{{
 		"internal/ledger/state.go", `until = min(until, r.fireAt-1)`, `_ = r`,
@@ -296,7 +296,7 @@ var mutants = []struct {
 		"internal/store/memory/failures.go", `s := t.schedules[r.ScheduleID]; s != nil && s.Alive() {`, `s := t.schedules[r.ScheduleID]; s != nil {`,
 	}}},
 	{"a retry starts after the catch-up window", []edit{{
-		"internal/ledger/attempt.go", `if retriesSlot(r) {`, `if false {`,
+		"internal/ledger/attempt.go", `if !r.Queue.In() && retriesSlot(r) {`, `if false {`,
 	}}},
 	{"a retry that waits starts after the catch-up window", []edit{{
 		"internal/ledger/run.go", `return r.startBy != 0 && max(r.fireAt, now) > r.startBy`, `return false`,
@@ -339,7 +339,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range slices.Concat(mutants, queueMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()
@@ -355,7 +355,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
-	for _, m := range slices.Concat(mutants, queueMutants, shardMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, shardMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
 				t.Error(err)

@@ -119,7 +119,7 @@ func (l *ledgerWatch) attempted(h *history) {
 	r, of := &h.row, l.rows[h.row.RetryOf]
 	length, snoozes := l.chain(h)
 	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
-	if most == 1 && r.Trigger == schedule.TriggerJob && l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts == 0 {
+	if most == 1 && (r.Trigger == schedule.TriggerJob || l.jobs[r.RetryOf] != nil) && l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts == 0 {
 		most = attemptsOfJobs
 	}
 	ask, byHand := l.hands[r.Key]
@@ -149,7 +149,7 @@ func (l *ledgerWatch) attempted(h *history) {
 	if of.next++; of.next > 1 || r.Key != successorKey(of.row.Key, l.automaticName(of)) {
 		l.violation("%s run_at %s has %d automatic retries, the last one with key %s", r.ScheduleID, l.at(r.RunAt), of.next, r.Key)
 	}
-	if l.ofSlot(h) {
+	if l.ofSlot(h) && r.Queue.No == 0 {
 		h.startBy = r.RunAt.Add(ruleOf(&l.lives[r.ScheduleID].row).window)
 	}
 	was := &of.row
@@ -228,7 +228,7 @@ func (l *ledgerWatch) followed(at time.Duration, r *schedule.Run) {
 		l.coverage.situations[interruptedTooOften].Add(1)
 	}
 	required := permitted
-	if l.ofSlot(h) {
+	if l.ofSlot(h) && !inQueue {
 		limit := r.RunAt.Add(window)
 		permitted = permitted && !r.CompletedAt.Add(least).After(limit)
 		required = permitted && !r.CompletedAt.Add(most).After(limit)
@@ -339,7 +339,7 @@ func (l *ledgerWatch) waitsFor(h *history, now time.Time) bool {
 func (l *ledgerWatch) heldUp(f *backfillLife, now time.Time) bool {
 	return slices.ContainsFunc(l.order, func(h *history) bool {
 		inRange := h.row.ScheduleID == f.row.ScheduleID && !h.row.RunAt.Before(f.row.From) && h.row.RunAt.Before(f.row.To)
-		return (inRange || h.row.OverlapKey == f.row.OverlapKey) && !h.gone && l.held(h, now)
+		return (inRange || h.row.OverlapKey == f.row.OverlapKey) && !h.gone && (l.held(h, now) || l.keptByQueue(h))
 	})
 }
 

@@ -102,7 +102,7 @@ var shardMutants = []struct {
 		"internal/ledger/judge.go", `j.facts.Superseded[r.key]`, `false`,
 	}}},
 	{"a cancel that is read as a change is not known", []edit{{
-		"internal/ledger/place.go", `if r.cancelRequested {`, `if false {`,
+		"internal/ledger/place.go", `if r.cancelRequested && !r.queued {`, `if false {`,
 	}}},
 }
 

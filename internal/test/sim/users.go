@@ -159,6 +159,15 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 	if slices.Contains(jobSchedules, id) {
 		def.UserID = "u0"
 	}
+	if p.queues > 0 && def.UserID == "u0" && d.of(19).perMille(500) {
+		def.QueueID = queueID(d.of(20).below(p.queues))
+		if p.limited {
+			def.Limits = pick(d.of(21), limitsOfRuns...)
+		}
+		if d.of(22).perMille(200) {
+			def.Webhook = "own"
+		}
+	}
 	if p.incidents {
 		def.LaunchTimeoutMS = uint32(pick(d.of(14), 0, 0, 2000, 5000))
 		def.Version = int32(pick(d.of(15), 1, 1, 1, 2, 2, 2, 3)) // there is no version 3

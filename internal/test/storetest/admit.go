@@ -23,6 +23,7 @@ var admits = []check{
 	{"of eight that admit at one instant nobody counts before the others have written", admitLocked},
 	{"an admission leaves a queue alone that another process has", admitNotAlone},
 	{"a run whose grant has ended is skipped, and the next ones go", admitRefused},
+	{"a run that may be refused only later waits until then", admitRefusedLater},
 	{"where a grant is required a run without one is skipped", admitRequiresGrant},
 	{"a run whose definition cannot be read fails, and the next ones go", admitUnreadable},
 	{"the queues in which runs wait are known", admitQueuesWaiting},
@@ -279,6 +280,23 @@ func admitRefused(r *rig) {
 		"it ends without a call, got %+v", bad)
 	j.hold(len(out.Ended) == 1 && out.Ended[0].Key == bad.Key, "the admission says so, got %+v", out.Ended)
 	j.waits("")
+}
+
+func admitRefusedLater(r *rig) {
+	j := r.jobs("q")
+	revoked := r.create("revoked", on(r.revoke(r.give("gone"))))
+	at := r.at(3 * time.Millisecond) // the clock of the process that put it in is ahead
+	ahead := j.job("ahead", 0, func(run *schedule.Run) {
+		*run = j.jobOf(revoked, "ahead")
+		run.FireAt = at
+	})
+	j.enqueue(0, ahead)
+	out := j.admission(10)
+	j.hold(len(out.Dispatches) == 0 && len(out.Ended) == 0, "it is neither sent nor refused, got %+v", out)
+	j.isIn(ahead, schedule.QueueWaiting)
+	r.now = at
+	out = j.admission(10)
+	j.hold(len(out.Dispatches) == 0 && len(out.Ended) == 1, "it is refused, got %+v", out)
 }
 
 func admitRequiresGrant(r *rig) {

@@ -11,6 +11,7 @@ import (
 var entries = []check{
 	{"a due slot goes into the queue of its schedule, with what its definition says", entryPlaced},
 	{"no slot goes into its queue before fire_at", entryNotEarly},
+	{"a run in a queue has the attempts of its schedule, else those of jobs, and its budget begins with it", entryAttempts},
 	{"slots enter in claim order, and catch-up goes behind all others", entryOrder},
 	{"a slot is skipped while a run of its group waits in the queue, is sent or runs", entrySkip},
 	{"a slot that waits for its group enters once the run in the queue has ended", entryQueue},
@@ -97,6 +98,25 @@ func entryNotEarly(r *rig) {
 	r.hold(next.Equal(at), "the leader comes back at its fire_at, got %s", next)
 	r.now = at
 	q.passes("a", early)
+}
+
+func entryAttempts(r *rig) {
+	q := r.slotsIn(schedule.OverlapAllow)
+	again := func(run *schedule.Run) {
+		run.Key, run.Trigger, run.Attempt, run.MaxAttempts = schedule.ManualKey(q.s.ScheduleID, "again"), schedule.TriggerBackfill, 4, 4
+	}
+	fresh, fourth := q.due("fresh"), q.due("fourth", again)
+	q.passes("fresh fourth")
+	got := r.ledger(fresh.Key)
+	r.hold(got.MaxAttempts == 3 && got.AttemptsBefore == 0, "without a policy a slot has three attempts, got %+v", got)
+	got = r.ledger(fourth.Key)
+	r.hold(got.Attempt == 4 && got.MaxAttempts == 6 && got.AttemptsBefore == 3, "so has a backfill of a slot that ran before, got %+v", got)
+	q.s = r.revise(q.s, func(s *schedule.Schedule) { s.Retry = schedule.RetryPolicy{MaxAttempts: 2}.Resolved() })
+	q.later(time.Second)
+	own := q.due("own", func(run *schedule.Run) { run.MaxAttempts = 2 })
+	q.passes("own")
+	got = r.ledger(own.Key)
+	r.hold(got.MaxAttempts == 2, "with a policy it has as many as that says, got %+v", got)
 }
 
 func entryOrder(r *rig) {
