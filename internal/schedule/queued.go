@@ -127,6 +127,7 @@ type Enqueue struct {
 type QueueCounts struct {
 	Delayed, Waiting, InFlight int
 	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
+	Reserving, Reserved        int       // reservations that wait, and granted ones
 }
 
 // QueueMeasure is a queue as metrics and doctor see it.
