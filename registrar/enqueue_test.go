@@ -65,13 +65,14 @@ func onQueues(t *testing.T, test func(*line)) {
 			limits, _ := st.(registrar.LimitStore)
 			entries, _ := st.(registrar.EnqueueStore)
 			outbox, _ := st.(registrar.OutboxStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Outbox: outbox}
+			reservations, _ := st.(registrar.ReservationStore)
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Outbox: outbox, Reservations: reservations}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Outbox: m}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Outbox: m, Reservations: m}
 	})
 }
 

@@ -236,7 +236,10 @@ func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out D
 		if err != nil {
 			return out, err
 		}
-		if out, err = r.cancelQueued(ctx, q, in); err != nil {
+		if out, err = r.cancelQueued(ctx, q, in); err == nil {
+			err = r.releaseAll(ctx, in.QueueID, in.Actor)
+		}
+		if err != nil {
 			return out, err
 		}
 	} else if err := r.refuseInUse(ctx, in.QueueID); err != nil {
@@ -265,8 +268,11 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	}
 	const enough = 1000
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
-	if err != nil || c.Waiting+c.Delayed+c.InFlight == 0 {
+	if err != nil || c.Waiting+c.Delayed+c.InFlight+c.Reserving+c.Reserved == 0 {
 		return err
+	}
+	if c.Waiting+c.Delayed+c.InFlight == 0 {
+		return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: it has %s; wait for them, or set force (--force) to end them", schedule.Quote(q.QueueID), reservationsIn(c))
 	}
 	return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: %s wait in it and %s are in flight; wait for them, or set force (--force) to cancel them",
 		schedule.Quote(q.QueueID), runsUpTo(c.Waiting+c.Delayed, enough), runsUpTo(c.InFlight, enough))

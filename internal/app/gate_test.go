@@ -218,6 +218,7 @@ var may = map[string]string{
 	"WorkflowService/ShareWorkflow": "co", "WorkflowService/UnshareWorkflow": "co", "WorkflowService/ListWorkflowShares": "cov",
 	"LimitService/UpsertLimit": "cuo", "LimitService/GetLimit": "cuwov", "LimitService/ListLimits": "cuwov", "LimitService/DeleteLimit": "cuo", "LimitService/SetLimitKey": "cuo",
 	"QueueService/UpsertQueue": "cuo", "QueueService/GetQueue": "cuwov", "QueueService/ListQueues": "cuwov", "QueueService/DeleteQueue": "cuo", "QueueService/PauseQueue": "cuo", "QueueService/ResumeQueue": "cuo", "QueueService/CloseQueue": "cuo", "QueueService/OpenQueue": "cuo", "QueueService/ListQueueEvents": "cuwov", "QueueService/EnqueueRun": "cuo", "QueueService/EnqueueRuns": "cuo", "QueueService/ListWaiting": "cuwov",
+	"QueueService/ReserveSlot": "cuo", "QueueService/GetReservation": "cuwov", "QueueService/ListReservations": "cuwov", "QueueService/ExtendReservation": "cuo", "QueueService/ReleaseReservation": "cuo",
 
 	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/RedeliverWebhooks": "cuo", "RunService/UpdateRun": "cuo", "RunService/MoveRun": "cuo", "RunService/ExplainRun": "cuwov", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/ListProcesses": "ov", "WorkerService/ListLeaderTerms": "ov", "WorkerService/Resign": "o",

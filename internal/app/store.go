@@ -47,6 +47,7 @@ type Store interface {
 	registrar.QueueStore
 	registrar.LimitStore
 	registrar.EnqueueStore
+	registrar.ReservationStore
 	registrar.OutboxStore
 	registrar.SendStore
 	alert.ExpectationStore

@@ -45,7 +45,7 @@ func TestReservationsAreGrantedInOrderWhileThereIsRoom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := ledger.QueueFacts{
-				Queue: &schedule.Queue{QueueDefinition: schedule.QueueDefinition{QueueID: "q", MaxInFlight: c.most}, Pause: schedule.Pause{Paused: c.paused}},
+				Queue:    &schedule.Queue{QueueDefinition: schedule.QueueDefinition{QueueID: "q", MaxInFlight: c.most}, Pause: schedule.Pause{Paused: c.paused}},
 				Reserved: slices.Clone(c.reserved), InFlight: c.runs, Limits: map[schedule.LimitRef]*ledger.LimitNow{gpu: {No: 7, Max: 1, Used: c.gpus}},
 			}
 			anyOver := slices.ContainsFunc(c.reserved, func(r schedule.Reservation) bool { return r.EndsAt.Equal(now) })

@@ -152,7 +152,7 @@ FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NUL
 	// sqlQueueInFlight says also whether there are reservations.
 	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4),
 	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
-	sqlSetStall      = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
+	sqlSetStall = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, stall_level = excluded.stall_level, stall_reason = excluded.stall_reason`
 	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
 	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -237,8 +237,8 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
 	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND o.queue_state >= 4)
 	AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = u.used_by AND r.granted_at IS NOT NULL)`
-	sqlUsersOfLimit   = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
-	sqlSetLimitStart  = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
+	sqlUsersOfLimit  = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
+	sqlSetLimitStart = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
 	// sqlAnyLimited begins behind the runs without limits: with many of them, reading from the front

@@ -106,7 +106,7 @@ func newWorld(seed uint64, o Options) *world {
 	api := apiStore{Store: w.ledger, away: store{w.clients}}
 	w.limits = api
 	w.registrar = registrar.New(registrar.Options{
-		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Now: w.clients.now, Logger: quiet,
+		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Reservations: api, Now: w.clients.now, Logger: quiet,
 		Webhook: func(string) ([]string, bool) { return nil, true },
 		Config:  registrar.Config{CanCancel: w.profile.executorCancels},
 	})
