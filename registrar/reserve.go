@@ -78,7 +78,7 @@ func (r *Registrar) Reserve(ctx context.Context, in ReserveInput) (ReservationNo
 	if err != nil {
 		return ReservationNow{}, err
 	}
-	r.logReserved(ctx, &out)
+	r.changedReservations(ctx, &after, &out)
 	return placeOf(&after, id, r.now(), repeated)
 }
 
@@ -233,7 +233,7 @@ func (r *Registrar) GetReservation(ctx context.Context, id schedule.Key, waits b
 	if err != nil {
 		return ReservationNow{}, err
 	}
-	r.logReserved(ctx, &changed)
+	r.changedReservations(ctx, &after, &changed)
 	return placeOf(&after, id, r.now(), false)
 }
 
@@ -314,7 +314,7 @@ func (r *Registrar) changeReservation(ctx context.Context, id schedule.Key, deci
 	if err != nil {
 		return ReservationNow{}, err
 	}
-	r.logReserved(ctx, &out)
+	r.changedReservations(ctx, &after, &out)
 	return placeOf(&after, id, r.now(), false)
 }
 
@@ -323,7 +323,7 @@ func (r *Registrar) releaseAll(ctx context.Context, queueID, actor string) error
 	if r.reservations == nil {
 		return nil
 	}
-	_, out, err := r.reservations.ChangeReservations(ctx, schedule.ReserveRequest{QueueID: queueID}, func(f ledger.QueueFacts, _ *schedule.EnqueueRecord) (schedule.ReserveChange, error) {
+	after, out, err := r.reservations.ChangeReservations(ctx, schedule.ReserveRequest{QueueID: queueID}, func(f ledger.QueueFacts, _ *schedule.EnqueueRecord) (schedule.ReserveChange, error) {
 		c := schedule.ReserveChange{Now: r.now(), Actor: actor}
 		for i := range f.Reserved {
 			c.Release = append(c.Release, f.Reserved[i].ID)
@@ -331,12 +331,16 @@ func (r *Registrar) releaseAll(ctx context.Context, queueID, actor string) error
 		return c, nil
 	})
 	if err == nil {
-		r.logReserved(ctx, &out)
+		r.changedReservations(ctx, &after, &out)
 	}
 	return err
 }
 
-func (r *Registrar) logReserved(ctx context.Context, out *ledger.Reserved) {
+// changedReservations logs what has happened, and has the queue counted again.
+func (r *Registrar) changedReservations(ctx context.Context, after *ledger.QueueFacts, out *ledger.Reserved) {
+	if !out.Empty() && after.Queue != nil {
+		r.counts.stale(after.Queue.No)
+	}
 	for i := range out.Events {
 		e := &out.Events[i]
 		r.log.InfoContext(ctx, "reservation", "queue_id", e.QueueID, "kind", string(e.Kind), "note", e.Note)
