@@ -105,7 +105,7 @@ func TestASlotIsReservedWaitedForExtendedAndReleased(t *testing.T) {
 	})
 }
 
-// A reservation calls no executor: whoever waits for it grants it, also where no launcher is.
+// A reservation calls no executor: a call that waits for it grants it, also where no launcher is.
 func TestAWaitingReservationIsGrantedWithoutALauncher(t *testing.T) {
 	onQueues(t, func(l *line) {
 		held := l.reserve(slot())

@@ -34,7 +34,7 @@ func TestTheDoctorNamesFullLimitsAndUsesWithoutARun(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `INSERT INTO limit_uses (limit_no, limit_key, used_by) SELECT limit_no, '', randomblob(32) FROM limits WHERE limit_id = 'card'`); err != nil {
 		t.Fatal(err)
 	}
-	want := "fail 1 use of limits is of a run that is not in flight: its limit has less room than it allows\nok 2, full: card (1 of 1)"
+	want := "fail 1 use of limits is of a run that is not in flight, or of a reservation that has ended: its limit has less room than it allows\nok 2, full: card (1 of 1)"
 	if got := finding(t, cfg, "limits"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

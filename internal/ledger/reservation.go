@@ -124,7 +124,7 @@ func (o *Reserved) End(queueID string, r schedule.Reservation, now time.Time, ac
 	case r.Granted():
 		o.note(queueID, &r, schedule.QueueReservationExpired, "", now, held+", not released and not extended")
 	default:
-		o.note(queueID, &r, schedule.QueueReservationWithdrawn, "", now, "nobody has waited for it for "+spanOf(schedule.WaitedFor))
+		o.note(queueID, &r, schedule.QueueReservationWithdrawn, "", now, "no caller has waited for it for "+spanOf(schedule.WaitedFor))
 	}
 }
 

@@ -21,7 +21,7 @@ type Reservation struct {
 // Granted reports whether it holds its slot.
 func (r *Reservation) Granted() bool { return !r.GrantedAt.IsZero() }
 
-// Over reports whether it has ended by an instant, whoever has noticed.
+// Over reports whether it has ended by an instant. Its row may still be there.
 func (r *Reservation) Over(now time.Time) bool { return !r.EndsAt.After(now) }
 
 // Bounds and defaults of reservations.

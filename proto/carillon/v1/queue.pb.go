@@ -2176,7 +2176,7 @@ type Reservation struct {
 	QueueId       string `protobuf:"bytes,2,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	// The owner.
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Who has asked for it.
+	// Who has requested it.
 	RequestedBy string `protobuf:"bytes,4,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	// Limits that it uses once it is granted, with those of the queue.
 	Limits []string `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`

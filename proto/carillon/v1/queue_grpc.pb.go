@@ -103,7 +103,7 @@ type QueueServiceClient interface {
 	// reservation of a repeated request has ended.
 	ReserveSlot(ctx context.Context, in *ReserveSlotRequest, opts ...grpc.CallOption) (*ReserveSlotResponse, error)
 	// GetReservation returns a reservation. With wait_ms it goes on waiting for the
-	// grant: a reservation that nobody has waited for during 30 seconds is
+	// grant: a reservation that no caller has waited for during 30 seconds is
 	// withdrawn. NOT_FOUND: it has ended, or is another owner's.
 	GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*GetReservationResponse, error)
 	// ListReservations returns the reservations of a queue in order of arrival,
@@ -361,7 +361,7 @@ type QueueServiceServer interface {
 	// reservation of a repeated request has ended.
 	ReserveSlot(context.Context, *ReserveSlotRequest) (*ReserveSlotResponse, error)
 	// GetReservation returns a reservation. With wait_ms it goes on waiting for the
-	// grant: a reservation that nobody has waited for during 30 seconds is
+	// grant: a reservation that no caller has waited for during 30 seconds is
 	// withdrawn. NOT_FOUND: it has ended, or is another owner's.
 	GetReservation(context.Context, *GetReservationRequest) (*GetReservationResponse, error)
 	// ListReservations returns the reservations of a queue in order of arrival,
