@@ -141,7 +141,7 @@ func (r *reserving) reserve(ctx context.Context) (*carillonv1.Reservation, error
 	}
 }
 
-// look waits a part of the time for the grant. A server that does not answer is asked again, as
+// look asks for a reservation, or waits a part of the time for its grant. A server that does not answer is asked again, as
 // long as other commands wait for one.
 func (r *reserving) look(ctx context.Context, have *carillonv1.Reservation, deadline time.Time) (found *carillonv1.Reservation, err error) {
 	requestID := rand.Text()
@@ -154,7 +154,7 @@ func (r *reserving) look(ctx context.Context, have *carillonv1.Reservation, dead
 		if have == nil {
 			var resp *carillonv1.ReserveSlotResponse
 			resp, err = client.Call(ctx, r.l, r.l.Queues().ReserveSlot, &carillonv1.ReserveSlotRequest{
-				QueueId: r.queue, UserId: r.user, Limits: r.limits, HoldMs: uint32(r.hold.Milliseconds()), WaitMs: uint32(wait.Milliseconds()), RequestId: requestID,
+				QueueId: r.queue, UserId: r.user, Limits: r.limits, HoldMs: uint32(r.hold.Milliseconds()), RequestId: requestID,
 			})
 			found = resp.GetReservation()
 		} else {

@@ -27,11 +27,12 @@ type queueWatch struct {
 	admissions   []*job                    // of the current transaction
 	placing      []*entry                  // likewise
 	limitWatch
+	reservationWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), reservationWatch: newReservationWatch(),
 	}
 }
 

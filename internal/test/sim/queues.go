@@ -60,7 +60,9 @@ func queueID(n int) string { return "q" + strconv.Itoa(n) }
 
 // actOnQueue does one thing to one queue, or to a run in it.
 func (w *world) actOnQueue(n int, d dice) {
-	switch x := d.of(1).below(100); {
+	switch x := d.of(1).below(112); {
+	case x >= 100:
+		w.reserve(n, d.of(2))
 	case x < 40:
 		w.enqueue(n, 1, d.of(2))
 	case x < 52:
