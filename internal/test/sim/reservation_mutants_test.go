@@ -41,9 +41,6 @@ var reservationMutants = []struct {
 	{"a sweep ends reservations early", []edit{{
 		"internal/ledger/reservation.go", "		case r.Over(now):\n			out.End(r.QueueID", "		case r.Over(now.Add(100 * time.Millisecond)):\n			out.End(r.QueueID",
 	}}},
-	{"a reservation that is over still counts", []edit{{
-		"internal/ledger/reservation.go", `if r := &f.Reserved[i]; !r.Granted() && !r.Over(now) {`, `if r := &f.Reserved[i]; !r.Granted() {`,
-	}}},
 	{"an extension is lost", []edit{{
 		"internal/ledger/reservation.go", `r.EndsAt = stored(c.EndsAt)`, `_ = c.EndsAt`,
 	}}},
