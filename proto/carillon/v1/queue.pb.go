@@ -77,6 +77,9 @@ type Queue struct {
 	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The types of messages.
 	WebhookEvents []string `protobuf:"bytes,34,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	// Schedules with runs that enter the queue at their fire time, at most 20. In
+	// GetQueue; to a caller with an owner only its own.
+	Schedules     []string `protobuf:"bytes,36,rep,name=schedules,proto3" json:"schedules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +320,13 @@ func (x *Queue) GetWebhook() string {
 func (x *Queue) GetWebhookEvents() []string {
 	if x != nil {
 		return x.WebhookEvents
+	}
+	return nil
+}
+
+func (x *Queue) GetSchedules() []string {
+	if x != nil {
+		return x.Schedules
 	}
 	return nil
 }
@@ -2821,7 +2831,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8e\t\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\t\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2860,7 +2870,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\breserved\x18\x1b \x01(\rR\breserved\x12\x1c\n" +
 	"\treserving\x18\x1c \x01(\rR\treserving\x12\x18\n" +
 	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
-	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x1a9\n" +
+	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x12\x1c\n" +
+	"\tschedules\x18$ \x03(\tR\tschedules\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
