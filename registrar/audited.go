@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -162,4 +163,36 @@ func auditOfLimit(call *auth.Call, limitID string, f *schedule.LimitFacts, c *sc
 		e.UserID, e.RevisionAfter = c.After.UserID, c.After.Revision
 	}
 	return e
+}
+
+type auditedReservations struct{ ReservationStore }
+
+// ChangeReservations adds one entry for a new reservation, by its queue, and for a released one, by
+// its id.
+func (s auditedReservations) ChangeReservations(ctx context.Context, req schedule.ReserveRequest, decide func(ledger.QueueFacts, *schedule.EnqueueRecord) (schedule.ReserveChange, error)) (ledger.QueueFacts, ledger.Reserved, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.ReservationStore.ChangeReservations(ctx, req, decide)
+	}
+	after, out, err := s.ReservationStore.ChangeReservations(ctx, req, func(f ledger.QueueFacts, earlier *schedule.EnqueueRecord) (schedule.ReserveChange, error) {
+		c, err := decide(f, earlier)
+		switch {
+		case err != nil:
+		case c.Add != nil:
+			c.Audit = entry(call, req.QueueID, c.Now)
+			c.Audit.UserID = c.Add.UserID
+		case len(c.Release) == 1:
+			c.Audit = entry(call, c.Release[0].String(), c.Now)
+			for i := range f.Reserved {
+				if f.Reserved[i].ID == c.Release[0] {
+					c.Audit.UserID = f.Reserved[i].UserID
+				}
+			}
+		}
+		return c, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return after, out, err
 }

@@ -66,13 +66,14 @@ func onQueues(t *testing.T, test func(*line)) {
 			groups, _ := st.(registrar.JobGroupStore)
 			entries, _ := st.(registrar.EnqueueStore)
 			outbox, _ := st.(registrar.OutboxStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Groups: groups, Outbox: outbox}
+			reservations, _ := st.(registrar.ReservationStore)
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Groups: groups, Outbox: outbox, Reservations: reservations}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Groups: m, Outbox: m}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Groups: m, Outbox: m, Reservations: m}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -72,13 +73,16 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	if err != nil || place.Queue == nil {
 		return err
 	}
-	f.Queue, f.Before = &place.QueueFacts, place.Before
+	f.Queue, f.Before, f.Sees = &place.QueueFacts, place.Before, auth.FromContext(ctx).Sees
 	if f.InFlight, err = r.readable(ctx, place.Flights); err != nil {
 		return err
 	}
-	f.LimitUses = make(map[schedule.LimitRef][]schedule.Key)
+	f.LimitUses, f.LimitReserved = make(map[schedule.LimitRef][]schedule.Key), make(map[schedule.LimitRef][]schedule.Reservation)
 	for ref, users := range place.Uses {
 		if f.LimitUses[ref], err = r.readable(ctx, users); err != nil {
+			return err
+		}
+		if f.LimitReserved[ref], err = r.reservationsAmong(ctx, users); err != nil {
 			return err
 		}
 	}
@@ -105,6 +109,23 @@ func (r *Registrar) readable(ctx context.Context, keys []schedule.Key) (found []
 		switch {
 		case err == nil:
 			found = append(found, key)
+		case !errors.Is(err, schedule.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// reservationsAmong are the users of a limit that are no runs.
+func (r *Registrar) reservationsAmong(ctx context.Context, users []schedule.Key) (found []schedule.Reservation, err error) {
+	if r.reservations == nil {
+		return nil, nil
+	}
+	for _, id := range users {
+		one, err := r.reservations.GetReservation(ctx, id)
+		switch {
+		case err == nil:
+			found = append(found, *one)
 		case !errors.Is(err, schedule.ErrNotFound):
 			return nil, err
 		}

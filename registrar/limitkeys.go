@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // LimitKeyInput is a request to give one key of a limit its own numbers. Without any it takes
@@ -221,5 +220,5 @@ func overuse(l *schedule.Limit, own *schedule.LimitKey, c schedule.LimitCount, n
 	if most > 0 {
 		wait += fmt.Sprintf(" until fewer than %d use it", most)
 	}
-	return fmt.Sprintf("%s is in use by %s and allows %d now: what is in flight goes on, and %s", schedule.LimitRef{ID: l.LimitID, Key: c.Key}, describe.Count(c.Used, "run"), most, wait)
+	return fmt.Sprintf("%s is in use by %s and allows %d now: what is in flight goes on, and %s", schedule.LimitRef{ID: l.LimitID, Key: c.Key}, usersOf(c.Used), most, wait)
 }

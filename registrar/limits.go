@@ -86,7 +86,7 @@ func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDe
 	}
 	switch {
 	case f.Limit.Used > 0:
-		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: it is in use by %s; wait until none is in flight, or register a limit with another id", id, describe.Count(f.Limit.Used, "run"))
+		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: it is in use by %s; wait until none is in flight, or register a limit with another id", id, usersOf(f.Limit.Used))
 	case f.Keys > 0 && (f.KeysEnd.IsZero() || f.KeysEnd.After(now)):
 		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: keys have their own numbers; take them away first: `carillon limit set-key %s KEY`", id, d.LimitID)
 	case naming.any():
@@ -248,6 +248,14 @@ func (r *Registrar) DeleteLimit(ctx context.Context, limitID string) error {
 			runs = " (" + strings.Join(keys, ", ") + " and others)"
 		}
 	}
-	return schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: it is in use by %s%s; wait until none is in flight, or cancel them",
-		schedule.Quote(limitID), describe.Count(used.Used, "run"), runs)
+	return schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: it is in use by %s%s; wait until none is in flight, or end them",
+		schedule.Quote(limitID), usersOf(used.Used), runs)
+}
+
+// usersOf are so many users of a limit.
+func usersOf(n int) string {
+	if n == 1 {
+		return "1 run or reservation"
+	}
+	return fmt.Sprintf("%d runs or reservations", n)
 }

@@ -45,6 +45,14 @@ func (c *queueCounts) get(no int32) *queueCount {
 	return q
 }
 
+// stale has a queue counted again by the next reader.
+func (c *queueCounts) stale(no int32) {
+	q := c.get(no)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.at = time.Time{}
+}
+
 // entered adds runs of this process to the last count.
 func (c *queueCounts) entered(runs []schedule.Run) {
 	if len(runs) == 0 {

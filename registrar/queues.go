@@ -239,7 +239,10 @@ func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out D
 		if err := r.refuseGroups(ctx, q, true); err != nil {
 			return out, err
 		}
-		if out, err = r.cancelQueued(ctx, q, in); err != nil {
+		if out, err = r.cancelQueued(ctx, q, in); err == nil {
+			err = r.releaseAll(ctx, in.QueueID, in.Actor)
+		}
+		if err != nil {
 			return out, err
 		}
 	} else if err := r.refuseInUse(ctx, in.QueueID); err != nil {
@@ -269,11 +272,14 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	const enough = 1000
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
 	waiting := c.Waiting + c.Delayed + c.Chained
-	if err == nil && waiting+c.InFlight == 0 {
+	if err == nil && waiting+c.InFlight+c.Reserving+c.Reserved == 0 {
 		return r.refuseGroups(ctx, q, false)
 	}
 	if err != nil {
 		return err
+	}
+	if c.Waiting+c.Delayed+c.InFlight == 0 {
+		return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: it has %s; wait for them, or set force (--force) to end them", schedule.Quote(q.QueueID), reservationsIn(c))
 	}
 	return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: %s wait in it and %s are in flight; wait for them, or set force (--force) to cancel them",
 		schedule.Quote(q.QueueID), runsUpTo(waiting, enough), runsUpTo(c.InFlight, enough))

@@ -61,16 +61,18 @@ type Options struct {
 	Shares    ShareStore
 	Grants    GrantStore
 	Queues    QueueStore
-	Entries   EnqueueStore   // nil: nothing can be put into queues
-	Limits    LimitStore     // nil: no limit exists
-	Groups    JobGroupStore  // nil: there are no groups of runs
-	Terms     TermStore      // nil: Explain has no leaders
-	Instances InstanceStore  // nil: ExplainRun has no launchers
-	Sends     SendStore      // nil: only the last call of a run is known
-	Credit    CreditGate     // nil: no credit checks
-	Mirror    WorkflowMirror // nil: none
-	Simulator Simulator      // nil: Simulate is refused
-	Outbox    OutboxStore    // nil: runs have no messages
+	Entries   EnqueueStore  // nil: nothing can be put into queues
+	Limits    LimitStore    // nil: no limit exists
+	Groups    JobGroupStore // nil: there are no groups of runs
+	// Reservations: nil: nothing can be reserved.
+	Reservations ReservationStore
+	Terms        TermStore      // nil: Explain has no leaders
+	Instances    InstanceStore  // nil: ExplainRun has no launchers
+	Sends        SendStore      // nil: only the last call of a run is known
+	Credit       CreditGate     // nil: no credit checks
+	Mirror       WorkflowMirror // nil: none
+	Simulator    Simulator      // nil: Simulate is refused
+	Outbox       OutboxStore    // nil: runs have no messages
 	// WakeOutbox has the outbox looked at soon. Optional.
 	WakeOutbox func()
 	// Webhook returns the owners that may use a name in WEBHOOK_TARGETS_FILE, none: every owner;
@@ -95,42 +97,44 @@ type Options struct {
 
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
-	schedules   scopedSchedules // only those that the caller may see, see owner.go
-	fleet       FleetStore
-	runs        RunStore
-	logs        LogStore
-	recent      OutcomeStore
-	backfills   BackfillStore
-	workflows   WorkflowStore
-	shares      ShareStore
-	unscoped    ScheduleStore // of all owners, for calls that create schedules
-	grants      GrantStore
-	queues      QueueStore
-	entries     EnqueueStore
-	limits      LimitStore
-	counts      queueCounts
-	queueIDs    sync.Map // of queue_no; an id never changes
-	groups      JobGroupStore
-	groupIDs    sync.Map     // of group_no, likewise
-	namedGroups atomic.Int32 // how many groupIDs has
-	bound       atomic.Bool  // the limit of all queues is as it is configured
-	ledger      RunStore     // of all owners, without audit entries
-	terms       TermStore
-	sends       SendStore
-	instances   InstanceStore
-	credit      CreditGate
-	mirror      WorkflowMirror
-	simulator   Simulator
-	webhook     func(string) ([]string, bool)
-	outbox      OutboxStore
-	wakeOutbox  func()
-	now         func() time.Time
-	log         *slog.Logger
-	ended       func(status schedule.Status, reason schedule.Reason)
-	endedLate   func()
-	worked      func(call string, steps int)
-	limit       func(schedule.Key) error
-	cfg         Config
+	schedules scopedSchedules // only those that the caller may see, see owner.go
+	fleet     FleetStore
+	runs      RunStore
+	logs      LogStore
+	recent    OutcomeStore
+	backfills BackfillStore
+	workflows WorkflowStore
+	shares    ShareStore
+	unscoped  ScheduleStore // of all owners, for calls that create schedules
+	grants    GrantStore
+	queues    QueueStore
+	entries   EnqueueStore
+	limits    LimitStore
+	// reservations of all owners; nil: there are none
+	reservations ReservationStore
+	counts       queueCounts
+	queueIDs     sync.Map // of queue_no; an id never changes
+	groups       JobGroupStore
+	groupIDs     sync.Map     // of group_no, likewise
+	namedGroups  atomic.Int32 // how many groupIDs has
+	bound        atomic.Bool  // the limit of all queues is as it is configured
+	ledger       RunStore     // of all owners, without audit entries
+	terms        TermStore
+	sends        SendStore
+	instances    InstanceStore
+	credit       CreditGate
+	mirror       WorkflowMirror
+	simulator    Simulator
+	webhook      func(string) ([]string, bool)
+	outbox       OutboxStore
+	wakeOutbox   func()
+	now          func() time.Time
+	log          *slog.Logger
+	ended        func(status schedule.Status, reason schedule.Reason)
+	endedLate    func()
+	worked       func(call string, steps int)
+	limit        func(schedule.Key) error
+	cfg          Config
 }
 
 // New makes a Registrar of its parts.
@@ -181,6 +185,9 @@ func New(o Options) *Registrar {
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
 	if o.Limits != nil {
 		r.limits = auditedLimits{o.Limits}
+	}
+	if o.Reservations != nil {
+		r.reservations = auditedReservations{o.Reservations}
 	}
 	r.instances, r.groups = o.Instances, o.Groups
 	r.runs = scopedRuns{namedRuns{runs, r.queueID, r.groupID}}

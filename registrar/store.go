@@ -157,6 +157,20 @@ type LimitStore interface {
 	ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error)
 }
 
+// ReservationStore stores reservations of dispatch queues.
+type ReservationStore interface {
+	// ChangeReservations changes the reservations of a queue as decide says, in one transaction and
+	// under the lock of the queue, and grants what the queue has room for. decide gets the queue, nil
+	// if none ever had the id, and what an earlier request with this id has made; it may be called
+	// again, and its error writes nothing. It returns the queue after the change.
+	ChangeReservations(ctx context.Context, req schedule.ReserveRequest, decide func(ledger.QueueFacts, *schedule.EnqueueRecord) (schedule.ReserveChange, error)) (ledger.QueueFacts, ledger.Reserved, error)
+	// GetReservation returns schedule.ErrNotFound once it has ended.
+	GetReservation(ctx context.Context, id schedule.Key) (*schedule.Reservation, error)
+	// ReadReservations is the queue with its reservations, as an admission would find them; Queue is
+	// nil if there is none.
+	ReadReservations(ctx context.Context, queueNo int32, now time.Time) (ledger.QueueFacts, error)
+}
+
 // EnqueueStore stores the runs of dispatch queues.
 type EnqueueStore interface {
 	// Enqueue puts runs into a queue as decide says, in one transaction: all or none. It gives

@@ -37,6 +37,16 @@ func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
 		g.browse("operator", "/ui/queues/gpu/open", url.Values{}).holds(t, "opened", "Opened gpu")
 		g.browse("operator", "/ui/queues/gpu/pause", url.Values{"note": {"again"}, "until": {"2h"}}).holds(t, "paused again", "Paused gpu", "It resumes automatically")
 		g.browse("operator", "/ui/queues/gpu/resume", url.Values{}).holds(t, "resumed", "Resumed gpu")
+		must("PUT", "/v1/queues/deploys", `{"user_id":"ada"}`)
+		_, held, _ := strings.Cut(must("POST", "/v1/queues/deploys:reserve", `{"hold_ms":60000}`), `"reservation_id":"`)
+		_, waits, _ := strings.Cut(must("POST", "/v1/queues/deploys:reserve", `{"hold_ms":60000}`), `"reservation_id":"`)
+		held, waits = held[:64], waits[:64]
+		g.browse("operator", "/ui/queues/deploys", nil).holds(t, "reservations", held[:12], waits[:12], "subject-operator", "granted", "waits", "0 and 1 reservation, of 1 in flight, 1 reservation waiting.", `action="/ui/queues/deploys/reservations/`+held+`/release"`)
+		if got := g.browse("viewer", "/ui/queues/deploys/reservations/"+held+"/release", url.Values{}); got.code != http.StatusForbidden {
+			t.Errorf("who may only look releases: %d", got.code)
+		}
+		g.browse("operator", "/ui/queues/deploys/reservations/"+held+"/release", url.Values{}).holds(t, "released", "Released the reservation of ada", "Its slot is free")
+		g.browse("operator", "/ui/queues/deploys", nil).holds(t, "after the release", waits[:12], "reservation_released")
 		if got := g.browse("operator", "/ui/queues/none", nil); got.code != http.StatusNotFound {
 			t.Errorf("a queue that is not there: %d", got.code)
 		}

@@ -24,9 +24,9 @@ func (d *doctor) limits(ctx context.Context, store Store) {
 		return
 	}
 	if orphans > 0 {
-		says := fmt.Sprintf("%d uses of limits are of runs that are not in flight: their limits have less room than they allow", orphans)
+		says := fmt.Sprintf("%d uses of limits are of runs that are not in flight, or of reservations that have ended: their limits have less room than they allow", orphans)
 		if orphans == 1 {
-			says = "1 use of limits is of a run that is not in flight: its limit has less room than it allows"
+			says = "1 use of limits is of a run that is not in flight, or of a reservation that has ended: its limit has less room than it allows"
 		}
 		d.fail("limits", says, "report it as a defect, with the log of the launchers")
 	}

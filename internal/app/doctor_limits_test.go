@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -26,6 +27,26 @@ func TestTheDoctorNamesFullLimitsAndUsesWithoutARun(t *testing.T) {
 	if got, want := finding(t, cfg, "limits"), "ok 2, none is full"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	// The use of a reservation has its reservation.
+	q := schedule.Queue{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "u", MaxInFlight: 1}, Revision: 1, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if _, err := store.ChangeQueue(t.Context(), "q", func(*schedule.Queue) (schedule.QueueChange, error) { return schedule.QueueChange{After: &q}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	r := schedule.Reservation{ID: schedule.Key{1}, UserID: "u", Limits: "card", HoldMS: 3_600_000, CreatedAt: now, EndsAt: now.Add(time.Minute)}
+	change := func(c schedule.ReserveChange) {
+		t.Helper()
+		c.Now = now
+		_, _, err := store.ChangeReservations(t.Context(), schedule.ReserveRequest{QueueID: "q", UserID: "u"}, func(ledger.QueueFacts, *schedule.EnqueueRecord) (schedule.ReserveChange, error) { return c, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(schedule.ReserveChange{Add: &r})
+	if got, want := finding(t, cfg, "limits"), "ok 2, full: card (1 of 1)"; got != want {
+		t.Errorf("with a reservation: %q, want %q", got, want)
+	}
+	change(schedule.ReserveChange{Release: []schedule.Key{r.ID}})
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +55,7 @@ func TestTheDoctorNamesFullLimitsAndUsesWithoutARun(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `INSERT INTO limit_uses (limit_no, limit_key, used_by) SELECT limit_no, '', randomblob(32) FROM limits WHERE limit_id = 'card'`); err != nil {
 		t.Fatal(err)
 	}
-	want := "fail 1 use of limits is of a run that is not in flight: its limit has less room than it allows\nok 2, full: card (1 of 1)"
+	want := "fail 1 use of limits is of a run that is not in flight, or of a reservation that has ended: its limit has less room than it allows\nok 2, full: card (1 of 1)"
 	if got := finding(t, cfg, "limits"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

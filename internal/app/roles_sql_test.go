@@ -129,9 +129,41 @@ func TestADeploymentWorksWithALeastPrivilegedRoleForEachPart(t *testing.T) {
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`)
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`) // changes nothing, but adds an event
 	}
+	reservesWithRoles(t, registrar, launcher)
 	call(t, registrar, "POST", "/v1/schedules/now:trigger", `{"overlap_policy":"allow"}`)
 	call(t, registrar, "GET", "/v1/workers", "")
 	call(t, registrar, "DELETE", "/v1/schedules/now", "")
+}
+
+// reservesWithRoles: the registrar grants a reservation, the launcher grants another one before a
+// waiting run, and deletes it when its time is over.
+func reservesWithRoles(t *testing.T, registrar, launcher *app.App) {
+	t.Helper()
+	id := func(answer string) string {
+		_, rest, _ := strings.Cut(answer, `"reservation_id":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		return id
+	}
+	call(t, registrar, "PUT", "/v1/limits/card", `{"user_id":"u","max_in_flight":1}`)
+	call(t, registrar, "PUT", "/v1/queues/gpu", `{"user_id":"u","limits":["card"]}`)
+	first := id(call(t, registrar, "POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`))
+	call(t, registrar, "POST", "/v1/reservations/"+first+":extend", `{}`)
+	call(t, registrar, "POST", "/v1/reservations/"+first+":release", `{}`)
+	call(t, registrar, "POST", "/v1/queues/gpu/runs", `{"workflow_id":"later","version":1}`)
+	running := keyOf(t, func() string { return call(t, registrar, "GET", "/v1/queues/gpu/runs?status=STARTED", "") })
+	call(t, registrar, "POST", "/v1/queues/gpu/runs", `{"workflow_id":"now","version":1,"input":2}`)
+	second := id(call(t, registrar, "POST", "/v1/queues/gpu:reserve", `{"hold_ms":300}`))
+	if answer := call(t, registrar, "GET", "/v1/reservations/"+second, ""); !strings.Contains(answer, `"granted":false`) {
+		t.Errorf("the slot is taken: %s", answer)
+	}
+	call(t, launcher, "POST", "/v1/runs/"+running+":report", `{"status":"SUCCESS"}`)
+	eventually(t, "the launcher has granted the reservation, and ended it", func() bool {
+		log := call(t, registrar, "GET", "/v1/queues/gpu/events", "")
+		return strings.Count(log, "reservation_granted") == 2 && strings.Contains(log, "reservation_expired")
+	})
+	eventually(t, "the run behind it has run", func() bool {
+		return strings.Count(call(t, registrar, "GET", "/v1/queues/gpu/runs", ""), `"SUCCESS"`) == 2
+	})
 }
 
 // keyOf waits for the first run of a list and returns its key.

@@ -48,6 +48,7 @@ type Store interface {
 	registrar.LimitStore
 	registrar.JobGroupStore
 	registrar.EnqueueStore
+	registrar.ReservationStore
 	registrar.OutboxStore
 	registrar.SendStore
 	alert.ExpectationStore

@@ -94,6 +94,12 @@ var rules = map[string]Rule{
 	"/carillon.v1.QueueService/EnqueueRuns":     enqueues,
 	"/carillon.v1.QueueService/ListWaiting":     reads,
 
+	"/carillon.v1.QueueService/ReserveSlot":        changes,
+	"/carillon.v1.QueueService/GetReservation":     reads,
+	"/carillon.v1.QueueService/ListReservations":   reads,
+	"/carillon.v1.QueueService/ExtendReservation":  enqueues,
+	"/carillon.v1.QueueService/ReleaseReservation": changes,
+
 	"/carillon.v1.GroupService/CreateGroup": changes,
 	"/carillon.v1.GroupService/AddToGroup":  changes,
 	"/carillon.v1.GroupService/SealGroup":   changes,

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"time"
@@ -25,6 +26,8 @@ type queuesView struct {
 // queueView is the page of one queue.
 type queueView struct {
 	queueRow
+	Reservations []reservationRow
+
 	Runs   []runRow
 	Next   string // address of the next page of Runs
 	First  string // address of the first one
@@ -37,6 +40,24 @@ type queueRow struct {
 	Oldest, Until, Created, Updated moment
 }
 
+// reservationRow is a reservation of the queue.
+type reservationRow struct {
+	*carillonv1.Reservation
+	Queue           string
+	Requested, Ends moment
+}
+
+// Path is where it is released.
+func (r reservationRow) Path() string {
+	return queuePath(r.Queue) + "/reservations/" + r.GetReservationId()
+}
+
+// By is who has it.
+func (r reservationRow) By() string { return cmp.Or(r.GetRequestedBy(), r.GetUserId()) }
+
+// Uses are its limits.
+func (r reservationRow) Uses() []limitLink { return limitLinks(r.GetLimits()) }
+
 type queueEventRow struct {
 	*carillonv1.QueueEvent
 	Time moment
@@ -47,13 +68,21 @@ func queuePath(id string) string { return Prefix + "queues/" + url.PathEscape(id
 func (q queueRow) Path() string { return queuePath(q.GetQueueId()) }
 
 // Usage is how many of the places for runs in flight are taken.
-func (q queueRow) Usage() string { return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight()) }
+func (q queueRow) Usage() string {
+	if n := q.GetReserved(); n > 0 {
+		return fmt.Sprintf("%d and %s, of %d", q.GetInFlight(), describe.Count(int(n), "reservation"), q.GetMaxInFlight())
+	}
+	return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight())
+}
 
 // Sum is the sentence above the page.
 func (q queueRow) Sum() string {
 	text := fmt.Sprintf("%s waiting, %s in flight", describe.Count(int(q.GetWaiting()), "run"), q.Usage())
 	if n := q.GetDelayed(); n > 0 {
 		text += fmt.Sprintf(", %d delayed", n)
+	}
+	if n := q.GetReserving(); n > 0 {
+		text += fmt.Sprintf(", %s waiting", describe.Count(int(n), "reservation"))
 	}
 	return text + "."
 }
@@ -114,6 +143,13 @@ func (c *Console) showQueue(v *visit) (page, error) {
 	if v.param("page_token") != "" {
 		view.First = queuePath(id)
 	}
+	reserved, err := c.queues.ListReservations(v.Context(), &carillonv1.ListReservationsRequest{QueueId: id})
+	if err != nil {
+		return page{}, err
+	}
+	for _, r := range reserved.GetReservations() {
+		view.Reservations = append(view.Reservations, reservationRow{r, id, v.at(r.GetCreatedAt()), v.at(r.GetEndsAt())})
+	}
 	log, err := c.queues.ListQueueEvents(v.Context(), &carillonv1.ListQueueEventsRequest{QueueId: id, PageSize: queueEventsShown})
 	if err != nil {
 		return page{}, err
@@ -156,6 +192,15 @@ func (c *Console) move(v *visit) (toast, error) {
 func (c *Console) redeliverWebhook(v *visit) (toast, error) {
 	_, err := c.runs.RedeliverWebhooks(v.Context(), &carillonv1.RedeliverWebhooksRequest{IdempotencyKey: v.PathValue("key")})
 	return toast{Title: "Sending again", Lines: []string{"With the same id and all its attempts."}}, err
+}
+
+func (c *Console) releaseReservation(v *visit) (toast, error) {
+	resp, err := c.queues.ReleaseReservation(v.Context(), &carillonv1.ReleaseReservationRequest{ReservationId: v.PathValue("reservation")})
+	t := toast{Title: "Released the reservation of " + resp.GetReservation().GetUserId()}
+	if resp.GetReservation().GetGranted() {
+		t.Lines = []string{"Its slot is free; what its holder does with it goes on."}
+	}
+	return t, err
 }
 
 func (c *Console) closeQueue(v *visit) (toast, error) {

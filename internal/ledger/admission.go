@@ -13,8 +13,9 @@ import (
 type QueueFacts struct {
 	Queue     *schedule.Queue
 	Stall     schedule.QueueStall
-	NextStart time.Time // of the queue's rate
-	InFlight  int
+	NextStart time.Time              // of the queue's rate
+	InFlight  int                    // runs
+	Reserved  []schedule.Reservation // waiting and granted ones, in order of arrival; also some that are over
 	// Plain: no waiting run has limits, and none is promoted. The store reads the first rows in order,
 	// locked, and makes the only head of them.
 	Plain  bool
@@ -63,6 +64,7 @@ type Dispatched struct {
 	StallLevel int                   // of the queue; not 0: the run is a probe
 	Stall      *schedule.StallChange // is written: no other probe for a while
 	Ended      []schedule.Settlement // runs that may not be sent: no call was made
+	Reserved   Reserved              // is written
 	Block      *Block                // what keeps the others waiting; nil: nothing known
 	Again      bool                  // runs are left that an admission may take at once
 }
@@ -82,9 +84,10 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 		free = min(free, 1) // a probe: whether the executor can take work again
 	}
 	return Visit{
-		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight, Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
+		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,
+		Reservations: f.Reserving(req.Now),
 	}
 }
 
@@ -113,6 +116,7 @@ type WaitingPlace struct {
 func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
 	a := admitting{v: &v, used: make(map[schedule.LimitRef]int)}
+	a.reserve()
 	if b := a.blockedAll(); b != nil {
 		blocks = append(blocks, *b)
 	}
@@ -195,6 +199,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 		out.use(c, chosen.Run)
 	}
 	out.noteStarts(f, c)
+	out.Reserved.grant(f, c.Granted, c.visit.Limits, req.Now)
 	out.Again = out.Again && f.Stall.Level == 0
 	if f.Stall.Level > 0 && len(out.Dispatches) > 0 {
 		stall := f.Stall

@@ -23,6 +23,8 @@ type QueueDefinition struct {
 	// PromoteAfterMS: a run that has waited for so long passes runs of higher priorities, every
 	// second start at most; 0: never.
 	PromoteAfterMS uint32 `json:"promote_after_ms,omitempty"`
+	// MaxReservations is how many reservations may wait. A definition of an older release has none.
+	MaxReservations uint32 `json:"max_reservations,omitempty"`
 	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
 	Webhook       string            `json:"webhook,omitempty"`
 	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
@@ -62,6 +64,9 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.Backpressure == "" {
 		d.Backpressure = BackpressureQueue
 	}
+	if d.MaxReservations == 0 {
+		d.MaxReservations = DefaultMaxReservations
+	}
 	d.Rate = d.Rate.Resolved()
 	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
@@ -80,6 +85,9 @@ func (d *QueueDefinition) Check(c *Collect) {
 	}
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
+	}
+	if d.MaxReservations < 1 || d.MaxReservations > MaxMaxReservations {
+		c.Add("max_reservations", d.MaxReservations, "is not within 1 to 1000", "")
 	}
 	for _, e := range d.WebhookEvents {
 		if !slices.Contains(WebhookEvents, e) {
@@ -110,7 +118,8 @@ func (d *QueueDefinition) WebhookOf() QueueWebhook {
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
-		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
+		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 
 // Text is the stored form.
@@ -124,7 +133,9 @@ func (d *QueueDefinition) Text() string {
 
 // ParseQueue reads the stored form.
 func ParseQueue(text string) (d QueueDefinition, err error) {
-	err = json.Unmarshal([]byte(text), &d)
+	if err = json.Unmarshal([]byte(text), &d); d.MaxReservations == 0 {
+		d.MaxReservations = DefaultMaxReservations
+	}
 	return d, err
 }
 
@@ -175,6 +186,11 @@ const (
 	QueueDeleted    QueueEventKind = "deleted"
 	QueueStalled    QueueEventKind = "stalled" // the executor cannot take work
 	QueueUnstalled  QueueEventKind = "unstalled"
+
+	QueueReservationGranted   QueueEventKind = "reservation_granted"
+	QueueReservationReleased  QueueEventKind = "reservation_released"
+	QueueReservationExpired   QueueEventKind = "reservation_expired"   // it was held for its whole time
+	QueueReservationWithdrawn QueueEventKind = "reservation_withdrawn" // before its grant
 )
 
 // QueueEvent is one row of a queue's log, which is only appended to.

@@ -139,6 +139,7 @@ type QueueCounts struct {
 	Delayed, Waiting, InFlight int
 	Chained                    int       // they wait for another member of their group
 	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
+	Reserving, Reserved        int       // reservations that wait, and granted ones
 }
 
 // QueueMeasure is a queue as metrics and doctor see it.

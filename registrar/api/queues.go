@@ -37,7 +37,8 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
-			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
+			MaxReservations: req.GetMaxReservations(),
+			Webhook:         req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -76,6 +77,7 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	}
 	out := queueOf(q, s.now())
 	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
+	out.Reserved, out.Reserving = uint32(c.Reserved), uint32(c.Reserving)
 	return out, nil
 }
 
@@ -334,7 +336,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
-		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS,
+		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
 		Webhook: q.Webhook,
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {

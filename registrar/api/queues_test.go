@@ -46,6 +46,28 @@ func badUpdate(name, members, field, says string) refused {
 	return refused{name: "an update with " + name, call: updateCall, rest: "POST /v1/runs/" + key + ":update", body: `{"idempotency_key":"` + key + `"` + members + `}`, field: field, says: says}
 }
 
+func badSlot(name, members, field, says string) refused {
+	return refused{name: "a reservation with " + name, call: "QueueService/ReserveSlot", rest: "POST /v1/queues/q:reserve", body: `{"queue_id":"q"` + members + `}`, field: field, says: says}
+}
+
+var refusedReservations = []refused{
+	badQueue("max_reservations 0", `,"max_reservations":0`, "max_reservations", "1000"),
+	badQueue("max_reservations 1001", `,"max_reservations":1001`, "max_reservations", "1000"),
+	badSlot("no hold_ms", ``, "hold_ms", "3600000"),
+	badSlot("hold_ms 0", `,"hold_ms":0`, "hold_ms", "3600000"),
+	badSlot("hold_ms over an hour", `,"hold_ms":3600001`, "hold_ms", "3600000"),
+	badSlot("wait_ms 60001", `,"hold_ms":1,"wait_ms":60001`, "wait_ms", "60000"),
+	badSlot("five limits", `,"hold_ms":1,"limits":["a","b","c","d","e"]`, "limits", "4"),
+	badSlot("a limit that is none", `,"hold_ms":1,"limits":["a b"]`, "limits[0]", "a b"),
+	badSlot("a request id with a slash", `,"hold_ms":1,"request_id":"a/b"`, "request_id", "a/b"),
+	badSlot("an unknown member", `,"hold_ms":1,"priority":1`, "priority", "is not a field"),
+	{name: "a reservation id that is none", call: "QueueService/GetReservation", rest: "GET /v1/reservations/abc", body: `{"reservation_id":"abc"}`, field: "reservation_id", says: "64"},
+	{
+		name: "an extension by nothing", call: "QueueService/ExtendReservation", rest: "POST /v1/reservations/" + strings.Repeat("a", 64) + ":extend",
+		body: `{"reservation_id":"` + strings.Repeat("a", 64) + `","hold_ms":0}`, field: "hold_ms", says: "3600000",
+	},
+}
+
 var refusedQueues = []refused{
 	badQueue("max_in_flight 0", `,"max_in_flight":0`, "max_in_flight", "10000"),
 	badQueue("max_in_flight 10001", `,"max_in_flight":10001`, "max_in_flight", "10001"),
@@ -251,6 +273,53 @@ func TestJobsGoThroughREST(t *testing.T) {
 	}
 	if text := r.must("GET", "/v1/runs/"+key, ""); member(t, text, "run", "status") != string(schedule.StatusCancelled) || member(t, text, "run", "queue_id") != "gpu" {
 		t.Errorf("its runs: %s", text)
+	}
+}
+
+func TestSlotsAreReservedOverREST(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)
+	first := r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000,"request_id":"r1"}`)
+	id := member(t, first, "reservation", "reservation_id")
+	for name, want := range map[string]string{"queue_id": "gpu", "user_id": "ada", "granted": "true", "position": "0", "hold_ms": "60000"} {
+		if got := member(t, first, "reservation", name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if again := r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000,"request_id":"r1"}`); member(t, again, "repeated") != "true" || member(t, again, "reservation", "reservation_id") != id {
+		t.Errorf("the same request again: %s", again)
+	}
+	if code, text := r.rest("POST", "/v1/queues/gpu:reserve", `{"hold_ms":1,"request_id":"r1"}`); code != http.StatusUnprocessableEntity {
+		t.Errorf("another body: %d %s", code, text)
+	}
+	waits := r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000,"wait_ms":30}`)
+	next := member(t, waits, "reservation", "reservation_id")
+	if member(t, waits, "reservation", "granted") != "false" || member(t, waits, "reservation", "position") != "1" || member(t, waits, "reservation", "granted_at") != "null" {
+		t.Errorf("the second waits: %s", waits)
+	}
+	if text := r.must("GET", "/v1/queues/gpu/reservations", ""); strings.Count(text, `"reservation_id"`) != 2 {
+		t.Errorf("listed: %s", text)
+	}
+	if code, text := r.rest("POST", "/v1/reservations/"+next+":extend", `{}`); code != http.StatusConflict || !strings.Contains(text, "waits for its grant") {
+		t.Errorf("extended before its grant: %d %s", code, text)
+	}
+	granted := make(chan string)
+	go func() { granted <- r.must("GET", "/v1/reservations/"+next+"?wait_ms=60000", "") }()
+	r.must("POST", "/v1/reservations/"+id+":extend", `{"hold_ms":3600000}`)
+	r.must("POST", "/v1/reservations/"+id+":release", `{}`)
+	if text := <-granted; member(t, text, "reservation", "granted") != "true" {
+		t.Errorf("after the release of the first: %s", text)
+	}
+	for _, gone := range []string{"GET /v1/reservations/" + id, "POST /v1/reservations/" + id + ":extend", "POST /v1/reservations/" + id + ":release"} {
+		method, path, _ := strings.Cut(gone, " ")
+		body := map[string]string{"POST": "{}"}[method]
+		if code, text := r.rest(method, path, body); code != http.StatusNotFound || !strings.Contains(text, "it has ended") {
+			t.Errorf("%s after its end: %d %s", gone, code, text)
+		}
+	}
+	log := r.must("GET", "/v1/queues/gpu/events", "")
+	if strings.Count(log, "reservation_granted") != 2 || strings.Count(log, "reservation_released") != 1 {
+		t.Errorf("the log: %s", log)
 	}
 }
 

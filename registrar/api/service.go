@@ -98,6 +98,14 @@ type Queues interface {
 	QueueCounts(ctx context.Context, q *schedule.Queue, limit int) (schedule.QueueCounts, error)
 	Enqueue(ctx context.Context, in registrar.EnqueueInput) (registrar.Enqueued, error)
 	ListWaiting(ctx context.Context, in registrar.WaitingInput) (registrar.WaitingPage, error)
+	Reserve(ctx context.Context, in registrar.ReserveInput) (registrar.ReservationNow, error)
+	// GetReservation: waits keeps a waiting reservation from being withdrawn.
+	GetReservation(ctx context.Context, id schedule.Key, waits bool) (registrar.ReservationNow, error)
+	// ListReservations is in order of arrival.
+	ListReservations(ctx context.Context, queueID string) ([]registrar.ReservationNow, error)
+	// ExtendReservation: a nil holdMS is that of the reservation.
+	ExtendReservation(ctx context.Context, id schedule.Key, holdMS *uint32) (registrar.ReservationNow, error)
+	ReleaseReservation(ctx context.Context, id schedule.Key, actor string) (registrar.ReservationNow, error)
 	UpdateRun(ctx context.Context, in registrar.UpdateRunInput) (*schedule.Run, error)
 	MoveRuns(ctx context.Context, in registrar.MoveInput) (*schedule.Run, error)
 	// Position is the place of a waiting run in its queue and priority; 0: none, or far behind.

@@ -112,6 +112,9 @@ func idHint(fd protoreflect.FieldDescriptor) string {
 	if fd != nil && fd.Name() == "idempotency_key" {
 		return "give the 64 hex digits that the API shows, or at least the first 4 (a report needs all)"
 	}
+	if fd != nil && fd.Name() == "reservation_id" {
+		return "give the 64 hex digits of the answer to ReserveSlot"
+	}
 	return "use 1 to 128 of A–Z a–z 0–9 . _ : -"
 }
 

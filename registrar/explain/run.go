@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,16 @@ type RunFacts struct {
 	Now        time.Time
 
 	// Of a run that waits in a queue.
-	Queue       *ledger.QueueFacts                   // nil: the run is outside queues, or its queue cannot be read
-	Position    int                                  // 1: the next of its priority; 0: far behind
-	Before      int                                  // runs of higher priorities that wait
-	InFlight    []schedule.Key                       // some of those that the queue has in flight, as far as the caller may read them
-	LimitUses   map[schedule.LimitRef][]schedule.Key // the same of its limits
-	Predecessor *schedule.GroupMember                // of a chained one: the first open member of its group; nil: unknown
-	Launchers   int                                  // processes with the role launcher that were seen lately; negative: unknown
+	Queue         *ledger.QueueFacts                           // nil: the run is outside queues, or its queue cannot be read
+	Position      int                                          // 1: the next of its priority; 0: far behind
+	Before        int                                          // runs of higher priorities that wait
+	InFlight      []schedule.Key                               // some of those that the queue has in flight, as far as the caller may read them
+	LimitUses     map[schedule.LimitRef][]schedule.Key         // the same of its limits
+	LimitReserved map[schedule.LimitRef][]schedule.Reservation // some that use its limits
+	Predecessor   *schedule.GroupMember                        // of a chained one: the first open member of its group; nil: unknown
+	// Sees reports whether the caller may see what an owner has; nil: anything.
+	Sees      func(userID string) bool
+	Launchers int // processes with the role launcher that were seen lately; negative: unknown
 }
 
 // RunAnswer is why a run is where it is.
@@ -54,8 +58,9 @@ type RunBlock struct {
 const (
 	blockedByDelay       ledger.BlockedBy = "run_at"      // its start is later
 	blockedByOverlap     ledger.BlockedBy = "overlap"     // outside queues: a run of its overlap key is in flight
-	blockedByPredecessor ledger.BlockedBy = "predecessor" // the member of its group before it is not over
 	blockedByClaim       ledger.BlockedBy = "unclaimed"   // outside queues: no worker has claimed it yet
+	blockedByReserve     ledger.BlockedBy = "reserved"    // reservations have slots, or go first
+	blockedByPredecessor ledger.BlockedBy = "predecessor" // the member of its group before it is not over
 )
 
 // DeriveRun explains a run by its facts.
@@ -205,6 +210,7 @@ func (x *runText) queueBlocks() {
 	for _, b := range x.Queue.Blocks(x.Now) {
 		x.queueBlock(&b)
 	}
+	x.reservations()
 	if x.Launchers == 0 {
 		x.say("No process with the role launcher was seen in the last minute: nothing is sent. `carillon workers` lists the processes")
 		x.block(RunBlock{What: ledger.BlockedByCalls})
@@ -245,6 +251,9 @@ func (x *runText) queueBlock(b *ledger.Block) {
 		x.block(RunBlock{What: b.What, Until: b.Until, Note: q.Stall.Reason})
 	case b.What == ledger.BlockedByFull:
 		s := fmt.Sprintf("The queue is full: %d of %d runs are in flight (max_in_flight)", b.Used, b.Max)
+		if len(q.Reserved) > 0 {
+			s = fmt.Sprintf("The queue is full: %d of %d slots are taken by runs in flight and reservations (max_in_flight)", b.Used, b.Max)
+		}
 		if len(x.InFlight) > 0 {
 			s += ": " + keysShown(x.InFlight)
 		}
@@ -261,12 +270,60 @@ func (x *runText) queueBlock(b *ledger.Block) {
 	}
 }
 
+// reservations says who has slots of the queue, or goes before all runs.
+func (x *runText) reservations() {
+	held, until := 0, time.Time{}
+	for i := range x.Queue.Reserved {
+		r := &x.Queue.Reserved[i]
+		if !r.Granted() || r.Over(x.Now) {
+			continue
+		}
+		held++
+		if until.IsZero() || r.EndsAt.Before(until) {
+			until = r.EndsAt
+		}
+		if held <= maxReservationsShown {
+			x.say("A slot of the queue is reserved by %s until %s, unless the reservation is extended or released before", x.holder(r), describe.Instant(r.EndsAt))
+		}
+	}
+	if held > maxReservationsShown {
+		x.say("%s hold slots of it", describe.Count(held-maxReservationsShown, "more reservation"))
+	}
+	waiting := len(x.Queue.Reserving(x.Now))
+	switch {
+	case waiting == 1:
+		x.say("1 reservation waits for the next slot and goes before all runs")
+	case waiting > 1:
+		x.say("%d reservations wait for the next slots and go before all runs", waiting)
+	}
+	full := slices.ContainsFunc(x.out.BlockedBy, func(b RunBlock) bool { return b.What == ledger.BlockedByFull })
+	if full && held+waiting > 0 {
+		x.block(RunBlock{What: blockedByReserve, Used: held + waiting, Until: until})
+	}
+}
+
+// maxReservationsShown bounds the reservations that an explanation names.
+const maxReservationsShown = 5
+
+// holder is who has a reservation, as far as the caller may know.
+func (x *runText) holder(r *schedule.Reservation) string {
+	if x.Sees != nil && !x.Sees(r.UserID) {
+		return "another owner"
+	}
+	return cmp.Or(r.RequestedBy, r.UserID)
+}
+
 // fullLimit says that runs in flight, of any queue, use all of a limit.
 func (x *runText) fullLimit(b *ledger.Block) {
-	users := x.LimitUses[b.Limit]
+	users, reserved := x.LimitUses[b.Limit], x.LimitReserved[b.Limit]
 	switch {
 	case b.Max == 0:
 		x.say("Limit %s allows no run: max_in_flight of the key is 0 (`carillon limit set-key` changes it)", b.Limit)
+	case len(reserved) > 0:
+		x.say("Limit %s is full: %d of %d are in use by runs and reservations", b.Limit, b.Used, b.Max)
+		for i := range reserved[:min(len(reserved), maxReservationsShown)] {
+			x.say("It is reserved by %s until %s, unless the reservation is extended or released before", x.holder(&reserved[i]), describe.Instant(reserved[i].EndsAt))
+		}
 	case len(users) > 0:
 		x.say("Limit %s is full: %d of %d runs are in flight: %s", b.Limit, b.Used, b.Max, keysShown(users))
 	default:

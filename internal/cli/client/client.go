@@ -125,6 +125,9 @@ func newLink(version, address string, timeout time.Duration, dialing ...grpc.Dia
 	return &Link{conn: conn, dialed: d, timeout: timeout, version: version}, nil
 }
 
+// Timeout is the timeout of one call.
+func (l *Link) Timeout() time.Duration { return l.timeout }
+
 // Call makes one call within the link's timeout.
 func Call[Req, Resp any](ctx context.Context, l *Link, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
 	limited, cancel := context.WithTimeout(ctx, l.timeout)

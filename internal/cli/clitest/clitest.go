@@ -274,6 +274,7 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("SetLimitKey", &carillonv1.SetLimitKeyResponse{Key: &carillonv1.LimitKey{Key: "a7", Used: 1}})
 	f.Answer("ListQueueEvents", &carillonv1.ListQueueEventsResponse{})
 	f.Answer("ListWaiting", &carillonv1.ListWaitingResponse{})
+	f.answerReservations()
 	f.Answer("EnqueueRun", &carillonv1.EnqueueRunResponse{Run: run})
 	f.Answer("EnqueueRuns", &carillonv1.EnqueueRunsResponse{IdempotencyKeys: []string{KeyA}})
 	f.Answer("ExplainRun", &carillonv1.ExplainRunResponse{Run: run, Sentences: []string{"It waits."}})
@@ -290,6 +291,15 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{})
 	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
 	return f
+}
+
+func (f *Server) answerReservations() {
+	reservation := &carillonv1.Reservation{ReservationId: KeyA, QueueId: "gpu", UserId: "ada", RequestedBy: "carl", Granted: true, HoldMs: 30_000, CreatedAt: Time("2026-03-08T12:00:00Z"), GrantedAt: Time("2026-03-08T12:00:05Z"), EndsAt: Time("2026-03-08T12:00:35Z")}
+	f.Answer("ReserveSlot", &carillonv1.ReserveSlotResponse{Reservation: reservation})
+	f.Answer("GetReservation", &carillonv1.GetReservationResponse{Reservation: reservation})
+	f.Answer("ListReservations", &carillonv1.ListReservationsResponse{Reservations: []*carillonv1.Reservation{reservation}})
+	f.Answer("ExtendReservation", &carillonv1.ExtendReservationResponse{Reservation: reservation})
+	f.Answer("ReleaseReservation", &carillonv1.ReleaseReservationResponse{Reservation: reservation})
 }
 
 // Pointer is v as a field that may be unset.

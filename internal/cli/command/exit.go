@@ -38,6 +38,9 @@ func (e *shownError) ExitCode() int { return e.code }
 // Shown makes an error that the command's output shows already.
 func Shown(text string) error { return &shownError{text: text, code: ExitFailed} }
 
+// Exit ends with a code, and says nothing.
+func Exit(code int) error { return &shownError{text: "exit", code: code} }
+
 // usageError is an invalid command line.
 type usageError struct {
 	err     error

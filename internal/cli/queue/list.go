@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -111,4 +112,43 @@ func newEventsCommand(o *client.Client) *cobra.Command {
 	}
 	client.LimitFlag(cmd, &limit)
 	return cmd
+}
+
+func newReservationsCommand(o *client.Client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "reservations ID",
+		Short:   "List the reservations of a queue, in order of arrival",
+		Example: "  carillon queue reservations gpu --watch",
+		Args:    command.ExactArgs("ID"),
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			return client.ShowAnswer(ctx, o, l, l.Queues().ListReservations, &carillonv1.ListReservationsRequest{QueueId: args[0]}, func(p *render.Page, resp *carillonv1.ListReservationsResponse) {
+				rows := make([][]string, len(resp.GetReservations()))
+				for i, r := range resp.GetReservations() {
+					state := "granted"
+					if !r.GetGranted() {
+						state = fmt.Sprintf("waits, position %d", r.GetPosition())
+					}
+					rows[i] = p.WideCells([]string{
+						r.GetReservationId(), state, r.GetRequestedBy(), r.GetUserId(), p.When(r.GetCreatedAt()), p.When(r.GetEndsAt()),
+					}, strings.Join(r.GetLimits(), ", "), render.Millis(r.GetHoldMs()))
+				}
+				p.List(p.WideCells([]string{"reservation", "state", "by", "owner", "requested", "ends"}, "limits", "hold"), rows, "")
+			})
+		}),
+	}
+}
+
+func newReleaseCommand(o *client.Client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "release RESERVATION",
+		Short:   "End a reservation: its slot is free at once",
+		Long:    "Ends a reservation, also one that still waits. What its holder does with the slot goes on.",
+		Example: "  carillon queue release 5f0c5a3d9b1e7c42a86d0f3b5e9172c4d8a60b1f3e5c7d9a2b4f6e8c0d1a3b5c",
+		Args:    command.ExactArgs("RESERVATION"),
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			return client.ShowAnswer(ctx, o, l, l.Queues().ReleaseReservation, &carillonv1.ReleaseReservationRequest{ReservationId: args[0]}, func(p *render.Page, resp *carillonv1.ReleaseReservationResponse) {
+				p.Line("the reservation of %s in queue %s is released", resp.GetReservation().GetUserId(), resp.GetReservation().GetQueueId())
+			})
+		}),
+	}
 }

@@ -33,6 +33,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(newCloseCommand(o), client.QueueIDs), o.CompleteArg(newOpenCommand(o), client.QueueIDs), o.CompleteArg(newDeleteCommand(o), client.QueueIDs),
 		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.QueueIDs),
+		o.CompleteArg(o.WithWatch(newReservationsCommand(o)), client.QueueIDs), newReleaseCommand(o),
 	)
 	return o.CompleteFlags(cmd)
 }
@@ -82,6 +83,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&flagged.UserId, "user", "", "`ID` of the owner")
 	f.BoolVar(&flagged.Shared, "shared", false, "let other owners put runs into it")
 	f.Func("max-in-flight", "`NUMBER` of runs with the executor at the same time (default: DEFAULT_MAX_IN_FLIGHT)", command.Uint32(&flagged.MaxInFlight))
+	f.Func("max-reservations", "`NUMBER` of reservations that may wait (default 10)", command.Uint32(&flagged.MaxReservations))
 	f.Func("max-waiting", "`NUMBER` of waiting runs at which new ones are refused (default 100000); 0 = any", command.Uint32(&flagged.MaxWaiting))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(&timeout))
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
@@ -150,6 +152,9 @@ func state(p *render.Page, q *carillonv1.Queue) string {
 }
 
 func inFlight(q *carillonv1.Queue) string {
+	if q.GetReserved() > 0 {
+		return fmt.Sprintf("%d and %s, of %d", q.GetInFlight(), render.Count(int(q.GetReserved()), "reservation"), q.GetMaxInFlight())
+	}
 	return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight())
 }
 
@@ -161,7 +166,10 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	if q.GetMaxWaiting() == 0 {
 		limit = "any number"
 	}
-	promote, shared := "", ""
+	promote, shared, reserving := "", "", ""
+	if q.GetReserving() > 0 {
+		reserving = fmt.Sprint(q.GetReserving())
+	}
 	if q.GetPromoteAfterMs() > 0 {
 		promote = render.Millis(q.GetPromoteAfterMs())
 	}
@@ -178,6 +186,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"schedules", strings.Join(q.GetSchedules(), ", ")},
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
+		[2]string{"waiting reservations", reserving},
+		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
 		[2]string{"promote after", promote},
 		[2]string{"rate", render.Rate(q.GetRate())},

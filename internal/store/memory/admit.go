@@ -23,8 +23,8 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if facts.Room(&req) > 0 {
 			facts.Heads = t.heads(req.QueueNo)
 			facts.Oldest = facts.Heads // all runs
-			t.limitsNow(&facts, req.Now)
 		}
+		t.limitsNow(&facts, req.Now)
 		choice := ledger.ChooseRuns(&req, &facts)
 		var found []ledger.WaitingFacts
 		for _, key := range choice.Keys() {
@@ -44,6 +44,7 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 func (s *Store) queueFacts(q *schedule.Queue) ledger.QueueFacts {
 	f := ledger.QueueFacts{
 		Queue: q, Stall: s.stalls[q.No], NextStart: s.queueStarts[q.No], InFlight: len(s.ofQueue(q.No, schedule.QueueDispatching, schedule.QueueRunning)),
+		Reserved: s.reservationsOf(q.No),
 	}
 	f.Stall.QueueNo = q.No
 	return f
@@ -89,6 +90,7 @@ func (t *tx) writeDispatched(req *schedule.AdmitRequest, out *ledger.Dispatched)
 	if out.Stall != nil {
 		t.writeStalls([]schedule.StallChange{*out.Stall})
 	}
+	t.writeReservations(&out.Reserved)
 	t.writeUses(req.QueueNo, out)
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
@@ -160,6 +162,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		}
 		out.More = t.sweepGroups(req.Now) || out.More
 		out.NextDue = t.nextInQueues()
+		t.sweepReservations(&req, &out)
 		return nil
 	})
 	if err != nil {

@@ -151,6 +151,13 @@ func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c sch
 		c.Delayed, c.Waiting = min(limit, len(s.ofQueue(queueNo, schedule.QueueDelayed))), min(limit, len(waiting))
 		c.Chained = min(limit, len(s.ofQueue(queueNo, schedule.QueueChained)))
 		c.InFlight = min(limit, len(s.ofQueue(queueNo, schedule.QueueDispatching, schedule.QueueRunning)))
+		for _, r := range s.reservationsOf(queueNo) {
+			if r.Granted() {
+				c.Reserved++
+			} else {
+				c.Reserving++
+			}
+		}
 		for _, r := range waiting {
 			if c.WaitingSince.IsZero() || r.Queue.EnqueuedAt.Before(c.WaitingSince) {
 				c.WaitingSince = r.Queue.EnqueuedAt

@@ -17,9 +17,11 @@ type limitTables struct {
 	lastLimitNo int32
 	limits      map[string]*schedule.Limit // never changed, only replaced
 	limitKeys   map[limitKey]schedule.LimitKey
-	uses        map[schedule.Key][]ledger.LimitUse // by run
+	uses        map[schedule.Key][]ledger.LimitUse // by run or reservation
 	starts      map[limitKey]time.Time             // when the next one may start
 	queueStarts map[int32]time.Time                // the same of queues
+
+	reservations map[schedule.Key]schedule.Reservation
 }
 
 type limitKey struct {
@@ -31,6 +33,7 @@ func newLimitTables() limitTables {
 	return limitTables{
 		limits: make(map[string]*schedule.Limit), limitKeys: make(map[limitKey]schedule.LimitKey), uses: make(map[schedule.Key][]ledger.LimitUse),
 		starts: make(map[limitKey]time.Time), queueStarts: make(map[int32]time.Time),
+		reservations: make(map[schedule.Key]schedule.Reservation),
 	}
 }
 
@@ -251,11 +254,18 @@ func (s *Store) ListLimitUses(ctx context.Context, limitNo int32, limit int) (us
 	return uses[:min(len(uses), limit)], err
 }
 
-// limitsNow adds the limits of the heads to the facts of an admission.
+// limitsNow adds the limits of the heads and of waiting reservations to the facts of an admission.
 func (s *Store) limitsNow(f *ledger.QueueFacts, now time.Time) {
 	f.Limits = make(map[schedule.LimitRef]*ledger.LimitNow)
+	var named [][]schedule.LimitRef
+	for _, r := range f.Reserving(now) {
+		named = append(named, r.Limits)
+	}
 	for i := range f.Heads {
-		for _, ref := range f.Heads[i].Runs[0].Limits {
+		named = append(named, f.Heads[i].Runs[0].Limits)
+	}
+	for _, refs := range named {
+		for _, ref := range refs {
 			l := s.limits[ref.ID]
 			if l == nil {
 				continue
@@ -277,17 +287,21 @@ func (s *Store) limitsNow(f *ledger.QueueFacts, now time.Time) {
 
 // writeUses writes what admitted runs use, and the rates of their starts.
 func (t *tx) writeUses(queueNo int32, out *ledger.Dispatched) {
-	byRun := make(map[schedule.Key][]ledger.LimitUse)
-	for _, u := range out.Uses {
-		byRun[u.UsedBy] = append(byRun[u.UsedBy], u)
-	}
-	for key, uses := range byRun {
-		putUndone(t, t.uses, key, uses, true)
-	}
+	t.takeUses(out.Uses)
 	for _, start := range out.Starts {
 		putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)
 	}
 	if !out.NextStart.IsZero() {
 		putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)
+	}
+}
+
+func (t *tx) takeUses(taken []ledger.LimitUse) {
+	by := make(map[schedule.Key][]ledger.LimitUse)
+	for _, u := range taken {
+		by[u.UsedBy] = append(by[u.UsedBy], u)
+	}
+	for key, uses := range by {
+		putUndone(t, t.uses, key, uses, true)
 	}
 }

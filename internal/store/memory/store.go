@@ -43,7 +43,9 @@ type Watch struct {
 	Queue    func(before, after *schedule.Queue) // before is nil for one that is new
 	Limit    func(after *schedule.Limit)
 	Group    func(before, after *schedule.JobGroup) // before is nil for one that is new
-	Takeover func(schedule.Term)
+	// Reservation: before is nil for one that is new, after for one that has ended.
+	Reservation func(before, after *schedule.Reservation)
+	Takeover    func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
 	// Late: readers have passed the number of a transaction whose changes come now.

@@ -141,10 +141,10 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 			over = append(over, r)
 		}
 	}
-	if err := endRuns(ctx, tx, over, req.Now); err != nil || len(out.Dispatches) == 0 {
+	if err := endRuns(ctx, tx, over, req.Now); err != nil {
 		return err
 	}
-	if err := dialect.WriteAdmission(ctx, queries{tx}, req.QueueNo, out); err != nil {
+	if err := dialect.WriteAdmission(ctx, queries{tx}, req.QueueNo, out); err != nil || len(out.Dispatches) == 0 {
 		return err
 	}
 	type dispatch = ledger.Dispatch
@@ -255,7 +255,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		if err := each(ctx, tx, []any{&next}, func() error { out.NextDue = next.Time.UTC(); return nil }, sqlNextQueuedDue); err != nil {
 			return fmt.Errorf("look for the next run that is due: %w", err)
 		}
-		return nil
+		return dialect.SweepReservations(ctx, queries{tx}, &req, &out)
 	})
 	var more bool
 	if err == nil {

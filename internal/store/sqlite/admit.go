@@ -102,9 +102,6 @@ func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows
 	if err := endRuns(ctx, t, over, req.Now); err != nil {
 		return err
 	}
-	if len(out.Dispatches) == 0 {
-		return nil
-	}
 	if err := dialect.WriteAdmission(ctx, queries{t}, req.QueueNo, out); err != nil {
 		return err
 	}
@@ -186,7 +183,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			return fmt.Errorf("look for the next run that is due: %w", err)
 		}
 		out.NextDue = next.Time
-		return nil
+		return dialect.SweepReservations(ctx, queries{t}, &req, &out)
 	})
 	var more bool
 	if err == nil {

@@ -19,7 +19,7 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 	}
 	room := f.Room(req)
 	if room == 0 {
-		return f, nil
+		return f, d.readLimits(ctx, q, &f, req.Now, true) // of reservations: they start also in a stall
 	}
 	var state int
 	limited, err := one(ctx, q, []any{&state}, sqlAnyLimited, req.QueueNo)
@@ -27,7 +27,7 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 		return f, fmt.Errorf("look for limits: %w", err)
 	}
 	if f.Plain = !limited && f.Queue.PromoteAfterMS == 0; f.Plain {
-		return f, nil
+		return f, d.readLimits(ctx, q, &f, req.Now, true)
 	}
 	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
 		return f, fmt.Errorf("read waiting runs: %w", err)
@@ -47,8 +47,14 @@ func readQueueFacts(ctx context.Context, q Queries, queueNo int32) (f ledger.Que
 	}
 	f.Queue, f.Stall, f.NextStart = found[0].queue(), found[0].stall, found[0].nextStart
 	f.Stall.QueueNo = queueNo
-	if _, err = one(ctx, q, []any{&f.InFlight}, sqlQueueInFlight, queueNo); err != nil {
+	var reserved bool
+	if _, err = one(ctx, q, []any{&f.InFlight, &reserved}, sqlQueueInFlight, queueNo); err != nil {
 		return f, fmt.Errorf("count runs in flight: %w", err)
+	}
+	if reserved {
+		if f.Reserved, err = collect(ctx, q, reservationFields, sqlReservations, queueNo); err != nil {
+			return f, fmt.Errorf("read reservations: %w", err)
+		}
 	}
 	return f, nil
 }
@@ -127,6 +133,14 @@ func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, 
 
 // WriteAdmission writes what an admission says besides its runs.
 func (d *Dialect) WriteAdmission(ctx context.Context, q Queries, queueNo int32, out *ledger.Dispatched) error {
+	if !out.Reserved.Empty() {
+		if err := d.WriteReservations(ctx, q, &out.Reserved); err != nil {
+			return err
+		}
+	}
+	if len(out.Dispatches) == 0 {
+		return nil
+	}
 	if out.Stall != nil {
 		if err := WriteStalls(ctx, q, []schedule.StallChange{*out.Stall}); err != nil {
 			return err

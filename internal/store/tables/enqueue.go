@@ -249,7 +249,7 @@ const oldestAmong = 100
 
 // CountQueue counts the open runs of a queue, each kind up to limit.
 func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
-	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight, &c.Chained}, sqlCountQueue, queueNo, limit); err != nil {
+	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight, &c.Chained, &c.Reserving, &c.Reserved}, sqlCountQueue, queueNo, limit); err != nil {
 		return c, fmt.Errorf("count the runs of queue %d: %w", queueNo, err)
 	}
 	if c.Waiting > 0 {

@@ -246,7 +246,8 @@ func (t *Tables) CountLimitUses(ctx context.Context, limitNo int32, limit int) (
 	return found, nil
 }
 
-// OrphanUses counts uses of limits by runs that are not in flight. There should be none.
+// OrphanUses counts uses of limits by runs that are not in flight, and by reservations that are not
+// granted. There should be none.
 func (t *Tables) OrphanUses(ctx context.Context) (n int, err error) {
 	if _, err = one(ctx, t.read, []any{&n}, sqlOrphanUses); err != nil {
 		return 0, fmt.Errorf("count uses without a run: %w", err)
@@ -263,18 +264,24 @@ func (t *Tables) ListLimitUses(ctx context.Context, limitNo int32, limit int) ([
 	return found, nil
 }
 
-// readLimits adds the limits of the heads to the facts of an admission. lock keeps other
+// readLimits adds the limits of the heads and of waiting reservations to the facts of an admission. lock keeps other
 // admissions and changes of these limits out until the transaction ends.
 func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFacts, now time.Time, lock bool) error {
 	var ids, keys []string
 	asked := make(map[schedule.LimitRef]bool)
-	for i := range f.Heads {
-		for _, ref := range f.Heads[i].Runs[0].Limits {
+	ask := func(refs []schedule.LimitRef) {
+		for _, ref := range refs {
 			if !asked[ref] {
 				asked[ref] = true
 				ids, keys = append(ids, ref.ID), append(keys, ref.Key)
 			}
 		}
+	}
+	for _, r := range f.Reserving(now) {
+		ask(r.Limits)
+	}
+	for i := range f.Heads {
+		ask(f.Heads[i].Runs[0].Limits)
 	}
 	if len(ids) == 0 {
 		return nil
@@ -331,15 +338,8 @@ func (d *Dialect) lockLimits(ctx context.Context, q Queries, ids []string) (map[
 
 // writeUses writes what admitted runs use, and the rates of their starts.
 func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *ledger.Dispatched) error {
-	if len(out.Uses) > 0 {
-		var nos []int32
-		var keys, runs []string
-		for _, u := range out.Uses {
-			nos, keys, runs = append(nos, u.LimitNo), append(keys, u.Key), append(runs, u.UsedBy.String())
-		}
-		if _, err := q.Exec(ctx, d.TakeUses, Rows{nos, keys, runs}); err != nil {
-			return fmt.Errorf("write uses of limits: %w", err)
-		}
+	if err := d.takeUses(ctx, q, out.Uses); err != nil {
+		return err
 	}
 	for _, s := range out.Starts {
 		if _, err := q.Exec(ctx, sqlSetLimitStart, s.LimitNo, s.Key, s.Next); err != nil {
@@ -350,6 +350,21 @@ func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *
 		if _, err := q.Exec(ctx, sqlSetQueueStart, queueNo, out.NextStart); err != nil {
 			return fmt.Errorf("write the rate of queue %d: %w", queueNo, err)
 		}
+	}
+	return nil
+}
+
+func (d *Dialect) takeUses(ctx context.Context, q Queries, uses []ledger.LimitUse) error {
+	if len(uses) == 0 {
+		return nil
+	}
+	var nos []int32
+	var keys, users []string
+	for _, u := range uses {
+		nos, keys, users = append(nos, u.LimitNo), append(keys, u.Key), append(users, u.UsedBy.String())
+	}
+	if _, err := q.Exec(ctx, d.TakeUses, Rows{nos, keys, users}); err != nil {
+		return fmt.Errorf("write uses of limits: %w", err)
 	}
 	return nil
 }

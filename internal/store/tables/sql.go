@@ -149,8 +149,10 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
 	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
-	sqlQueueInFlight = `SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4`
-	sqlSetStall      = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
+	// sqlQueueInFlight says also whether there are reservations.
+	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4),
+	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
+	sqlSetStall = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, stall_level = excluded.stall_level, stall_reason = excluded.stall_reason`
 	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
 	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -161,7 +163,9 @@ ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	sqlCountQueue = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c),
-	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c)`
+	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c),
+	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NULL),
+	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL)`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
 	// the oldest run is one of them unless as many were put before it.
 	sqlOldestWaiting = `WITH RECURSIVE p (priority) AS (
@@ -227,6 +231,22 @@ ORDER BY g.group_no LIMIT $1`
 	sqlPruneJobGroups = `DELETE FROM queue_groups WHERE group_no IN (SELECT group_no FROM queue_groups WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)`
 )
 
+// Reservations.
+const (
+	reservationColumns = `r.reservation_id, r.queue_no, (SELECT q.queue_id FROM queues q WHERE q.queue_no = r.queue_no), r.user_id, r.requested_by, r.limits, r.position_key,
+	r.hold_ms, r.granted_at, r.ends_at, r.created_at`
+	sqlGetReservation = `SELECT ` + reservationColumns + ` FROM reservations r WHERE r.reservation_id = $1`
+	sqlReservations   = `SELECT ` + reservationColumns + ` FROM reservations r WHERE r.queue_no = $1 ORDER BY r.position_key`
+	// sqlDueReservations are those that end first.
+	sqlDueReservations   = `SELECT ` + reservationColumns + ` FROM reservations r ORDER BY r.ends_at LIMIT $1`
+	sqlInsertReservation = `INSERT INTO reservations (reservation_id, queue_no, user_id, requested_by, limits, position_key, hold_ms, granted_at, ends_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+	sqlChangeReservation = `UPDATE reservations SET granted_at = $2, ends_at = $3 WHERE reservation_id = $1`
+	sqlDeleteReservation = `DELETE FROM reservations WHERE reservation_id = $1`
+	// sqlEndReservation leaves one that was extended meanwhile.
+	sqlEndReservation = `DELETE FROM reservations WHERE reservation_id = $1 AND ends_at <= $2`
+)
+
 // Limits.
 const (
 	limitColumns = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at,
@@ -251,9 +271,10 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 	sqlDropEndedKeys  = `DELETE FROM limit_keys WHERE limit_no = $1 AND until <= $2`
 	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
-	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND o.queue_state >= 4)`
-	sqlUsersOfLimit   = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
-	sqlSetLimitStart  = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
+	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND o.queue_state >= 4)
+	AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = u.used_by AND r.granted_at IS NOT NULL)`
+	sqlUsersOfLimit  = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
+	sqlSetLimitStart = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
 	// sqlAnyLimited begins behind the runs without limits: with many of them, reading from the front

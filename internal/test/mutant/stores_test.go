@@ -156,6 +156,15 @@ var storeMutants = []struct {
 		}
 `,
 	}}},
+	{"the end of a reservation keeps its uses of limits", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
+		"internal/store/tables/reservations.go", `r.Granted() && r.Limits != "" {`, `r.Granted() && r.Limits == "" {`,
+	}}},
+	{"an admission does not see the reservations of its queue", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
+		"internal/store/tables/sql.go", `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`, `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -$1)`,
+	}}},
+	{"a sweep ends reservations that are not over", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
+		"internal/store/tables/reservations.go", `if r := &found[i]; r.Over(req.Now) {`, `if r := &found[i]; !r.Over(req.Now) {`,
+	}}},
 	{"the positions of a queue are ignored", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
 		postgres + "/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
 	}, {

@@ -82,6 +82,7 @@ func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 			}
 		}
 	}
+	l.reservationsCommitted(now)
 	for _, e := range l.placing {
 		l.placedAsAsked(e)
 	}

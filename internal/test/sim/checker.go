@@ -63,7 +63,7 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
-	if slices.ContainsFunc(w.watch.jobOrder, w.watch.jobWaitsFor) {
+	if slices.ContainsFunc(w.watch.jobOrder, w.watch.jobWaitsFor) || len(w.watch.reservations) > 0 {
 		return false
 	}
 	for _, f := range w.watch.backfills {
@@ -99,6 +99,9 @@ func (w *world) stuck() {
 		if w.watch.jobWaitsFor(j) {
 			w.violation("the job %.12s of %s is still %s %s, %s after the last fault", j.row.Key, j.row.ScheduleID, j.row.Status, j.row.Queue.State, calmAfter)
 		}
+	}
+	for id, r := range w.watch.reservations {
+		w.violation("the reservation %.12s (granted at %s) ends at %s, and is still there %s after the last fault", id, w.at(r.GrantedAt), w.at(r.EndsAt), calmAfter)
 	}
 	for id, f := range w.watch.backfills {
 		if f.row.Open && !w.watch.heldUp(f, time.Now()) {

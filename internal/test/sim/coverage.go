@@ -81,6 +81,7 @@ const (
 	siteChangeQueue
 	siteChangeQueued
 	siteChangeLimit
+	siteReserve
 	sites
 )
 
@@ -89,7 +90,7 @@ var siteNames = [sites]string{
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
-	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit",
+	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit", "reserve",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -97,7 +98,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteChangeLimit, siteSettleLaunched} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteChangeLimit, siteSettleLaunched, siteReserve} {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
@@ -176,6 +177,12 @@ const (
 	slotEnteredQueue
 	slotRefusedByQueue // it is closed
 	slotReplaced       // a newer slot ends a run in a queue
+	reservationGranted
+	reservationFirst  // while runs wait
+	reservationWaited // for more than a second
+	reservationReleased
+	reservationExpired   // its user has forgotten it
+	reservationWithdrawn // nobody waits for it
 	situations
 )
 
@@ -187,6 +194,7 @@ var situationNames = [situations]string{
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted",
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
 	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
+	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
 }
 
 // Coverage counts faults by call, over all worlds.
@@ -226,7 +234,7 @@ func (c *Coverage) Missing() (missing []string) {
 // cannot reports that a fault has no meaning for a call.
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill ||
-		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit
+		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit || s == siteReserve
 	switch {
 	case s == sitePresence:
 		return true

@@ -28,11 +28,12 @@ type queueWatch struct {
 	placing      []*entry                  // likewise
 	limitWatch
 	groupWatch
+	reservationWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(), reservationWatch: newReservationWatch(),
 	}
 }
 

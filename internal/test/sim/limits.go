@@ -98,7 +98,7 @@ func (l *ledgerWatch) using(name string, but func(*job) bool) (n int) {
 // withinLimits: after an admission no limit of the run is exceeded.
 func (l *ledgerWatch) withinLimits(j *job) {
 	for _, name := range namesOf(&j.row) {
-		if most, n := l.mostOf(name), l.using(name, func(*job) bool { return false }); most > 0 && n > most {
+		if most, n := l.mostOf(name), l.using(name, func(*job) bool { return false })+l.reservedUses(name, time.Now()); most > 0 && n > most {
 			l.violation("%d runs of limit %s are in flight after the admission of %.12s, and max_in_flight is %d", n, name, j.row.Key, most)
 		} else if most > 0 && n == most {
 			l.coverage.situations[limitFull].Add(1)
@@ -115,7 +115,7 @@ func (l *ledgerWatch) blocked(w *job, i int) bool {
 			return true
 		}
 		most := l.mostOf(name)
-		n := l.using(name, func(j *job) bool { return slices.Contains(l.admissions[i:], j) })
+		n := l.using(name, func(j *job) bool { return slices.Contains(l.admissions[i:], j) }) + l.reservedUses(name, time.Time{})
 		if most > 0 && n >= most {
 			l.coverage.situations[limitPassed].Add(1)
 			return true

@@ -74,7 +74,9 @@ func (w *world) actOnQueue(n int, d dice) {
 		}
 		return
 	}
-	switch x := d.of(1).below(100); {
+	switch x := d.of(1).below(112); {
+	case x >= 100:
+		w.reserve(n, d.of(2))
 	case x < 40:
 		w.enqueue(n, 1, d.of(2))
 	case x < 52:

@@ -121,6 +121,18 @@ func (a apiStore) ChangeLimit(ctx context.Context, limitID string, decide func(s
 	return after, nil
 }
 
+// ChangeReservations see Enqueue.
+func (a apiStore) ChangeReservations(ctx context.Context, req schedule.ReserveRequest, decide func(ledger.QueueFacts, *schedule.EnqueueRecord) (schedule.ReserveChange, error)) (after ledger.QueueFacts, out ledger.Reserved, err error) {
+	err = a.away.tell(ctx, siteReserve, 0, func() (err error) {
+		after, out, err = a.Store.ChangeReservations(context.WithoutCancel(ctx), req, decide)
+		return err
+	})
+	if err != nil {
+		return ledger.QueueFacts{}, ledger.Reserved{}, err
+	}
+	return after, out, nil
+}
+
 // ChangeQueued see Enqueue.
 func (a apiStore) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
 	err = a.away.tell(ctx, siteChangeQueued, idOf(key), func() (err error) {

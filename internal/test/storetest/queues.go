@@ -24,7 +24,7 @@ var queues = []check{
 func (r *rig) queue(name string, edits ...func(*schedule.Queue)) schedule.Queue {
 	q := schedule.Queue{
 		QueueDefinition: schedule.QueueDefinition{
-			QueueID: r.id(name), UserID: r.user, MaxInFlight: 3, RunTimeoutMS: 60_000, MaxWaiting: 500,
+			QueueID: r.id(name), UserID: r.user, MaxInFlight: 3, RunTimeoutMS: 60_000, MaxWaiting: 500, MaxReservations: 7,
 			Backpressure: schedule.BackpressureRun, Labels: map[string]string{"team": "x"}, ManagedBy: "git",
 		},
 		Revision: 1, CreatedAt: r.at(-time.Hour), UpdatedAt: r.at(-time.Minute),

@@ -54,6 +54,7 @@ type Store interface {
 	local.LogStore
 	dispatch.Store
 	registrar.EnqueueStore
+	registrar.ReservationStore
 
 	// Listen calls wake, with the first and the last of the hash buckets concerned
 	// or with all, whenever a run was inserted by ChangeSchedules or ChangeRun, a
@@ -158,6 +159,7 @@ var topics = []topic{
 	{name: "queue model", checks: queueModels},
 	{name: "limit uses", checks: limitUses},
 	{name: "rates", checks: rates},
+	{name: "reservations", checks: reservations},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

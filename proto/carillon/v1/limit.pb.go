@@ -627,8 +627,8 @@ type GetLimitResponse struct {
 	Uses []*LimitUse `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`
 	// Runs in flight that use it and that the caller may read, at most 20.
 	Users []*LimitUser `protobuf:"bytes,5,rep,name=users,proto3" json:"users,omitempty"`
-	// How many more runs use it: those of other owners, and those past the first
-	// 20.
+	// How many more use it: runs of other owners, those past the first 20, and
+	// reservations.
 	MoreUsers     uint32 `protobuf:"varint,6,opt,name=more_users,json=moreUsers,proto3" json:"more_users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -67,6 +67,12 @@ type Queue struct {
 	// How long a run waits before it passes runs of higher priorities; 0: it never
 	// does.
 	PromoteAfterMs uint32 `protobuf:"varint,25,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
+	// How many reservations may wait.
+	MaxReservations uint32 `protobuf:"varint,26,opt,name=max_reservations,json=maxReservations,proto3" json:"max_reservations,omitempty"`
+	// Granted reservations: like in_flight, they count in max_in_flight.
+	Reserved uint32 `protobuf:"varint,27,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// Reservations that wait for their grant.
+	Reserving uint32 `protobuf:"varint,28,opt,name=reserving,proto3" json:"reserving,omitempty"`
 	// The target that is told of the ends of runs; empty: none.
 	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The types of messages.
@@ -285,6 +291,27 @@ func (x *Queue) GetPromoteAfterMs() uint32 {
 	return 0
 }
 
+func (x *Queue) GetMaxReservations() uint32 {
+	if x != nil {
+		return x.MaxReservations
+	}
+	return 0
+}
+
+func (x *Queue) GetReserved() uint32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *Queue) GetReserving() uint32 {
+	if x != nil {
+		return x.Reserving
+	}
+	return 0
+}
+
 func (x *Queue) GetWebhook() string {
 	if x != nil {
 		return x.Webhook
@@ -318,7 +345,9 @@ type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// created, changed, paused, resumed, pause_ended, closed, opened, deleted,
-	// stalled, unstalled; more kinds may be added.
+	// stalled, unstalled, reservation_granted, reservation_released,
+	// reservation_expired (held for its whole time), reservation_withdrawn (ended
+	// before its grant); more kinds may be added.
 	Kind  string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	Note  string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
@@ -427,6 +456,8 @@ type UpsertQueueRequest struct {
 	// A run that has waited for this long passes runs of higher priorities, every
 	// second start at most; at most 30 days. Default 0: never.
 	PromoteAfterMs uint32 `protobuf:"varint,13,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
+	// How many reservations may wait, within 1 to 1000. Default 10.
+	MaxReservations *uint32 `protobuf:"varint,14,opt,name=max_reservations,json=maxReservations,proto3,oneof" json:"max_reservations,omitempty"`
 	// A name in WEBHOOK_TARGETS_FILE that the owner may use: it gets a message at
 	// the end of each run. A shared queue needs a target for every owner. Default:
 	// none.
@@ -557,6 +588,13 @@ func (x *UpsertQueueRequest) GetLimits() []string {
 func (x *UpsertQueueRequest) GetPromoteAfterMs() uint32 {
 	if x != nil {
 		return x.PromoteAfterMs
+	}
+	return 0
+}
+
+func (x *UpsertQueueRequest) GetMaxReservations() uint32 {
+	if x != nil && x.MaxReservations != nil {
+		return *x.MaxReservations
 	}
 	return 0
 }
@@ -2160,11 +2198,660 @@ func (x *ListWaitingResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Reservation is a slot of a queue that is reserved for work outside Carillon.
+type Reservation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 64 hex digits.
+	ReservationId string `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	QueueId       string `protobuf:"bytes,2,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// The owner.
+	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Who has requested it.
+	RequestedBy string `protobuf:"bytes,4,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	// Limits that it uses once it is granted, with those of the queue.
+	Limits []string `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Whether it has the slot.
+	Granted bool `protobuf:"varint,6,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Its place among the reservations that wait, 1 = next; 0: it is granted.
+	Position  uint32                 `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
+	HoldMs    uint32                 `protobuf:"varint,8,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	GrantedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
+	// When it ends by itself. While it waits, each wait for it moves this.
+	EndsAt        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reservation) Reset() {
+	*x = Reservation{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reservation) ProtoMessage() {}
+
+func (x *Reservation) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
+func (*Reservation) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Reservation) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *Reservation) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *Reservation) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Reservation) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *Reservation) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Reservation) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
+func (x *Reservation) GetPosition() uint32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *Reservation) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+func (x *Reservation) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Reservation) GetGrantedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GrantedAt
+	}
+	return nil
+}
+
+func (x *Reservation) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+type ReserveSlotRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	QueueId string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// The owner. Default: the caller with the role user, else the owner of the
+	// queue.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Limits that it uses besides those of the queue, as in EnqueueRun.
+	Limits []string `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
+	// How long it is held from the grant on, within 1 to 3600000;
+	// ExtendReservation moves the end.
+	HoldMs uint32 `protobuf:"varint,4,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	// Wait up to this long for the grant, at most 60000. The answer has the
+	// reservation as it is then. Default: do not wait.
+	WaitMs uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// Makes the call safe to repeat, for RETENTION_DAYS.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveSlotRequest) Reset() {
+	*x = ReserveSlotRequest{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveSlotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveSlotRequest) ProtoMessage() {}
+
+func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
+func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReserveSlotRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *ReserveSlotRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ReserveSlotRequest) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ReserveSlotRequest) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+func (x *ReserveSlotRequest) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+func (x *ReserveSlotRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ReserveSlotResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Reservation *Reservation           `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// The request was made before.
+	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveSlotResponse) Reset() {
+	*x = ReserveSlotResponse{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveSlotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveSlotResponse) ProtoMessage() {}
+
+func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
+func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReserveSlotResponse) GetReservation() *Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
+func (x *ReserveSlotResponse) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+type GetReservationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	// Wait up to this long for the grant, at most 60000. Default: only look.
+	WaitMs        uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReservationRequest) Reset() {
+	*x = GetReservationRequest{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReservationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReservationRequest) ProtoMessage() {}
+
+func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
+func (*GetReservationRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetReservationRequest) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *GetReservationRequest) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+type GetReservationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reservation   *Reservation           `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReservationResponse) Reset() {
+	*x = GetReservationResponse{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReservationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReservationResponse) ProtoMessage() {}
+
+func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
+func (*GetReservationResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetReservationResponse) GetReservation() *Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
+type ListReservationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QueueId       string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReservationsRequest) Reset() {
+	*x = ListReservationsRequest{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReservationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReservationsRequest) ProtoMessage() {}
+
+func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
+func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListReservationsRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+type ListReservationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reservations  []*Reservation         `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReservationsResponse) Reset() {
+	*x = ListReservationsResponse{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReservationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReservationsResponse) ProtoMessage() {}
+
+func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
+func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListReservationsResponse) GetReservations() []*Reservation {
+	if x != nil {
+		return x.Reservations
+	}
+	return nil
+}
+
+type ExtendReservationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	// How long it is held from now on, within 1 to 3600000. Default: as it was
+	// reserved.
+	HoldMs        *uint32 `protobuf:"varint,2,opt,name=hold_ms,json=holdMs,proto3,oneof" json:"hold_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendReservationRequest) Reset() {
+	*x = ExtendReservationRequest{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendReservationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendReservationRequest) ProtoMessage() {}
+
+func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
+func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ExtendReservationRequest) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *ExtendReservationRequest) GetHoldMs() uint32 {
+	if x != nil && x.HoldMs != nil {
+		return *x.HoldMs
+	}
+	return 0
+}
+
+type ExtendReservationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reservation   *Reservation           `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendReservationResponse) Reset() {
+	*x = ExtendReservationResponse{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendReservationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendReservationResponse) ProtoMessage() {}
+
+func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
+func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ExtendReservationResponse) GetReservation() *Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
+type ReleaseReservationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseReservationRequest) Reset() {
+	*x = ReleaseReservationRequest{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseReservationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseReservationRequest) ProtoMessage() {}
+
+func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReleaseReservationRequest) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+type ReleaseReservationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was.
+	Reservation   *Reservation `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseReservationResponse) Reset() {
+	*x = ReleaseReservationResponse{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseReservationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseReservationResponse) ProtoMessage() {}
+
+func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReleaseReservationResponse) GetReservation() *Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
 var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\b\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\t\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2198,7 +2885,10 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"unreadable\x12%\n" +
 	"\x04rate\x18\x17 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x16\n" +
 	"\x06limits\x18\x18 \x03(\tR\x06limits\x12(\n" +
-	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x12\x18\n" +
+	"\x10promote_after_ms\x18\x19 \x01(\rR\x0epromoteAfterMs\x12)\n" +
+	"\x10max_reservations\x18\x1a \x01(\rR\x0fmaxReservations\x12\x1a\n" +
+	"\breserved\x18\x1b \x01(\rR\breserved\x12\x1c\n" +
+	"\treserving\x18\x1c \x01(\rR\treserving\x12\x18\n" +
 	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
 	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x12\x18\n" +
 	"\achained\x18# \x01(\rR\achained\x12\x1c\n" +
@@ -2212,7 +2902,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xb7\b\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\x88\t\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -2232,7 +2922,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
 	"\x04rate\x18\v \x01(\v2\x11.carillon.v1.RateR\x04rate\x12'\n" +
 	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x125\n" +
-	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x12<\n" +
+	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x12:\n" +
+	"\x10max_reservations\x18\x0e \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\xe8\a(\x01H\x03R\x0fmaxReservations\x88\x01\x01\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12\x85\x01\n" +
 	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
 	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x1a9\n" +
@@ -2241,7 +2933,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
 	"\x0e_max_in_flightB\x0e\n" +
 	"\f_max_waitingB\x0f\n" +
-	"\r_backpressure\"?\n" +
+	"\r_backpressureB\x13\n" +
+	"\x11_max_reservations\"?\n" +
 	"\x13UpsertQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"T\n" +
 	"\x0fGetQueueRequest\x12A\n" +
@@ -2370,7 +3063,53 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"c\n" +
 	"\x13ListWaitingResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9a\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9d\x03\n" +
+	"\vReservation\x12%\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x19\n" +
+	"\bqueue_id\x18\x02 \x01(\tR\aqueueId\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\tR\x06userId\x12!\n" +
+	"\frequested_by\x18\x04 \x01(\tR\vrequestedBy\x12\x16\n" +
+	"\x06limits\x18\x05 \x03(\tR\x06limits\x12\x18\n" +
+	"\agranted\x18\x06 \x01(\bR\agranted\x12\x1a\n" +
+	"\bposition\x18\a \x01(\rR\bposition\x12\x17\n" +
+	"\ahold_ms\x18\b \x01(\rR\x06holdMs\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"granted_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tgrantedAt\x123\n" +
+	"\aends_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\"\xdc\x02\n" +
+	"\x12ReserveSlotRequest\x12A\n" +
+	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12'\n" +
+	"\x06limits\x18\x03 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12)\n" +
+	"\ahold_ms\x18\x04 \x01(\rB\x10\xe2A\x01\x02\xbaH\t*\a\x18\x80\xdd\xdb\x01(\x01R\x06holdMs\x12\"\n" +
+	"\await_ms\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12A\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"m\n" +
+	"\x13ReserveSlotResponse\x12:\n" +
+	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x80\x01\n" +
+	"\x15GetReservationRequest\x12C\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\rreservationId\x12\"\n" +
+	"\await_ms\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\"T\n" +
+	"\x16GetReservationResponse\x12:\n" +
+	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation\"\\\n" +
+	"\x17ListReservationsRequest\x12A\n" +
+	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\"X\n" +
+	"\x18ListReservationsResponse\x12<\n" +
+	"\freservations\x18\x01 \x03(\v2\x18.carillon.v1.ReservationR\freservations\"\x97\x01\n" +
+	"\x18ExtendReservationRequest\x12C\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\rreservationId\x12*\n" +
+	"\ahold_ms\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\xdd\xdb\x01(\x01H\x00R\x06holdMs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_hold_ms\"W\n" +
+	"\x19ExtendReservationResponse\x12:\n" +
+	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation\"`\n" +
+	"\x19ReleaseReservationRequest\x12C\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\rreservationId\"X\n" +
+	"\x1aReleaseReservationResponse\x12:\n" +
+	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation2\xe3\x10\n" +
 	"\fQueueService\x12r\n" +
 	"\vUpsertQueue\x12\x1f.carillon.v1.UpsertQueueRequest\x1a .carillon.v1.UpsertQueueResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/queues/{queue_id}\x12f\n" +
 	"\bGetQueue\x12\x1c.carillon.v1.GetQueueRequest\x1a\x1d.carillon.v1.GetQueueResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/queues/{queue_id}\x12a\n" +
@@ -2389,7 +3128,12 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"EnqueueRun\x12\x1e.carillon.v1.EnqueueRunRequest\x1a\x1f.carillon.v1.EnqueueRunResponse\"1\x82\xd3\xe4\x93\x02+:\x01*Z\n" +
 	":\x01*\"\x05/jobs\"\x1a/v1/queues/{queue_id}/runs\x12}\n" +
 	"\vEnqueueRuns\x12\x1f.carillon.v1.EnqueueRunsRequest\x1a .carillon.v1.EnqueueRunsResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/queues/{queue_id}/runs:batch\x12w\n" +
-	"\vListWaiting\x12\x1f.carillon.v1.ListWaitingRequest\x1a .carillon.v1.ListWaitingResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/queues/{queue_id}/waitingB\xa5\x01\n" +
+	"\vListWaiting\x12\x1f.carillon.v1.ListWaitingRequest\x1a .carillon.v1.ListWaitingResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/queues/{queue_id}/waiting\x12z\n" +
+	"\vReserveSlot\x12\x1f.carillon.v1.ReserveSlotRequest\x1a .carillon.v1.ReserveSlotResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/queues/{queue_id}:reserve\x12\x84\x01\n" +
+	"\x0eGetReservation\x12\".carillon.v1.GetReservationRequest\x1a#.carillon.v1.GetReservationResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/reservations/{reservation_id}\x12\x8b\x01\n" +
+	"\x10ListReservations\x12$.carillon.v1.ListReservationsRequest\x1a%.carillon.v1.ListReservationsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/queues/{queue_id}/reservations\x12\x97\x01\n" +
+	"\x11ExtendReservation\x12%.carillon.v1.ExtendReservationRequest\x1a&.carillon.v1.ExtendReservationResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/reservations/{reservation_id}:extend\x12\x9b\x01\n" +
+	"\x12ReleaseReservation\x12&.carillon.v1.ReleaseReservationRequest\x1a'.carillon.v1.ReleaseReservationResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/v1/reservations/{reservation_id}:releaseB\xa5\x01\n" +
 	"\x0fcom.carillon.v1B\n" +
 	"QueueProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
@@ -2405,94 +3149,123 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_carillon_v1_queue_proto_goTypes = []any{
-	(*Queue)(nil),                   // 0: carillon.v1.Queue
-	(*QueueEvent)(nil),              // 1: carillon.v1.QueueEvent
-	(*UpsertQueueRequest)(nil),      // 2: carillon.v1.UpsertQueueRequest
-	(*UpsertQueueResponse)(nil),     // 3: carillon.v1.UpsertQueueResponse
-	(*GetQueueRequest)(nil),         // 4: carillon.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),        // 5: carillon.v1.GetQueueResponse
-	(*ListQueuesRequest)(nil),       // 6: carillon.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),      // 7: carillon.v1.ListQueuesResponse
-	(*DeleteQueueRequest)(nil),      // 8: carillon.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),     // 9: carillon.v1.DeleteQueueResponse
-	(*PauseQueueRequest)(nil),       // 10: carillon.v1.PauseQueueRequest
-	(*PauseQueueResponse)(nil),      // 11: carillon.v1.PauseQueueResponse
-	(*ResumeQueueRequest)(nil),      // 12: carillon.v1.ResumeQueueRequest
-	(*ResumeQueueResponse)(nil),     // 13: carillon.v1.ResumeQueueResponse
-	(*CloseQueueRequest)(nil),       // 14: carillon.v1.CloseQueueRequest
-	(*CloseQueueResponse)(nil),      // 15: carillon.v1.CloseQueueResponse
-	(*OpenQueueRequest)(nil),        // 16: carillon.v1.OpenQueueRequest
-	(*OpenQueueResponse)(nil),       // 17: carillon.v1.OpenQueueResponse
-	(*ListQueueEventsRequest)(nil),  // 18: carillon.v1.ListQueueEventsRequest
-	(*ListQueueEventsResponse)(nil), // 19: carillon.v1.ListQueueEventsResponse
-	(*EnqueueRunRequest)(nil),       // 20: carillon.v1.EnqueueRunRequest
-	(*EnqueueRunResponse)(nil),      // 21: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),      // 22: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),            // 23: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),     // 24: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),      // 25: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),     // 26: carillon.v1.ListWaitingResponse
-	nil,                             // 27: carillon.v1.Queue.LabelsEntry
-	nil,                             // 28: carillon.v1.UpsertQueueRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
-	(*Rate)(nil),                    // 30: carillon.v1.Rate
-	(*Run)(nil),                     // 31: carillon.v1.Run
+	(*Queue)(nil),                      // 0: carillon.v1.Queue
+	(*QueueEvent)(nil),                 // 1: carillon.v1.QueueEvent
+	(*UpsertQueueRequest)(nil),         // 2: carillon.v1.UpsertQueueRequest
+	(*UpsertQueueResponse)(nil),        // 3: carillon.v1.UpsertQueueResponse
+	(*GetQueueRequest)(nil),            // 4: carillon.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 5: carillon.v1.GetQueueResponse
+	(*ListQueuesRequest)(nil),          // 6: carillon.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 7: carillon.v1.ListQueuesResponse
+	(*DeleteQueueRequest)(nil),         // 8: carillon.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),        // 9: carillon.v1.DeleteQueueResponse
+	(*PauseQueueRequest)(nil),          // 10: carillon.v1.PauseQueueRequest
+	(*PauseQueueResponse)(nil),         // 11: carillon.v1.PauseQueueResponse
+	(*ResumeQueueRequest)(nil),         // 12: carillon.v1.ResumeQueueRequest
+	(*ResumeQueueResponse)(nil),        // 13: carillon.v1.ResumeQueueResponse
+	(*CloseQueueRequest)(nil),          // 14: carillon.v1.CloseQueueRequest
+	(*CloseQueueResponse)(nil),         // 15: carillon.v1.CloseQueueResponse
+	(*OpenQueueRequest)(nil),           // 16: carillon.v1.OpenQueueRequest
+	(*OpenQueueResponse)(nil),          // 17: carillon.v1.OpenQueueResponse
+	(*ListQueueEventsRequest)(nil),     // 18: carillon.v1.ListQueueEventsRequest
+	(*ListQueueEventsResponse)(nil),    // 19: carillon.v1.ListQueueEventsResponse
+	(*EnqueueRunRequest)(nil),          // 20: carillon.v1.EnqueueRunRequest
+	(*EnqueueRunResponse)(nil),         // 21: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 22: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 23: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 24: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 25: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 26: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 27: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 28: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 29: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 30: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 31: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 32: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 33: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 34: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 35: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 36: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 37: carillon.v1.ReleaseReservationResponse
+	nil,                                // 38: carillon.v1.Queue.LabelsEntry
+	nil,                                // 39: carillon.v1.UpsertQueueRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 41: carillon.v1.Rate
+	(*Run)(nil),                        // 42: carillon.v1.Run
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	27, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	29, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	29, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	29, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	29, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	30, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	29, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	28, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	30, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	38, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	40, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	40, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	40, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	40, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	41, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	40, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	39, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	41, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
 	0,  // 9: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 10: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 11: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	29, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	40, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 13: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 14: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 15: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 16: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
 	1,  // 17: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	29, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	31, // 19: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	40, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	42, // 19: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
 	23, // 20: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	29, // 21: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	31, // 22: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	2,  // 23: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	4,  // 24: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	6,  // 25: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	8,  // 26: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	10, // 27: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	12, // 28: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	14, // 29: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	16, // 30: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	18, // 31: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	20, // 32: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	22, // 33: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	25, // 34: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	3,  // 35: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 36: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 37: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 38: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 39: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 40: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 41: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 42: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 43: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	21, // 44: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	24, // 45: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	26, // 46: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	35, // [35:47] is the sub-list for method output_type
-	23, // [23:35] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	40, // 21: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	42, // 22: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	40, // 23: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	40, // 24: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	40, // 25: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	27, // 26: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	27, // 27: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	27, // 28: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	27, // 29: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	27, // 30: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	2,  // 31: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	4,  // 32: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	6,  // 33: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	8,  // 34: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	10, // 35: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	12, // 36: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	14, // 37: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	16, // 38: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	18, // 39: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	20, // 40: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	22, // 41: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	25, // 42: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	28, // 43: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	30, // 44: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	32, // 45: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	34, // 46: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	36, // 47: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	3,  // 48: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	5,  // 49: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	7,  // 50: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	9,  // 51: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	11, // 52: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	13, // 53: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	15, // 54: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	17, // 55: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	19, // 56: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	21, // 57: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	24, // 58: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	26, // 59: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	29, // 60: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	31, // 61: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	33, // 62: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	35, // 63: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	37, // 64: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	48, // [48:65] is the sub-list for method output_type
+	31, // [31:48] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -2506,13 +3279,14 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

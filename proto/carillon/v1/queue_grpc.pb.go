@@ -19,18 +19,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QueueService_UpsertQueue_FullMethodName     = "/carillon.v1.QueueService/UpsertQueue"
-	QueueService_GetQueue_FullMethodName        = "/carillon.v1.QueueService/GetQueue"
-	QueueService_ListQueues_FullMethodName      = "/carillon.v1.QueueService/ListQueues"
-	QueueService_DeleteQueue_FullMethodName     = "/carillon.v1.QueueService/DeleteQueue"
-	QueueService_PauseQueue_FullMethodName      = "/carillon.v1.QueueService/PauseQueue"
-	QueueService_ResumeQueue_FullMethodName     = "/carillon.v1.QueueService/ResumeQueue"
-	QueueService_CloseQueue_FullMethodName      = "/carillon.v1.QueueService/CloseQueue"
-	QueueService_OpenQueue_FullMethodName       = "/carillon.v1.QueueService/OpenQueue"
-	QueueService_ListQueueEvents_FullMethodName = "/carillon.v1.QueueService/ListQueueEvents"
-	QueueService_EnqueueRun_FullMethodName      = "/carillon.v1.QueueService/EnqueueRun"
-	QueueService_EnqueueRuns_FullMethodName     = "/carillon.v1.QueueService/EnqueueRuns"
-	QueueService_ListWaiting_FullMethodName     = "/carillon.v1.QueueService/ListWaiting"
+	QueueService_UpsertQueue_FullMethodName        = "/carillon.v1.QueueService/UpsertQueue"
+	QueueService_GetQueue_FullMethodName           = "/carillon.v1.QueueService/GetQueue"
+	QueueService_ListQueues_FullMethodName         = "/carillon.v1.QueueService/ListQueues"
+	QueueService_DeleteQueue_FullMethodName        = "/carillon.v1.QueueService/DeleteQueue"
+	QueueService_PauseQueue_FullMethodName         = "/carillon.v1.QueueService/PauseQueue"
+	QueueService_ResumeQueue_FullMethodName        = "/carillon.v1.QueueService/ResumeQueue"
+	QueueService_CloseQueue_FullMethodName         = "/carillon.v1.QueueService/CloseQueue"
+	QueueService_OpenQueue_FullMethodName          = "/carillon.v1.QueueService/OpenQueue"
+	QueueService_ListQueueEvents_FullMethodName    = "/carillon.v1.QueueService/ListQueueEvents"
+	QueueService_EnqueueRun_FullMethodName         = "/carillon.v1.QueueService/EnqueueRun"
+	QueueService_EnqueueRuns_FullMethodName        = "/carillon.v1.QueueService/EnqueueRuns"
+	QueueService_ListWaiting_FullMethodName        = "/carillon.v1.QueueService/ListWaiting"
+	QueueService_ReserveSlot_FullMethodName        = "/carillon.v1.QueueService/ReserveSlot"
+	QueueService_GetReservation_FullMethodName     = "/carillon.v1.QueueService/GetReservation"
+	QueueService_ListReservations_FullMethodName   = "/carillon.v1.QueueService/ListReservations"
+	QueueService_ExtendReservation_FullMethodName  = "/carillon.v1.QueueService/ExtendReservation"
+	QueueService_ReleaseReservation_FullMethodName = "/carillon.v1.QueueService/ReleaseReservation"
 )
 
 // QueueServiceClient is the client API for QueueService service.
@@ -87,6 +92,30 @@ type QueueServiceClient interface {
 	// they start; those with a later start come last. The role user gets its own
 	// runs. A run that enters or starts meanwhile may be missing or come twice.
 	ListWaiting(ctx context.Context, in *ListWaitingRequest, opts ...grpc.CallOption) (*ListWaitingResponse, error)
+	// ReserveSlot reserves the next slot of a queue for work outside Carillon,
+	// ahead of all runs. Nothing that runs is preempted. Reservations are granted
+	// in order of arrival; a granted one counts in max_in_flight and in its limits
+	// until it is released, or hold_ms after its grant unless it is extended. The
+	// queue must exist, except "default". With a request_id a repeat is safe: it
+	// returns the same reservation. FAILED_PRECONDITION: the queue is closed.
+	// RESOURCE_EXHAUSTED: max_reservations wait. ALREADY_EXISTS (422 on REST): the
+	// request_id was used for another request. NOT_FOUND: the queue, or the
+	// reservation of a repeated request has ended.
+	ReserveSlot(ctx context.Context, in *ReserveSlotRequest, opts ...grpc.CallOption) (*ReserveSlotResponse, error)
+	// GetReservation returns a reservation. With wait_ms it goes on waiting for the
+	// grant: a reservation that no caller has waited for during 30 seconds is
+	// withdrawn. NOT_FOUND: it has ended, or is another owner's.
+	GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*GetReservationResponse, error)
+	// ListReservations returns the reservations of a queue in order of arrival,
+	// for the role user its own.
+	ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error)
+	// ExtendReservation moves the end of a granted reservation to hold_ms from
+	// now. FAILED_PRECONDITION: it still waits. NOT_FOUND: it has ended, and the
+	// slot may be in use by something else.
+	ExtendReservation(ctx context.Context, in *ExtendReservationRequest, opts ...grpc.CallOption) (*ExtendReservationResponse, error)
+	// ReleaseReservation ends a reservation, also one that still waits. NOT_FOUND:
+	// it has ended before.
+	ReleaseReservation(ctx context.Context, in *ReleaseReservationRequest, opts ...grpc.CallOption) (*ReleaseReservationResponse, error)
 }
 
 type queueServiceClient struct {
@@ -217,6 +246,56 @@ func (c *queueServiceClient) ListWaiting(ctx context.Context, in *ListWaitingReq
 	return out, nil
 }
 
+func (c *queueServiceClient) ReserveSlot(ctx context.Context, in *ReserveSlotRequest, opts ...grpc.CallOption) (*ReserveSlotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveSlotResponse)
+	err := c.cc.Invoke(ctx, QueueService_ReserveSlot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueServiceClient) GetReservation(ctx context.Context, in *GetReservationRequest, opts ...grpc.CallOption) (*GetReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetReservationResponse)
+	err := c.cc.Invoke(ctx, QueueService_GetReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueServiceClient) ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReservationsResponse)
+	err := c.cc.Invoke(ctx, QueueService_ListReservations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueServiceClient) ExtendReservation(ctx context.Context, in *ExtendReservationRequest, opts ...grpc.CallOption) (*ExtendReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExtendReservationResponse)
+	err := c.cc.Invoke(ctx, QueueService_ExtendReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queueServiceClient) ReleaseReservation(ctx context.Context, in *ReleaseReservationRequest, opts ...grpc.CallOption) (*ReleaseReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseReservationResponse)
+	err := c.cc.Invoke(ctx, QueueService_ReleaseReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QueueServiceServer is the server API for QueueService service.
 // All implementations must embed UnimplementedQueueServiceServer
 // for forward compatibility.
@@ -271,6 +350,30 @@ type QueueServiceServer interface {
 	// they start; those with a later start come last. The role user gets its own
 	// runs. A run that enters or starts meanwhile may be missing or come twice.
 	ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingResponse, error)
+	// ReserveSlot reserves the next slot of a queue for work outside Carillon,
+	// ahead of all runs. Nothing that runs is preempted. Reservations are granted
+	// in order of arrival; a granted one counts in max_in_flight and in its limits
+	// until it is released, or hold_ms after its grant unless it is extended. The
+	// queue must exist, except "default". With a request_id a repeat is safe: it
+	// returns the same reservation. FAILED_PRECONDITION: the queue is closed.
+	// RESOURCE_EXHAUSTED: max_reservations wait. ALREADY_EXISTS (422 on REST): the
+	// request_id was used for another request. NOT_FOUND: the queue, or the
+	// reservation of a repeated request has ended.
+	ReserveSlot(context.Context, *ReserveSlotRequest) (*ReserveSlotResponse, error)
+	// GetReservation returns a reservation. With wait_ms it goes on waiting for the
+	// grant: a reservation that no caller has waited for during 30 seconds is
+	// withdrawn. NOT_FOUND: it has ended, or is another owner's.
+	GetReservation(context.Context, *GetReservationRequest) (*GetReservationResponse, error)
+	// ListReservations returns the reservations of a queue in order of arrival,
+	// for the role user its own.
+	ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error)
+	// ExtendReservation moves the end of a granted reservation to hold_ms from
+	// now. FAILED_PRECONDITION: it still waits. NOT_FOUND: it has ended, and the
+	// slot may be in use by something else.
+	ExtendReservation(context.Context, *ExtendReservationRequest) (*ExtendReservationResponse, error)
+	// ReleaseReservation ends a reservation, also one that still waits. NOT_FOUND:
+	// it has ended before.
+	ReleaseReservation(context.Context, *ReleaseReservationRequest) (*ReleaseReservationResponse, error)
 	mustEmbedUnimplementedQueueServiceServer()
 }
 
@@ -316,6 +419,21 @@ func (UnimplementedQueueServiceServer) EnqueueRuns(context.Context, *EnqueueRuns
 }
 func (UnimplementedQueueServiceServer) ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWaiting not implemented")
+}
+func (UnimplementedQueueServiceServer) ReserveSlot(context.Context, *ReserveSlotRequest) (*ReserveSlotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReserveSlot not implemented")
+}
+func (UnimplementedQueueServiceServer) GetReservation(context.Context, *GetReservationRequest) (*GetReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetReservation not implemented")
+}
+func (UnimplementedQueueServiceServer) ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReservations not implemented")
+}
+func (UnimplementedQueueServiceServer) ExtendReservation(context.Context, *ExtendReservationRequest) (*ExtendReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExtendReservation not implemented")
+}
+func (UnimplementedQueueServiceServer) ReleaseReservation(context.Context, *ReleaseReservationRequest) (*ReleaseReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseReservation not implemented")
 }
 func (UnimplementedQueueServiceServer) mustEmbedUnimplementedQueueServiceServer() {}
 func (UnimplementedQueueServiceServer) testEmbeddedByValue()                      {}
@@ -554,6 +672,96 @@ func _QueueService_ListWaiting_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueueService_ReserveSlot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveSlotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).ReserveSlot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_ReserveSlot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).ReserveSlot(ctx, req.(*ReserveSlotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueService_GetReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).GetReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_GetReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).GetReservation(ctx, req.(*GetReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueService_ListReservations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReservationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).ListReservations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_ListReservations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).ListReservations(ctx, req.(*ListReservationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueService_ExtendReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExtendReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).ExtendReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_ExtendReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).ExtendReservation(ctx, req.(*ExtendReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueueService_ReleaseReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).ReleaseReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_ReleaseReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).ReleaseReservation(ctx, req.(*ReleaseReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QueueService_ServiceDesc is the grpc.ServiceDesc for QueueService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -608,6 +816,26 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWaiting",
 			Handler:    _QueueService_ListWaiting_Handler,
+		},
+		{
+			MethodName: "ReserveSlot",
+			Handler:    _QueueService_ReserveSlot_Handler,
+		},
+		{
+			MethodName: "GetReservation",
+			Handler:    _QueueService_GetReservation_Handler,
+		},
+		{
+			MethodName: "ListReservations",
+			Handler:    _QueueService_ListReservations_Handler,
+		},
+		{
+			MethodName: "ExtendReservation",
+			Handler:    _QueueService_ExtendReservation_Handler,
+		},
+		{
+			MethodName: "ReleaseReservation",
+			Handler:    _QueueService_ReleaseReservation_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

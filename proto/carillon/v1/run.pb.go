@@ -2736,13 +2736,14 @@ func (x *ExplainRunResponse) GetSentences() []string {
 type RunBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// paused (the queue), stalled (the executor cannot take work), full (the
-	// queue has max_in_flight runs in flight), limit (runs in flight use all of a
-	// limit), rate (of the queue or a limit), run_at (its start is later), behind
+	// queue has max_in_flight runs in flight), reserved (reservations of the next
+	// slot go first, or hold slots), limit (runs in flight use all of a limit), rate (of the queue or a limit), run_at (its start is later), behind
 	// (runs that come before it), predecessor (a member of its group that comes
 	// before it), no_launcher (no launcher was seen in the last minute). Outside queues: run_at, overlap (a run of its overlap key is in
 	// flight), unclaimed (no worker has claimed it yet).
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
-	// Of full and limit: how many runs are in flight, of how many.
+	// Of full and limit: how many runs, and granted reservations, are in flight, of
+	// how many. Of reserved: how many reservations there are.
 	Used uint32 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
 	Max  uint32 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
 	// Up to 5 of the runs that use it, as far as the caller may read them.
@@ -3251,9 +3252,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x124\n" +
 	"\n" +
 	"blocked_by\x18\x03 \x03(\v2\x15.carillon.v1.RunBlockR\tblockedBy\x12\x1c\n" +
-	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xa2\x02\n" +
-	"\bRunBlock\x12{\n" +
-	"\x04what\x18\x01 \x01(\tBg\xbaHdrbR\x06pausedR\astalledR\x04fullR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
+	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xad\x02\n" +
+	"\bRunBlock\x12\x85\x01\n" +
+	"\x04what\x18\x01 \x01(\tBq\xbaHnrlR\x06pausedR\astalledR\x04fullR\breservedR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
