@@ -68,7 +68,8 @@ func (w *world) explainedAs(id string, f *life, at time.Time, a *explain.Answer)
 func verdictOf(r *schedule.Run) (explain.Verdict, explain.Why) {
 	return map[schedule.Status]explain.Verdict{
 		"SUCCESS": explain.VerdictRan, "FAILED": explain.VerdictFailed, "SKIPPED": explain.VerdictSkipped, "CANCELLED": explain.VerdictCancelled,
-		"PLANNED": explain.VerdictWillFire, // after the end of the world
+		"PLANNED":  explain.VerdictWillFire, // after the end of the world
+		"ENQUEUED": explain.VerdictInFlight, // in a queue that is paused for good
 	}[r.Status], explain.Why(r.Reason)
 }
 
