@@ -249,6 +249,26 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("GetGrant", &carillonv1.GetGrantResponse{Grant: Grant()})
 	f.Answer("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{Grant()}})
 	f.Answer("RevokeGrant", &carillonv1.RevokeGrantResponse{Grant: Grant()})
+	f.answerQueues()
+	f.Answer("EnqueueRun", &carillonv1.EnqueueRunResponse{Run: run})
+	f.Answer("EnqueueRuns", &carillonv1.EnqueueRunsResponse{IdempotencyKeys: []string{KeyA}})
+	f.Answer("ExplainRun", &carillonv1.ExplainRunResponse{Run: run, Sentences: []string{"It waits."}})
+	f.Answer("MoveRun", &carillonv1.MoveRunResponse{Run: run})
+	f.Answer("UpdateRun", &carillonv1.UpdateRunResponse{Run: run})
+	f.Answer("GetRun", &carillonv1.GetRunResponse{Run: run})
+	f.Answer("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
+	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: run})
+	f.Answer("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
+	f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: run})
+	f.Answer("RedriveRuns", &carillonv1.RedriveRunsResponse{
+		Redriven: 3, LeftDead: 1, RequestId: "R", Sample: []*carillonv1.Run{run}, Schedules: []*carillonv1.RedrivenSchedule{{ScheduleId: "nightly", Redriven: 3}},
+	})
+	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{})
+	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
+	return f
+}
+
+func (f *Server) answerQueues() {
 	queue := &carillonv1.Queue{QueueId: "gpu", UserId: "ada", MaxInFlight: 2, Waiting: 3, Revision: 1}
 	f.Answer("UpsertQueue", &carillonv1.UpsertQueueResponse{Queue: queue})
 	f.Answer("GetQueue", &carillonv1.GetQueueResponse{Queue: queue})
@@ -275,22 +295,6 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ListQueueEvents", &carillonv1.ListQueueEventsResponse{})
 	f.Answer("ListWaiting", &carillonv1.ListWaitingResponse{})
 	f.answerReservations()
-	f.Answer("EnqueueRun", &carillonv1.EnqueueRunResponse{Run: run})
-	f.Answer("EnqueueRuns", &carillonv1.EnqueueRunsResponse{IdempotencyKeys: []string{KeyA}})
-	f.Answer("ExplainRun", &carillonv1.ExplainRunResponse{Run: run, Sentences: []string{"It waits."}})
-	f.Answer("MoveRun", &carillonv1.MoveRunResponse{Run: run})
-	f.Answer("UpdateRun", &carillonv1.UpdateRunResponse{Run: run})
-	f.Answer("GetRun", &carillonv1.GetRunResponse{Run: run})
-	f.Answer("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
-	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: run})
-	f.Answer("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
-	f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: run})
-	f.Answer("RedriveRuns", &carillonv1.RedriveRunsResponse{
-		Redriven: 3, LeftDead: 1, RequestId: "R", Sample: []*carillonv1.Run{run}, Schedules: []*carillonv1.RedrivenSchedule{{ScheduleId: "nightly", Redriven: 3}},
-	})
-	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{})
-	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
-	return f
 }
 
 func (f *Server) answerReservations() {
