@@ -68,6 +68,24 @@ func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	}
 }
 
+// A simulation has no queues: the runs are launched when they are due.
+func TestSlotsOfAQueueAreSimulatedWithoutIt(t *testing.T) {
+	t.Parallel()
+	s := everyMinute("s", schedule.OverlapSkip, time.Second)
+	s.Schedule.QueueID, s.Schedule.Limits, s.Schedule.Webhook = "gpu", []string{"card"}, "billing"
+	slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+		From: midnight, Until: midnight.Add(5 * time.Minute), Schedules: []registrar.ScenarioSchedule{s},
+	}, work.New(work.PerCall))
+	if err != nil || len(slots) != 5 {
+		t.Fatalf("%d slots, %v, want 5", len(slots), err)
+	}
+	for _, slot := range slots {
+		if slot.Status != schedule.StatusSuccess {
+			t.Errorf("it ends %s(%s)", slot.Status, slot.Reason)
+		}
+	}
+}
+
 // By hand: a minute's slot fails after 30 s, and is tried again 10 s later, for 30 s. So each other
 // slot finds a retry in flight. Without retries none does.
 func TestRetriesOfFailedRunsAreSimulated(t *testing.T) {

@@ -87,6 +87,7 @@ func (w *world) addSchedule(s *schedule.Schedule) error {
 		return err
 	}
 	row := *s
+	row.QueueID, row.Limits, row.Webhook = "", nil, "" // there are no queues
 	row.NextRunAt, _ = tt.From(w.From)
 	row.PlanAt = w.From
 	return w.ledger.ChangeSchedules(w.ctx, schedule.ChangeRequest{ScheduleIDs: []string{row.ScheduleID}},
