@@ -1,7 +1,9 @@
 package registrar
 
 import (
+	"cmp"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -78,8 +80,9 @@ func (e *enqueue) limitsIn(q *schedule.Queue) ([]schedule.Limits, error) {
 	limits := make([]schedule.Limits, len(e.Runs))
 	plain := e.bounded(mergeLimits(&all, "limits", q, nil))
 	for i := range e.Runs {
-		if limits[i] = plain; len(e.Runs[i].Limits) > 0 {
-			limits[i] = e.bounded(mergeLimits(&all, e.prefix(i)+"limits", q, e.Runs[i].Limits))
+		own := slices.Concat(e.schedules[i].Limits, e.Runs[i].Limits)
+		if limits[i] = plain; len(own) > 0 {
+			limits[i] = e.bounded(mergeLimits(&all, e.prefix(i)+"limits", q, own))
 		}
 	}
 	return limits, all.Err()
@@ -100,7 +103,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
-	row.Webhook = in.Webhook
+	row.Webhook = cmp.Or(in.Webhook, s.Webhook)
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
 	row.Enter(schedule.StatusPlanned)
 	return row

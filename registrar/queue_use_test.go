@@ -132,3 +132,28 @@ func TestAPauseCountsWhatWaitsInQueuesAndEndsItIfAsked(t *testing.T) {
 		}
 	})
 }
+
+func TestAJobHasTheLimitsAndTheWebhookOfItsSchedule(t *testing.T) {
+	onQueues(t, func(l *line) {
+		one := uint32(1)
+		for _, id := range []string{"gpu", "own"} {
+			if _, err := l.UpsertLimit(l.Context(), registrar.LimitInput{LimitDefinition: schedule.LimitDefinition{LimitID: id, UserID: "ada"}, MaxInFlight: &one}); err != nil {
+				l.Fatal(err)
+			}
+		}
+		if _, err := l.Upsert(l.Context(), slotted("nightly", func(d *schedule.Definition) { d.Limits, d.Webhook = []string{"gpu"}, "billing" })); err != nil {
+			l.Fatal(err)
+		}
+		keys := l.enqueue(registrar.EnqueueInput{UserID: "ada", Runs: []registrar.QueuedInput{{ScheduleID: "nightly"}, {ScheduleID: "nightly", Limits: []string{"own"}}}}).Keys
+		for i, want := range []schedule.Limits{"gpu", "gpu,own"} {
+			run, err := l.GetRun(l.Context(), keys[i])
+			if err != nil || run.Queue.Limits != want || run.Webhook != "billing" {
+				l.Errorf("job %d uses %q and tells %q, %v; want %q and billing", i, run.Queue.Limits, run.Webhook, err, want)
+			}
+		}
+		changed, err := l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: keys[1], Limits: []string{}})
+		if err != nil || changed.Queue.Limits != "gpu" {
+			l.Errorf("without limits of its own it uses %q, %v", changed.Queue.Limits, err)
+		}
+	})
+}

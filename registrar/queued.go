@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
@@ -224,6 +225,12 @@ func (r *Registrar) limitsOfUpdate(ctx context.Context, run *schedule.Run, own [
 	}
 	var c schedule.Collect
 	if err := r.usableLimits().check(ctx, &c, "limits", run.UserID, own); err != nil {
+		return "", err
+	}
+	s, err := r.schedules.PeekSchedule(ctx, run.ScheduleID)
+	if err == nil {
+		own = slices.Concat(s.Limits, own)
+	} else if !errors.Is(err, schedule.ErrNotFound) {
 		return "", err
 	}
 	limits := mergeLimits(&c, "limits", q, own)

@@ -52,6 +52,9 @@ func (r *Registrar) Reserve(ctx context.Context, in ReserveInput) (ReservationNo
 	if in.UserID == "" {
 		in.UserID = queue.UserID
 	}
+	if !queue.Takes(in.UserID) {
+		return ReservationNow{}, schedule.Invalid("user_id", in.UserID, "is not the owner of queue "+schedule.Quote(queue.QueueID)+", which is not shared", "share the queue, or use another one")
+	}
 	unusable, err := r.unusableLimits(ctx, &in)
 	if err != nil {
 		return ReservationNow{}, err

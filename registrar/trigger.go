@@ -151,6 +151,12 @@ func (r *Registrar) retry(found schedule.RunInput, in RetryInput, now time.Time)
 	row := ledger.RetryByHand(&old, found.Definition, &schedule.RedriveOrder{RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
+	if old.IsJob() { // it takes no part in overlap
+		if !found.Queue.Alive() {
+			return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: the queue of the run is deleted")
+		}
+		row.OverlapPolicy = schedule.OverlapAllow
+	}
 	row.Exclusive = row.OverlapPolicy.Exclusive()
 	if err := refuseOverlap(row, found.InFlight); err != nil {
 		return schedule.RunChange{}, err

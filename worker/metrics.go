@@ -140,7 +140,11 @@ func (m *Metrics) showShards(n int) {
 
 // RunLaunched and RunEnded are for runs that are settled elsewhere than by the
 // worker: by a launcher that takes them out of a queue, or by a report.
-func (m *Metrics) RunLaunched(run *schedule.Run, at time.Time) { m.launched(run, at) }
+func (m *Metrics) RunLaunched(run *schedule.Run, at time.Time) {
+	if !run.Queue.In() { // what a run waits in a queue is not lateness
+		m.launched(run, at)
+	}
+}
 
 // RunEnded counts the end of a run; see RunLaunched.
 func (m *Metrics) RunEnded(status schedule.Status, reason schedule.Reason, neverTaken bool) {

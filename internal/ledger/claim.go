@@ -74,7 +74,7 @@ type Reader interface {
 	Facts([]schedule.RevisionID) (Facts, error)
 	// Queues are those of the ids that ever existed.
 	Queues(ids []string) (map[string]*schedule.Queue, error)
-	// Waiting counts the runs that wait in a queue, up to limit.
+	// Waiting counts the runs of a queue that are not admitted; above limit it need not be exact.
 	Waiting(queueNo int32, limit int) (int, error)
 	// Superseded are those of the planned runs whose schedule has claimed a run of a later
 	// slot.

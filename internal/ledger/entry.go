@@ -76,6 +76,37 @@ func (j *judging) refusedByQueue(r *run, d *schedule.Definition) (end End, ok bo
 	return end, false
 }
 
+// taken reports whether a run that may start now is taken by its queue, if it has one. One that
+// is not ends.
+func (j *judging) taken(r *run) bool {
+	d := j.facts.Definitions[r.definition()]
+	if d == nil || d.QueueID == "" {
+		return true
+	}
+	end, ok := j.refusedByQueue(r, d)
+	if !ok {
+		j.end(r, end)
+	}
+	return ok
+}
+
+// judgeTaken is judgeOverlap without runs that would start now and that their queues do not take:
+// they block nothing.
+func (j *judging) judgeTaken(g *overlapGroup) []verdict {
+	for {
+		verdicts := judgeOverlap(*g)
+		refused := func(r *run) bool {
+			return slices.ContainsFunc(verdicts, func(v verdict) bool { return v.run == r && v.action == schedule.VerdictClaim }) && !j.taken(r)
+		}
+		left := len(g.waiting) + len(g.due)
+		g.waiting = slices.DeleteFunc(slices.Clone(g.waiting), refused)
+		g.due = slices.DeleteFunc(slices.Clone(g.due), refused)
+		if len(g.waiting)+len(g.due) == left {
+			return verdicts
+		}
+	}
+}
+
 // isTooEarly reports whether a run goes into a queue, and not yet: the launcher of a queue has no
 // timer for its runs.
 func (j *judging) isTooEarly(r *run) bool {

@@ -105,7 +105,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 		j.permitted(r) // one that is permitted is the planner's
 	}
 	for _, r := range single {
-		if j.permitted(r) && !j.isTooEarly(r) {
+		if j.permitted(r) && !j.isTooEarly(r) && j.taken(r) {
 			j.claims = append(j.claims, r)
 		}
 	}
@@ -198,15 +198,6 @@ func (j *judging) refusal(r *run) (end End, ok bool) {
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonCoalesced
 		return end, false
 	}
-	if end, ok = j.ungranted(r, d); ok && d.QueueID != "" {
-		return j.refusedByQueue(r, d)
-	}
-	return end, ok
-}
-
-// ungranted is how a run ends that its grant does not permit. ok: it does.
-func (j *judging) ungranted(r *run, d *schedule.Definition) (end End, ok bool) {
-	end.Key = r.key
 	use := d.GrantUse(j.pass.RequireGrant)
 	if !use.Required && use.GrantID == "" {
 		return end, true
@@ -242,7 +233,7 @@ func (j *judging) judge(g *group) {
 	}
 	j.out.Weighed += len(of.inFlight) + len(of.waiting) + len(of.due)
 	blocked := false
-	for _, v := range judgeOverlap(of) {
+	for _, v := range j.judgeTaken(&of) {
 		switch v.action {
 		case schedule.VerdictClaim:
 			j.claims = append(j.claims, v.run)

@@ -261,6 +261,12 @@ func (t *text) delays() {
 
 func (t *text) claimDelay() {
 	r := t.Run
+	if entered := r.Queue.EnqueuedAt; r.Queue.In() && !r.ClaimedAt.IsZero() {
+		if waited := r.ClaimedAt.Sub(entered); waited >= time.Second {
+			t.say("It waited in its dispatch queue for %s, from %s on", describe.Span(waited), describe.Instant(entered))
+		}
+		return
+	}
 	switch waited := r.ClaimedAt.Sub(r.Ready()); {
 	case r.ClaimedAt.IsZero() || waited < time.Second:
 	case t.inGap(r.Ready(), r.ClaimedAt):

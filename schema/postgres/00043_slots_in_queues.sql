@@ -16,6 +16,7 @@ ALTER TABLE open_runs ADD CONSTRAINT open_runs_in_queue CHECK ((state IN (4, 5))
 
 -- +goose Down
 -- Older releases know no runs of schedules in queues.
+DELETE FROM limit_uses WHERE used_by IN (SELECT idempotency_key FROM open_runs WHERE state = 4);
 DELETE FROM open_runs WHERE state = 4;
 ALTER TABLE open_runs DROP CONSTRAINT open_runs_in_queue;
 ALTER TABLE open_runs ADD CONSTRAINT open_runs_in_queue CHECK ((state = 5) = (queue_no IS NOT NULL) AND (queue_no IS NULL) = (queue_state IS NULL));

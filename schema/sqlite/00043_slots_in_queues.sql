@@ -14,6 +14,7 @@ CREATE INDEX open_runs_overlap ON open_runs (overlap_key) WHERE state IN (2, 3, 
 
 -- +goose Down
 -- Older releases know no runs of schedules in queues.
+DELETE FROM limit_uses WHERE used_by IN (SELECT idempotency_key FROM open_runs WHERE state = 4);
 DELETE FROM open_runs WHERE state = 4;
 DROP INDEX open_runs_overlap;
 CREATE INDEX open_runs_overlap ON open_runs (overlap_key) WHERE state IN (2, 3) AND NOT exclusive_flight;

@@ -314,8 +314,8 @@ func (r *reader) Queues(ids []string) (map[string]*schedule.Queue, error) {
 }
 
 // Waiting counts the runs that wait in a queue.
-func (r *reader) Waiting(queueNo int32, limit int) (int, error) {
-	return min(limit, len(r.waiting(queueNo))), nil
+func (r *reader) Waiting(queueNo int32, _ int) (int, error) {
+	return len(r.ofQueue(queueNo, schedule.QueueDelayed, schedule.QueueWaiting, schedule.QueueChained)), nil
 }
 
 // Superseded returns the planned runs for which a newer slot has started.
@@ -327,7 +327,7 @@ func (r *reader) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) 
 			continue
 		}
 		for _, other := range r.runs {
-			if other.ScheduleID == planned.ScheduleID && other.RunAt.After(planned.RunAt) && !other.ClaimedAt.IsZero() {
+			if other.ScheduleID == planned.ScheduleID && other.RunAt.After(planned.RunAt) && !other.IsJob() && !other.FlightSince().IsZero() {
 				found[key] = true
 			}
 		}

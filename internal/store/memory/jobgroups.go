@@ -129,7 +129,7 @@ func (t *tx) settleGroup(g *schedule.JobGroup, changed bool, now time.Time) {
 		if m, ok := ledger.GroupMessage(g, webhook); ok {
 			t.insertDeliveries([]schedule.AlertDelivery{m})
 		}
-		if run, ok := ledger.GroupCompletion(g); ok {
+		if run, ok := ledger.GroupCompletion(g); ok && t.queueOf(g.QueueNo).Alive() {
 			runs := []schedule.Run{run}
 			t.placeRuns(runs, 0)
 			t.insert(runs[0], now)

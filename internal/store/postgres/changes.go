@@ -226,8 +226,8 @@ func (r *claimReader) Facts(ids []schedule.RevisionID) (ledger.Facts, error) {
 const sqlSuperseded = `
 SELECT o.idempotency_key FROM open_runs o
 WHERE o.idempotency_key = ANY($1::bytea[]) AND o.status = 1 AND (
-	EXISTS (SELECT FROM open_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.status > 1)
-	OR EXISTS (SELECT FROM ended_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.claimed_at IS NOT NULL))`
+	EXISTS (SELECT FROM open_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.status > 1 AND (l.queue_no IS NULL OR l.epoch > 0))
+	OR EXISTS (SELECT FROM ended_runs l WHERE l.sid = o.sid AND l.run_at > o.run_at AND CASE WHEN l.queue_no IS NULL THEN l.claimed_at IS NOT NULL ELSE l.epoch > 0 END))`
 
 // Superseded returns the planned runs for which a newer slot has started.
 func (r *claimReader) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {

@@ -101,6 +101,6 @@ func (c *claimWrite) insertEntered(ctx context.Context, tx pgx.Tx, runs []schedu
 	if _, err := to.into(ctx, tx, copyRuns); err != nil {
 		return fmt.Errorf("insert runs of queues: %w", err)
 	}
-	wakeQueues(tx)
+	wakeQueues(c.tx) // a savepoint wakes nobody
 	return nil
 }

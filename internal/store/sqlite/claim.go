@@ -21,7 +21,7 @@ const (
 	// sqlSuperseded are planned runs whose schedule has claimed a run of a later slot.
 	sqlSuperseded = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2) AND (
  EXISTS (SELECT 1 FROM open_runs l INDEXED BY open_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.state IN (3, 4))
- OR EXISTS (SELECT 1 FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND l.claimed_at IS NOT NULL))`
+ OR EXISTS (SELECT 1 FROM ended_runs l INDEXED BY ended_runs_schedule WHERE l.sid = o.sid AND l.run_at > o.run_at AND CASE WHEN l.queue_no IS NULL THEN l.claimed_at IS NOT NULL ELSE l.epoch > 0 END))`
 
 	// What one_in_flight refuses is left out, and found by sqlClaimRefused.
 	sqlClaim = `UPDATE OR IGNORE open_runs SET state = 3, status = 2, exclusive_flight = (policy <> 1), waiting_since = NULL, epoch = ?1,

@@ -178,7 +178,7 @@ func (d *Dialect) QueuesByID(ctx context.Context, q Queries, ids []string) (map[
 	return found, nil
 }
 
-// CountWaiting counts the runs that wait in a queue, up to limit.
+// CountWaiting counts the runs of a queue that are not admitted, each kind up to limit.
 func CountWaiting(ctx context.Context, q Queries, queueNo int32, limit int) (n int, err error) {
 	if _, err = one(ctx, q, []any{&n}, sqlCountWaitingOf, queueNo, limit); err != nil {
 		return 0, fmt.Errorf("count the waiting runs of queue %d: %w", queueNo, err)

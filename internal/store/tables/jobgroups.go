@@ -189,8 +189,8 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 	if err != nil {
 		return err
 	}
-	if state, ok := ledger.ReleaseMember(g, first, now); ok {
-		n, err := q.Exec(ctx, sqlReleaseMember, first.Key, state.Code(), now)
+	if _, ok := ledger.ReleaseMember(g, first, now); ok { // fire_at may have changed since it was read
+		n, err := q.Exec(ctx, sqlReleaseMember, first.Key, now)
 		if err == nil && n == 0 {
 			err = errors.New("it is not chained any more")
 		}
@@ -228,8 +228,8 @@ func (d *Dialect) endGroup(ctx context.Context, q Queries, g *schedule.JobGroup,
 		}
 	}
 	run, ok := ledger.GroupCompletion(g)
-	if !ok {
-		return nil
+	if queue, err := QueueByNo(ctx, q, g.QueueNo); err != nil || !ok || !queue.Alive() {
+		return err
 	}
 	runs := []schedule.Run{run}
 	if err := d.placeRuns(ctx, q, runs, 0); err != nil {

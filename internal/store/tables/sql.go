@@ -158,7 +158,9 @@ ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, sta
 	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	sqlSchedulesOfQueue = `SELECT s.schedule_id FROM schedules s WHERE s.queue_id = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2) ORDER BY s.schedule_id LIMIT $3`
-	sqlCountWaitingOf   = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c`
+	sqlCountWaitingOf   = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c)
+	+ (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c)
+	+ (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c)`
 	// sqlCountQueue names the states: their indexes are partial.
 	sqlCountQueue = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c),
@@ -217,7 +219,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (gro
 		ORDER BY e.attempt DESC, coalesce(e.snoozes, 0) DESC, coalesce(e.interruptions, 0) DESC, e.completed_at DESC, e.idempotency_key) AS place
 	FROM ended_runs e WHERE e.group_no = $1 AND NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.group_no = $1 AND o.group_seq = e.group_seq)) m
 WHERE m.place = 1 GROUP BY m.status`
-	sqlReleaseMember = `UPDATE open_runs SET queue_state = CAST($2 AS smallint), due_at = CASE WHEN CAST($2 AS smallint) = 1 THEN fire_at ELSE due_at END, updated_at = $3
+	sqlReleaseMember = `UPDATE open_runs SET queue_state = CAST(CASE WHEN fire_at > $2 THEN 1 ELSE 2 END AS smallint), due_at = CASE WHEN fire_at > $2 THEN fire_at ELSE due_at END, updated_at = $2
 WHERE idempotency_key = $1 AND queue_state = 3`
 	sqlListJobGroups = `SELECT ` + jobGroupColumns + ` FROM queue_groups
 WHERE ($1 = '' OR user_id = $1) AND ($2 = 0 OR queue_no = $2) AND ($3 = '' OR state = $3) AND group_no < $4 ORDER BY group_no DESC LIMIT $5`

@@ -191,11 +191,12 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 		l.violation("a job entered %s, which is closed", e.QueueID)
 	}
 	e.rows, e.at, l.budgets[r.Key] = append(e.rows, r.Key), at, in.MaxAttempts
+	of := l.lives[r.ScheduleID]
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
-	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) && placeOf(r) != placeChained || r.Webhook != in.Webhook {
+	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) && placeOf(r) != placeChained || r.Webhook != cmp.Or(in.Webhook, of.webhookOf[r.Revision]) {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
 	}
-	if want := merged(q.row.Limits, in.Limits); string(r.Queue.Limits) != want {
+	if want := merged(q.row.Limits, of.limitsOf[r.Revision], in.Limits); string(r.Queue.Limits) != want {
 		l.violation("run %d of request %s uses %q, not %q", n, e.RequestID, r.Queue.Limits, want)
 	}
 	if delay > 0 {

@@ -18,8 +18,9 @@ type life struct {
 	stopped bool          // paused or deleted
 	quiet   time.Duration // since when that was acknowledged; 0 = not
 
-	queueOf  map[int64]string   // the queue of each revision
-	limitsOf map[int64][]string // its own limits
+	queueOf   map[int64]string   // the queue of each revision
+	limitsOf  map[int64][]string // its own limits
+	webhookOf map[int64]string
 }
 
 // part is a time with one rule in force: slots in (from, until].
@@ -46,11 +47,11 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	l.fence(term, "a schedule")
 	f := l.lives[after.ScheduleID]
 	if f == nil {
-		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string)}
+		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string), webhookOf: make(map[int64]string)}
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
-	f.queueOf[after.Revision], f.limitsOf[after.Revision] = after.QueueID, after.Limits
+	f.queueOf[after.Revision], f.limitsOf[after.Revision], f.webhookOf[after.Revision] = after.QueueID, after.Limits, after.Webhook
 	if before == nil || !before.Alive() && after.Alive() {
 		f.created = l.elapsed()
 	}

@@ -235,6 +235,6 @@ var queueMutants = []struct {
 		"internal/store/memory/jobgroups.go", `if m, ok := ledger.GroupMessage(g, webhook); ok {`, `if m, ok := ledger.GroupMessage(g, webhook); ok && g.State != schedule.GroupPartial {`,
 	}}},
 	{"no run follows the end of a group", []edit{{
-		"internal/store/memory/jobgroups.go", `if run, ok := ledger.GroupCompletion(g); ok {`, `if run, ok := ledger.GroupCompletion(g); ok && g.State != schedule.GroupCancelled {`,
+		"internal/store/memory/jobgroups.go", `if run, ok := ledger.GroupCompletion(g); ok && t.queueOf(g.QueueNo).Alive() {`, `if run, ok := ledger.GroupCompletion(g); ok && g.State != schedule.GroupCancelled {`,
 	}}},
 }

@@ -11,11 +11,8 @@ var slotQueueMutants = []struct {
 	{"a closed queue takes slots", []edit{{
 		"internal/ledger/entry.go", `case q.Closed:`, `case false:`,
 	}}},
-	{"a queue is closed after the overlap verdict of a slot", []edit{{
-		"internal/ledger/judge.go", `if end, ok = j.ungranted(r, d); ok && d.QueueID != "" {`, `if end, ok = j.ungranted(r, d); false {`,
-	}, {
-		"internal/ledger/judge.go", `		if d != nil && d.QueueID != "" {`,
-		"		if end, ok := j.refusedByQueue(r, d); !ok && d.QueueID != \"\" {\n			j.end(r, end)\n			continue\n		}\n		if d != nil && d.QueueID != \"\" {",
+	{"a slot that its queue refuses blocks its overlap group", []edit{{
+		"internal/ledger/entry.go", `if len(g.waiting)+len(g.due) == left {`, `if true {`,
 	}}},
 	{"the end of a run in a queue does not free its overlap group", []edit{{
 		"internal/store/memory/changes.go", `if r.IsJob() { // nobody leads it`, `if r.Queue.In() {`,

@@ -317,10 +317,13 @@ func entryGuarded(r *rig) {
 	q.passes("a")
 	q.later(time.Second)
 	b := q.due("b")
+	free := r.create("free", func(s *schedule.Schedule) { s.QueueID = q.queue.QueueID })
+	q.names[r.add(r.slot(free, r.now))[0].Key] = "free"
 	q.leader = r.load(a.Key)
 	result := q.leader.pass()
 	equal(r, "refused", result.Refused, []schedule.Key{b.Key})
-	r.hold(len(result.Entered) == 0 && len(result.Verdicts.Entries) == 0, "it does not enter, got %+v", result)
+	equal(r, "what enters", q.named(result.Entered), "free")
+	r.hold(len(result.Verdicts.Entries) == 1, "it does not enter, got %+v", result)
 	r.hold(r.ledger(b.Key).Status == schedule.StatusPlanned, "it stays planned")
 }
 
