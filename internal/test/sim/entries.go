@@ -111,7 +111,11 @@ func (l *ledgerWatch) updated(in *registrar.UpdateRunInput, err error) {
 	defer l.mu.Unlock()
 	l.update = nil
 	r := &l.jobs[in.Key].row
-	if err == nil && in.Limits != nil && string(r.Queue.Limits) != merged(l.queues[r.Queue.No].row.Limits, in.Limits) {
+	so := in.Limits == nil
+	for _, ofSchedule := range l.lives[r.ScheduleID].limitsOf { // it may be edited meanwhile
+		so = so || string(r.Queue.Limits) == merged(l.queues[r.Queue.No].row.Limits, ofSchedule, in.Limits)
+	}
+	if err == nil && !so {
 		l.violation("the update of the job %.12s was answered, and it uses %q", in.Key, r.Queue.Limits)
 	}
 	if err == nil && (in.Input != nil && !bytes.Equal(r.Input, in.Input) || in.Priority != nil && r.Priority != *in.Priority) {
