@@ -93,6 +93,9 @@ func (j *judging) taken(r *run) bool {
 // judgeTaken is judgeOverlap without runs that would start now and that their queues do not take:
 // they block nothing.
 func (j *judging) judgeTaken(g *overlapGroup) []verdict {
+	if !j.queued {
+		return judgeOverlap(*g)
+	}
 	for {
 		verdicts := judgeOverlap(*g)
 		refused := func(r *run) bool {

@@ -100,6 +100,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 		if j.facts, err = facts(revisions); err != nil {
 			return Verdicts{}, err
 		}
+		j.queued = len(queuesOf(&j.facts)) > 0
 	}
 	for _, r := range late {
 		j.permitted(r) // one that is permitted is the planner's
@@ -160,6 +161,7 @@ type judging struct {
 	now    int64
 	claims []*run
 	ended  map[*run]bool
+	queued bool // a definition names a queue
 	out    Verdicts
 }
 
