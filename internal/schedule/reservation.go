@@ -33,16 +33,6 @@ const (
 	WaitedFor = 30 * time.Second
 )
 
-// ReservationEnd says why a reservation is over.
-type ReservationEnd string
-
-// The ends of reservations.
-const (
-	ReservationReleased  ReservationEnd = "released"
-	ReservationExpired   ReservationEnd = "expired"   // it was held for hold_ms
-	ReservationWithdrawn ReservationEnd = "withdrawn" // it waited, and nobody waited for it; or it was released before its grant
-)
-
 // ReserveRequest asks for a change of the reservations of a queue.
 type ReserveRequest struct {
 	QueueID   string

@@ -208,7 +208,7 @@ func (s *runServer) retried(ctx context.Context, req *carillonv1.RetryRunRequest
 	return s.runs.RunKey(ctx, named)
 }
 
-// queueNo is the number of the queue that a filter names; 0: it names none.
+// groupNo is the number of the group that a filter names; 0: it names none.
 func (s *runServer) groupNo(ctx context.Context, groupID string) (int32, error) {
 	if groupID == "" {
 		return 0, nil
@@ -223,6 +223,7 @@ func (s *runServer) groupNo(ctx context.Context, groupID string) (int32, error) 
 	return g.No, nil
 }
 
+// queueNo is the number of the queue that a filter names; 0: it names none.
 func (s *runServer) queueNo(ctx context.Context, queueID string) (int32, error) {
 	if queueID == "" {
 		return 0, nil

@@ -452,11 +452,11 @@ func (w *shardWorld) runsOf(s *ledger.ShardState) string {
 	return strings.Join(lines, "\n")
 }
 
-// Superseded looks for a newer slot that was claimed.
 func (w *shardWorld) Queues([]string) (map[string]*schedule.Queue, error) { return nil, nil }
 
 func (w *shardWorld) Waiting(int32, int) (int, error) { return 0, nil }
 
+// Superseded looks for a newer slot that was claimed.
 func (w *shardWorld) Superseded(keys []schedule.Key) (map[schedule.Key]bool, error) {
 	found := make(map[schedule.Key]bool)
 	for _, key := range keys {
