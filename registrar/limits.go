@@ -35,7 +35,7 @@ func (r *Registrar) UpsertLimit(ctx context.Context, in LimitInput) (out Changed
 	if err != nil {
 		return out, err
 	}
-	naming, err := r.keyedInQueues(ctx, &d)
+	naming, err := r.keyedInUse(ctx, &d)
 	if err != nil {
 		return out, err
 	}
@@ -43,7 +43,7 @@ func (r *Registrar) UpsertLimit(ctx context.Context, in LimitInput) (out Changed
 		now := r.now()
 		after := schedule.Limit{CreatedAt: now}
 		if f.Limit != nil {
-			if err := upsertable(ctx, &f, &d, naming, now); err != nil || f.Limit.LimitDefinition == d {
+			if err := upsertable(ctx, &f, &d, &naming, now); err != nil || f.Limit.LimitDefinition == d {
 				return schedule.LimitChange{}, err
 			}
 			after = *f.Limit
@@ -76,7 +76,7 @@ func (in *LimitInput) resolved() (schedule.LimitDefinition, error) {
 }
 
 // upsertable is nil if the definition of a limit may become another one.
-func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDefinition, naming naming, now time.Time) error {
+func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDefinition, naming *naming, now time.Time) error {
 	id := schedule.Quote(d.LimitID)
 	if f.Limit.UserID != d.UserID {
 		return schedule.Explain(schedule.ErrExists, "limit_id %s is taken by another owner: choose another id", id)
@@ -95,9 +95,8 @@ func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDe
 	return nil
 }
 
-// keyedInQueues are the queues that name a limit, if the definition would change whether it is
-// keyed.
-func (r *Registrar) keyedInQueues(ctx context.Context, d *schedule.LimitDefinition) (naming, error) {
+// keyedInUse is what names a limit, if the definition would change whether it is keyed.
+func (r *Registrar) keyedInUse(ctx context.Context, d *schedule.LimitDefinition) (naming, error) {
 	found, err := r.limits.GetLimit(ctx, d.LimitID)
 	switch {
 	case errors.Is(err, schedule.ErrNotFound):
@@ -108,34 +107,66 @@ func (r *Registrar) keyedInQueues(ctx context.Context, d *schedule.LimitDefiniti
 	return r.naming(ctx, d.LimitID)
 }
 
-// naming are the queues that name a limit.
+// naming are the queues and schedules that name a limit.
 type naming struct {
-	queues []string // that the caller may see
+	queues, schedules named
+}
+
+// named are queues or schedules that name a limit.
+type named struct {
+	ids    []string // that the caller may see
 	others int      // of other owners
 }
 
-func (n naming) any() bool { return len(n.queues)+n.others > 0 }
+func (n *named) add(id string, visible bool) {
+	if visible {
+		n.ids = append(n.ids, id)
+	} else {
+		n.others++
+	}
+}
+
+func (n *named) count() int { return len(n.ids) + n.others }
+
+// text are the names, at most five: "the queues a, b and 2 more".
+func (n *named) text(what string) string {
+	const shown = 5
+	ids, others := n.ids, n.others
+	if len(ids) > shown {
+		ids, others = ids[:shown], others+len(ids)-shown
+	}
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = schedule.Quote(id)
+	}
+	switch all := strings.Join(quoted, ", "); {
+	case len(ids) == 0:
+		return describe.Count(others, what) + " of other owners"
+	case others > 0:
+		return fmt.Sprintf("the %ss %s and %d more", what, all, others)
+	case len(ids) == 1:
+		return "the " + what + " " + all
+	default:
+		return "the " + what + "s " + all
+	}
+}
+
+func (n *naming) any() bool { return n.queues.count()+n.schedules.count() > 0 }
 
 // String is the beginning of a sentence: "the queues a and b name it".
-func (n naming) String() string {
-	const shown = 5
-	var all []string
-	for i, id := range n.queues {
-		if i == shown {
-			n.others += len(n.queues) - shown
-			break
-		}
-		all = append(all, schedule.Quote(id))
+func (n *naming) String() string {
+	var parts []string
+	if n.queues.count() > 0 {
+		parts = append(parts, n.queues.text("queue"))
 	}
-	switch {
-	case len(all) == 0:
-		return describe.Count(n.others, "queue") + " of other owners name it"
-	case n.others > 0:
-		return fmt.Sprintf("the queues %s and %d more name it", strings.Join(all, ", "), n.others)
-	case len(all) == 1:
-		return "the queue " + all[0] + " names it"
+	if n.schedules.count() > 0 {
+		parts = append(parts, n.schedules.text("schedule"))
 	}
-	return "the queues " + strings.Join(all, ", ") + " name it"
+	verb := "name"
+	if n.queues.count()+n.schedules.count() == 1 {
+		verb = "names"
+	}
+	return strings.Join(parts, " and ") + " " + verb + " it"
 }
 
 func (r *Registrar) naming(ctx context.Context, limitID string) (n naming, err error) {
@@ -145,22 +176,29 @@ func (r *Registrar) naming(ctx context.Context, limitID string) (n naming, err e
 			return n, err
 		}
 		for i := range page {
-			for _, text := range page[i].Limits {
-				if ref, _ := schedule.ParseLimitRef(text); ref.ID != limitID {
-					continue
-				}
-				if mayRead(ctx, &page[i]) {
-					n.queues = append(n.queues, page[i].QueueID)
-				} else {
-					n.others++
-				}
-				break
+			if schedule.JoinLimits(page[i].Limits, nil).Name(limitID) {
+				n.queues.add(page[i].QueueID, mayRead(ctx, &page[i]))
+			}
+		}
+		if len(page) < schedule.MaxPageSize {
+			break
+		}
+		after = page[len(page)-1].QueueID
+	}
+	for after := ""; ; {
+		page, err := r.limits.SchedulesWithLimit(ctx, limitID, after, schedule.MaxPageSize)
+		if err != nil {
+			return n, err
+		}
+		for _, s := range page {
+			if s.Limits.Name(limitID) {
+				n.schedules.add(s.ScheduleID, auth.FromContext(ctx).Sees(s.UserID))
 			}
 		}
 		if len(page) < schedule.MaxPageSize {
 			return n, nil
 		}
-		after = page[len(page)-1].QueueID
+		after = page[len(page)-1].ScheduleID
 	}
 }
 
@@ -212,7 +250,7 @@ func (r *Registrar) ListLimits(ctx context.Context, f schedule.LimitFilter) ([]s
 }
 
 // DeleteLimit deletes a limit with the numbers of its keys. It is refused while runs in flight use
-// it, or queues name it.
+// it, or queues or schedules name it.
 func (r *Registrar) DeleteLimit(ctx context.Context, limitID string) error {
 	naming, err := r.naming(ctx, limitID)
 	if err != nil {
@@ -225,7 +263,7 @@ func (r *Registrar) DeleteLimit(ctx context.Context, limitID string) error {
 			used = f.Limit
 			return schedule.LimitChange{}, schedule.ErrPrecondition
 		case naming.any():
-			return schedule.LimitChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: %s; register them without it first", schedule.Quote(limitID), naming)
+			return schedule.LimitChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot delete limit %s: %s; register them without it first", schedule.Quote(limitID), &naming)
 		}
 		return schedule.LimitChange{Delete: true, Now: now}, nil
 	})

@@ -312,6 +312,38 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 	l.refused("deleted", err, schedule.ErrNotFound)
 }
 
+func TestALimitThatAScheduleNamesIsNotDeletedAndStaysKeyedOrNot(t *testing.T) {
+	l := newLimitRig(t)
+	for _, id := range []string{"gpu", "gpu.2"} {
+		l.upsert(gpuLimit(func(in *registrar.LimitInput) { in.LimitID, in.Shared = id, true }))
+	}
+	name := func(owner string, limits ...string) {
+		queue := registrar.QueueInput{QueueDefinition: schedule.QueueDefinition{QueueID: "q." + owner, UserID: owner}}
+		if _, err := l.UpsertQueue(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Upsert(t.Context(), hourly(func(in *registrar.UpsertInput) {
+			d := &in.Definition
+			d.ScheduleID, d.UserID, d.QueueID, d.Limits = "nightly."+owner, owner, queue.QueueID, limits
+		})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ada := as(t, "ada", auth.User)
+	name("ada", "gpu")
+	name("eve", "gpu.2", "gpu")
+	l.refused("deleted by its owner", l.DeleteLimit(ada, "gpu"), schedule.ErrPrecondition, "nightly.ada", "1 more", "register them without it first")
+	l.refused("deleted by the operator", l.DeleteLimit(t.Context(), "gpu"), schedule.ErrPrecondition, "nightly.ada", "nightly.eve")
+	name("ada")
+	l.refused("named by another owner", l.DeleteLimit(ada, "gpu"), schedule.ErrPrecondition, "1 schedule of other owners names it")
+	_, err := l.UpsertLimit(t.Context(), gpuLimit(byKey, func(in *registrar.LimitInput) { in.Shared = true }))
+	l.refused("made keyed", err, schedule.ErrPrecondition, "nightly.eve")
+	name("eve", "gpu.2")
+	if err := l.DeleteLimit(ada, "gpu"); err != nil {
+		t.Errorf("named by none, though its id is part of the other's: %v", err)
+	}
+}
+
 func TestChangesOfLimitsAreAudited(t *testing.T) {
 	l := newLimitRig(t)
 	for i, do := range []func(context.Context) error{

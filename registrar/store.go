@@ -153,6 +153,9 @@ type LimitStore interface {
 	GetLimitKey(ctx context.Context, limitNo int32, key string) (*schedule.LimitKey, error)
 	// CountLimitUses counts the runs in flight that use a limit, by key, the most used first.
 	CountLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitCount, error)
+	// SchedulesWithLimit returns up to limit living schedules with this id in the text of their
+	// limits, by schedule_id, those above after. The id may be part of another id or of a key.
+	SchedulesWithLimit(ctx context.Context, limitID, after string, limit int) ([]schedule.LimitedSchedule, error)
 	// ListLimitUses are runs in flight that use a limit, by key.
 	ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error)
 }

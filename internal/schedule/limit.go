@@ -79,6 +79,11 @@ func (l Limits) Texts() []string {
 	return strings.Split(string(l), ",")
 }
 
+// Name is whether a reference among the limits is to this limit.
+func (l Limits) Name(limitID string) bool {
+	return slices.ContainsFunc(l.Refs(), func(ref LimitRef) bool { return ref.ID == limitID })
+}
+
 // With are the limits and one more, unless they have it.
 func (l Limits) With(ref LimitRef) Limits {
 	return JoinLimits(l.Texts(), []string{ref.String()})
@@ -272,4 +277,11 @@ type LimitUse struct {
 type LimitCount struct {
 	Key  string // "" of a limit without keys
 	Used int
+}
+
+// LimitedSchedule is a schedule that names limits.
+type LimitedSchedule struct {
+	ScheduleID string
+	UserID     string
+	Limits     Limits
 }

@@ -116,3 +116,18 @@ func (s *Store) SchedulesOfQueue(ctx context.Context, queueID, userID string, li
 	})
 	return ids, err
 }
+
+// SchedulesWithLimit returns up to limit living schedules that name a limit, by schedule_id.
+func (s *Store) SchedulesWithLimit(ctx context.Context, limitID, after string, limit int) (found []schedule.LimitedSchedule, err error) {
+	err = s.read(ctx, func() error {
+		for id, row := range s.schedules {
+			if id > after && row.Alive() && schedule.JoinLimits(row.Limits, nil).Name(limitID) {
+				found = append(found, schedule.LimitedSchedule{ScheduleID: id, UserID: row.UserID, Limits: schedule.JoinLimits(row.Limits, nil)})
+			}
+		}
+		slices.SortFunc(found, func(a, b schedule.LimitedSchedule) int { return cmp.Compare(a.ScheduleID, b.ScheduleID) })
+		found = found[:min(limit, len(found))]
+		return nil
+	})
+	return found, err
+}

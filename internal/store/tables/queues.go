@@ -163,3 +163,13 @@ func (t *Tables) SchedulesOfQueue(ctx context.Context, queueID, userID string, l
 	}
 	return ids, nil
 }
+
+// SchedulesWithLimit returns up to limit living schedules with the id of a limit in the text of
+// their limits, by schedule_id, those above after.
+func (t *Tables) SchedulesWithLimit(ctx context.Context, limitID, after string, limit int) ([]schedule.LimitedSchedule, error) {
+	found, err := collect(ctx, t.read, func(s *schedule.LimitedSchedule) []any { return []any{&s.ScheduleID, &s.UserID, &s.Limits} }, sqlSchedulesWithLimit, limitID, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for schedules with limit %s: %w", schedule.Quote(limitID), err)
+	}
+	return found, nil
+}

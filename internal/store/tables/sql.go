@@ -157,6 +157,10 @@ ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, sta
 	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
 	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
+	// sqlSchedulesWithLimit reads those with the id somewhere in the text of their limits; a key may
+	// have it too.
+	sqlSchedulesWithLimit = `SELECT s.schedule_id, s.user_id, s.limits FROM schedules s
+WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, '') <> s.limits AND s.schedule_id > $2 ORDER BY s.schedule_id LIMIT $3`
 	sqlSchedulesOfQueue = `SELECT s.schedule_id FROM schedules s WHERE s.queue_id = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2) ORDER BY s.schedule_id LIMIT $3`
 	sqlCountWaitingOf   = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c)
 	+ (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c)

@@ -21,6 +21,7 @@ var limitChecks = []check{
 	{"numbers that have ended go with the next change", limitKeysEnd},
 	{"a deleted limit has no keys when its id is used again", limitDeleted},
 	{"limits are listed in order, of an owner with the shared ones, page by page", limitLists},
+	{"the schedules that name a limit are listed, page by page", limitSchedules},
 	{"the runs in flight that use a limit are counted by key, and known", limitUsers},
 	{"of many that change one limit at once each sees what the others have made", limitWriters},
 	{"of many that create and delete one limit at once no change is lost", limitLifeRace},
@@ -351,4 +352,35 @@ func limitLifeRace(r *rig) {
 	for s, n := range began {
 		r.hold(s.no == 0 || n == 1, "%d changes began with revision %d of limit %d", n, s.revision, s.no)
 	}
+}
+
+func limitSchedules(r *rig) {
+	gpu, other := r.id("gpu"), r.id("gpu.2")
+	queue := func(limits ...string) func(*schedule.Schedule) {
+		return func(s *schedule.Schedule) { s.QueueID, s.Limits = r.id("q"), limits }
+	}
+	r.create("a", queue(gpu))
+	r.create("b", queue("cpu", gpu+"=a7"))
+	r.create("c", queue(other, "cpu"))
+	r.create("d", queue())
+	r.create("e")
+	deleted := r.create("f", queue(gpu))
+	deleted.DeletedAt = r.now
+	r.change(schedule.Change{Row: &deleted})
+	var got []schedule.LimitedSchedule
+	for after := ""; ; {
+		page, err := r.SchedulesWithLimit(r.ctx, gpu, after, 1)
+		r.ok(err, "list schedules with a limit")
+		if len(page) == 0 {
+			break
+		}
+		after = page[0].ScheduleID
+		if page[0].Limits.Name(gpu) {
+			got = append(got, page[0])
+		}
+	}
+	equal(r, "the schedules that name it", got, []schedule.LimitedSchedule{
+		{ScheduleID: r.id("a"), UserID: r.user, Limits: schedule.Limits(gpu)},
+		{ScheduleID: r.id("b"), UserID: r.user, Limits: schedule.JoinLimits([]string{"cpu", gpu + "=a7"}, nil)},
+	})
 }

@@ -53,7 +53,7 @@ type LimitServiceClient interface {
 	// ones.
 	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error)
 	// DeleteLimit deletes a limit with the numbers of its keys.
-	// FAILED_PRECONDITION: runs in flight use it, or a queue names it. Waiting
+	// FAILED_PRECONDITION: runs in flight use it, or a queue or schedule names it. Waiting
 	// runs that name it start as if they did not.
 	DeleteLimit(ctx context.Context, in *DeleteLimitRequest, opts ...grpc.CallOption) (*DeleteLimitResponse, error)
 	// SetLimitKey gives one key of a keyed limit its own numbers, or without
@@ -147,7 +147,7 @@ type LimitServiceServer interface {
 	// ones.
 	ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error)
 	// DeleteLimit deletes a limit with the numbers of its keys.
-	// FAILED_PRECONDITION: runs in flight use it, or a queue names it. Waiting
+	// FAILED_PRECONDITION: runs in flight use it, or a queue or schedule names it. Waiting
 	// runs that name it start as if they did not.
 	DeleteLimit(context.Context, *DeleteLimitRequest) (*DeleteLimitResponse, error)
 	// SetLimitKey gives one key of a keyed limit its own numbers, or without
