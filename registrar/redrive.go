@@ -17,7 +17,7 @@ import (
 const sampled = 20
 
 // RedriveRuns retries dead runs by hand: one page of them, in one transaction. A page that was
-// redriven has no dead runs left but those of deleted schedules, so a repeat finds none.
+// redriven has no dead runs left but those of deleted schedules and queues, so a repeat finds none.
 func (r *Registrar) RedriveRuns(ctx context.Context, in RedriveInput) (RedriveResult, error) {
 	if err := r.checkRedrive(ctx, &in); err != nil {
 		return RedriveResult{}, err

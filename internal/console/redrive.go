@@ -156,7 +156,7 @@ func (c *Console) redrive(v *visit) (toast, error) {
 		t.Title = "No dead run matches"
 	}
 	if left > 0 {
-		t.Lines = append(t.Lines, describe.Count(left, "dead run")+" of deleted schedules cannot be redriven.")
+		t.Lines = append(t.Lines, describe.Count(left, "dead run")+" of deleted schedules and queues cannot be redriven.")
 	}
 	return t, nil
 }

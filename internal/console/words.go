@@ -20,7 +20,7 @@ var reasons = map[schedule.Reason]string{
 	schedule.ReasonQueueNotFound:     "There was no dispatch queue of this id that its owner may use.",
 	schedule.ReasonCoalesced:         "A newer slot took its place.",
 	schedule.ReasonPaused:            "The schedule was paused when it fell due.",
-	schedule.ReasonDeleted:           "The schedule was deleted.",
+	schedule.ReasonDeleted:           "The schedule or the queue was deleted.",
 	schedule.ReasonGrantExpired:      "Its execution grant had expired.",
 	schedule.ReasonGrantRevoked:      "Its execution grant was revoked.",
 	schedule.ReasonGrantDenied:       "Its execution grant does not exist or does not cover the workflow.",

@@ -77,13 +77,22 @@ const (
 const resendLease = 10 * time.Second
 
 // SweepQueued decides what a sweep does with a run of a queue that is due, and when it is due
-// next; the zero time means never. lease is that of its key.
-func SweepQueued(req *schedule.QueueSweep, r schedule.Run, lease schedule.KeyLease, maySend bool) (after schedule.Run, step QueueStep, due time.Time) {
+// next; the zero time means never. q is its queue, lease that of its key.
+func SweepQueued(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, lease schedule.KeyLease, maySend bool) (after schedule.Run, step QueueStep, due time.Time) {
 	now := stored(req.Now)
-	if r.Stage() == schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() { // a newer slot replaces it
-		end := schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: r.CancelReason, CompletedAt: now}
-		after, _ = Settle(r, lease, &end, now)
-		return after, QueueEnd, time.Time{}
+	if r.Stage() == schedule.StatusPlanned {
+		var reason schedule.Reason
+		switch {
+		case !r.CancelRequestedAt.IsZero(): // a newer slot replaces it
+			reason = r.CancelReason
+		case !q.Alive(): // it has entered while the queue was deleted
+			reason = schedule.ReasonDeleted
+		}
+		if reason != "" {
+			end := schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: reason, CompletedAt: now}
+			after, _ = Settle(r, lease, &end, now)
+			return after, QueueEnd, time.Time{}
+		}
 	}
 	if !r.Queue.State.Admitted() {
 		if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now) {
@@ -170,7 +179,7 @@ func Between(before, after int64, n int) (positions []int64, fits bool) {
 // Add sweeps one run. after is written with due, unless it ends.
 func (s *SweptQueues) Add(req *schedule.QueueSweep, r schedule.Run, lease schedule.KeyLease, d *schedule.Definition, q *schedule.Queue) (after schedule.Run, due time.Time, ends bool) {
 	before := r.Stage()
-	after, step, due := SweepQueued(req, r, lease, d != nil && len(s.Resend) < req.Free)
+	after, step, due := SweepQueued(req, r, q, lease, d != nil && len(s.Resend) < req.Free)
 	switch step {
 	case QueueReady:
 		s.Ready = true

@@ -254,6 +254,7 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 		edit  func(*schedule.Run)
 		lease time.Duration // from now; 0: none
 		full  bool          // no call is free
+		gone  bool          // the queue is deleted
 		want  ledger.QueueStep
 		due   time.Duration // from now; 0: never
 		next  bool          // due with the next sweep
@@ -261,6 +262,10 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 		{name: "a delay is over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow }, want: ledger.QueueReady},
 		{name: "a delay is not over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow.Add(time.Hour) }, due: time.Hour},
 		{name: "a waiting run waits for an admission", edit: nil},
+		{name: "a run waits in a deleted queue", gone: true, want: ledger.QueueEnd},
+		{name: "a run is chained in a deleted queue", gone: true, edit: func(r *schedule.Run) { r.Queue.State = schedule.QueueChained }, want: ledger.QueueEnd},
+		{name: "a run is delayed in a deleted queue", gone: true, edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow.Add(time.Hour) }, want: ledger.QueueEnd},
+		{name: "a run of a deleted queue is running", gone: true, edit: func(r *schedule.Run) { running(r); r.TimeoutAt = queueNow.Add(time.Hour) }, due: time.Hour},
 		{name: "a call is open", edit: dispatching, lease: 2 * time.Second, due: 2 * time.Second},
 		{name: "a call is open, and the launch is given up soon", edit: func(r *schedule.Run) { dispatching(r); r.TimeoutAt = queueNow.Add(time.Second) }, lease: 2 * time.Second, due: time.Second},
 		{name: "its process has died", edit: dispatching, lease: -1, want: ledger.QueueResend, due: 10 * time.Second},
@@ -286,7 +291,11 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 			if c.lease != 0 {
 				lease.Until = queueNow.Add(c.lease)
 			}
-			after, step, due := ledger.SweepQueued(req, queuedRun(1, c.edit), lease, !c.full)
+			q := &schedule.Queue{}
+			if c.gone {
+				q.DeletedAt = queueNow
+			}
+			after, step, due := ledger.SweepQueued(req, queuedRun(1, c.edit), q, lease, !c.full)
 			var want time.Time
 			if c.due != 0 || c.next {
 				want = queueNow.Add(c.due)

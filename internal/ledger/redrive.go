@@ -33,7 +33,8 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 }
 
 // Redrive decides which of the found runs are retried, and returns the new runs in the order of
-// the found ones. left is how many stay dead because their schedule is deleted.
+// the found ones. left is how many stay dead because their schedule, or the
+// queue of a job, is deleted.
 //
 //   - A run that failed after the redrive began, or that this redrive made, is not retried: it has
 //     had its chance, and a redrive of many transactions must come to an end.
@@ -45,7 +46,7 @@ func Redrive(found []schedule.RunInput, o *schedule.RedriveOrder) (runs []schedu
 		switch {
 		case !old.IsDead(), old.CompletedAt.After(o.Began), !old.RetryOf.IsZero() && old.Key == schedule.RetryKey(old.RetryOf, o.RequestID):
 			continue
-		case s == nil || !s.Alive():
+		case s == nil || !s.Alive() || old.IsJob() && !found[i].Queue.Alive():
 			left++
 			continue
 		}

@@ -64,6 +64,8 @@ func TestWhichDeadRunsAreRedriven(t *testing.T) {
 			in.Run.RetryOf = in.Run.Key
 			in.Run.Key = schedule.RetryKey(in.Run.RetryOf, "again")
 		}, 0, 0},
+		{"a job of a deleted queue", func(in *schedule.RunInput) { in.Run.Queue.No, in.Queue = 7, &schedule.Queue{DeletedAt: failedAt} }, 0, 1},
+		{"a job of a queue", func(in *schedule.RunInput) { in.Run.Queue.No, in.Queue = 7, &schedule.Queue{} }, 1, 0},
 		{"one that another redrive made", func(in *schedule.RunInput) {
 			in.Run.RetryOf = in.Run.Key
 			in.Run.Key = schedule.RetryKey(in.Run.RetryOf, "before")
@@ -104,7 +106,9 @@ func TestWhatARedriveAsksFor(t *testing.T) {
 	}{
 		{"new automatic retries", func(*schedule.RunInput) {}, func(o *schedule.RedriveOrder) { o.Renew = true }, func(r schedule.Run) bool { return r.Attempt == 3 && r.MaxAttempts == 5 }},
 		{
-			"a new budget of a job without a policy", func(in *schedule.RunInput) { in.Definition.Retry, in.Run.Queue.No = schedule.RetryPolicy{}, 7 },
+			"a new budget of a job without a policy", func(in *schedule.RunInput) {
+				in.Definition.Retry, in.Run.Queue.No, in.Queue = schedule.RetryPolicy{}, 7, &schedule.Queue{}
+			},
 			func(o *schedule.RedriveOrder) { o.Renew, o.JobAttempts = true, 4 }, func(r schedule.Run) bool { return r.Attempt == 3 && r.MaxAttempts == 6 },
 		},
 		{"none of a revision without a policy", func(in *schedule.RunInput) { in.Definition.Retry = schedule.RetryPolicy{} }, func(o *schedule.RedriveOrder) { o.Renew = true }, func(r schedule.Run) bool { return r.MaxAttempts == 3 }},

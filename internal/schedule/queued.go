@@ -218,6 +218,7 @@ type PutBack struct {
 
 // QueueSweep asks for what an instant has made due in all queues.
 type QueueSweep struct {
-	SweepRequest     // Term is not used
-	Free         int // at most so many runs are sent again
+	SweepRequest           // Term is not used
+	Free         int       // at most so many runs are sent again
+	DeletedSince time.Time // what waits in a queue that was deleted later ends
 }

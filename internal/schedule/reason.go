@@ -26,7 +26,7 @@ const (
 	ReasonQueueNotFound     Reason = "queue_not_found"    // FAILED: no dispatch queue that its owner may use has the id
 	ReasonCoalesced         Reason = "coalesced"          // SKIPPED: a newer slot took its place
 	ReasonPaused            Reason = "paused"             // SKIPPED: the schedule was paused
-	ReasonDeleted           Reason = "deleted"            // CANCELLED: the schedule was deleted
+	ReasonDeleted           Reason = "deleted"            // CANCELLED: the schedule was deleted, or the queue while the run entered it
 	ReasonGrantExpired      Reason = "grant_expired"      // SKIPPED
 	ReasonGrantRevoked      Reason = "grant_revoked"      // SKIPPED
 	ReasonGrantDenied       Reason = "grant_denied"       // SKIPPED

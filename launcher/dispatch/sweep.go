@@ -8,18 +8,23 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// deletionsSeen is how long sweeps look into a queue after its deletion: much longer than the
+// transaction of an entry that began before. The first sweep of a process looks into all deleted
+// queues.
+const deletionsSeen = 10 * time.Minute
+
 // sweep looks at runs that are due, and returns when to sweep again.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) {
 	short, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	swept, err := d.Store.SweepQueues(short, schedule.QueueSweep{
-		SweepRequest: schedule.SweepRequest{Now: now, CancelWait: d.CancelWait, RetryFor: d.RetryFor, Limit: maxBatch}, Free: d.free(),
+		SweepRequest: schedule.SweepRequest{Now: now, CancelWait: d.CancelWait, RetryFor: d.RetryFor, Limit: maxBatch}, Free: d.free(), DeletedSince: d.deletedSince,
 	})
 	if err != nil {
 		d.failed(ctx, "sweep queues", err)
 		return now.Add(tick)
 	}
-	d.held = swept.Held
+	d.held, d.deletedSince = swept.Held, now.Add(-deletionsSeen)
 	for i := range swept.Ended {
 		run := &swept.Ended[i].Run
 		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)

@@ -27,7 +27,11 @@ func (t *text) reason() {
 	case Why(schedule.ReasonPaused):
 		t.paused()
 	case Why(schedule.ReasonDeleted):
-		t.say("The schedule was deleted at %s%s", describe.Instant(t.DeletedAt), by(t.DeletedBy))
+		if t.DeletedAt.IsZero() {
+			t.say("It entered a queue while the queue was deleted")
+		} else {
+			t.say("The schedule was deleted at %s%s", describe.Instant(t.DeletedAt), by(t.DeletedBy))
+		}
 	case Why(schedule.ReasonGrantExpired), Why(schedule.ReasonGrantRevoked), Why(schedule.ReasonGrantDenied):
 		t.say("Its execution grant does not allow it: %s", t.Detail)
 	case WhyUnclaimed:

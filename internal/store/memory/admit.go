@@ -143,6 +143,11 @@ func (t *tx) writeStalls(stalls []schedule.StallChange) {
 func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		out = ledger.SweptQueues{}
+		for _, r := range t.live.queued.rows {
+			if !r.Queue.State.Admitted() && t.queueOf(r.Queue.No).DeletedAt.After(req.DeletedSince) {
+				t.setDue(r.Key, req.Now)
+			}
+		}
 		due := t.dueInQueues(req.Now)
 		out.More = len(due) >= req.Limit
 		for _, r := range due[:min(len(due), req.Limit)] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 const (
@@ -90,7 +91,7 @@ func (s *Store) readForRedrive(ctx context.Context, tx pgx.Tx, found []schedule.
 			inputs = append(inputs, schedule.RunInput{Run: *r, Schedule: schedules[r.ScheduleID], Definition: definitions[revision.Of(r)]})
 		}
 	}
-	return inputs, nil
+	return inputs, tables.AddQueues(ctx, queries{tx}, inputs)
 }
 
 func writeRedrive(ctx context.Context, tx pgx.Tx, change *schedule.RedriveChange) error {

@@ -197,6 +197,9 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 }
 
 func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep, out *ledger.SweptQueues) error {
+	if err := tables.DueInDeleted(ctx, queries{t}, req); err != nil {
+		return err
+	}
 	var rows []*openRow
 	for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
 		due, err := readOpenRows(ctx, t, sqlQueuedDue, micros(req.Now), req.Limit-len(rows), int64(state))

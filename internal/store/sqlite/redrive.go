@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // RedriveRuns hands dead runs to decide and inserts the new runs that it makes of them, in
@@ -68,10 +69,13 @@ func (s *Store) redriveInputs(ctx context.Context, t tx, found []schedule.Run) (
 		inputs[i] = schedule.RunInput{Run: *r, Schedule: schedules[r.ScheduleID]}
 	}
 	definitions, err := s.definitionsOf(ctx, t, ids)
+	if err != nil {
+		return nil, err
+	}
 	for i := range inputs {
 		inputs[i].Definition = definitions[revision.Of(&found[i])]
 	}
-	return inputs, err
+	return inputs, tables.AddQueues(ctx, queries{t}, inputs)
 }
 
 func writeRedrive(ctx context.Context, t tx, change *schedule.RedriveChange) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -172,4 +173,37 @@ func (t *Tables) SchedulesWithLimit(ctx context.Context, limitID, after string, 
 		return nil, fmt.Errorf("look for schedules with limit %s: %w", schedule.Quote(limitID), err)
 	}
 	return found, nil
+}
+
+// DueInDeleted makes due for a sweep what waits in queues that were deleted lately.
+func DueInDeleted(ctx context.Context, q Queries, req *schedule.QueueSweep) error {
+	since := req.DeletedSince
+	if since.IsZero() {
+		since = time.Unix(0, 0) // NULL would find none
+	}
+	deleted, err := collect(ctx, q, func(no *int32) []any { return []any{no} }, sqlDeletedQueues, since)
+	if err != nil {
+		return fmt.Errorf("look for deleted queues: %w", err)
+	}
+	for _, no := range deleted {
+		for _, statement := range []string{sqlDueDelayed, sqlDueWaiting, sqlDueChained} {
+			if _, err := q.Exec(ctx, statement, no, req.Now); err != nil {
+				return fmt.Errorf("look into deleted queue %d: %w", no, err)
+			}
+		}
+	}
+	return nil
+}
+
+// AddQueues adds the queues of runs.
+func AddQueues(ctx context.Context, q Queries, inputs []schedule.RunInput) error {
+	runs := make([]*schedule.Run, len(inputs))
+	for i := range inputs {
+		runs[i] = &inputs[i].Run
+	}
+	queues, err := QueuesOf(ctx, q, runs)
+	for i := range inputs {
+		inputs[i].Queue = queues[runs[i].Queue.No]
+	}
+	return err
 }

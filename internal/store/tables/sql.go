@@ -143,9 +143,14 @@ WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR share
 	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q
 WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.queue_no = q.queue_no AND o.queue_state = 2
 	ORDER BY o.effective_priority LIMIT 1) IS NOT NULL ORDER BY q.queue_no`
-	sqlQueueByNo = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
-	sqlQueueID   = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
-	sqlAdmits    = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
+	// sqlDueDelayed, sqlDueWaiting and sqlDueChained let a sweep look at what is in a queue now.
+	sqlDueDelayed    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 1`
+	sqlDueWaiting    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 2`
+	sqlDueChained    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 3`
+	sqlDeletedQueues = `SELECT q.queue_no FROM queues q WHERE q.deleted_at > $1 ORDER BY q.queue_no`
+	sqlQueueByNo     = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
+	sqlQueueID       = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
+	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
 	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`

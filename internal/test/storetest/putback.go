@@ -101,6 +101,7 @@ var queueSweeps = []check{
 	{"a launch that is never answered ends at its bound", sweepLaunchBound},
 	{"a run that is silent past its timeout fails and is retried", sweepSilent},
 	{"the cancel of an admitted run is to be sent, and ends it without a confirmation", sweepCancelQueued},
+	{"what has entered a queue while it was deleted ends, whatever it waits for", sweepDeleted},
 	{"a run that waits is never due, and the next instant is known", sweepNextDue},
 	{"at most Limit runs are looked at, the ones that are due longest first", sweepQueuesLimit},
 	{"a sweep of a leader leaves runs of queues alone", sweepLeader},
@@ -116,6 +117,34 @@ func sweepDelayed(r *rig) {
 	equal(r, "then", j.sweepQueues(), ledger.SweptQueues{Ready: true})
 	j.waits("later a")
 	equal(r, "after it", j.sweepQueues(), ledger.SweptQueues{})
+}
+
+func sweepDeleted(r *rig) {
+	j, other := r.jobs("q"), r.jobs("other")
+	runs := j.put("running", "waiting")
+	j.admits(1, "running")
+	delay := j.job("delayed", 0, delayed(r.at(time.Hour)))
+	link := j.job("chained", 0, func(run *schedule.Run) { run.Queue.State = schedule.QueueChained })
+	j.enqueue(0, delay, link)
+	stays := other.put("stays")[0]
+	gone := j.queue
+	gone.DeletedAt = r.now
+	r.putQueue(gone)
+	late := []schedule.Run{runs[1], delay, link}
+	j.sweepQueues(func(req *schedule.QueueSweep) { req.DeletedSince = r.now })
+	for _, run := range late {
+		r.hold(!r.ledger(run.Key).Status.Terminal(), "a sweep that looks at later deletions leaves it")
+	}
+	swept := j.sweepQueues(func(req *schedule.QueueSweep) { req.Limit = 2 })
+	r.hold(len(swept.Ended) == 2 && swept.More, "two end by the first sweep, got %+v", swept)
+	swept = j.sweepQueues()
+	r.hold(len(swept.Ended) == 1 && !swept.More, "the third ends by the second, got %+v", swept)
+	for _, run := range late {
+		got := r.ledger(run.Key)
+		r.hold(got.Status == schedule.StatusCancelled && got.Reason == schedule.ReasonDeleted, "it ends, got %s(%s)", got.Status, got.Reason)
+	}
+	j.isIn(runs[0], schedule.QueueDispatching)
+	other.isIn(stays, schedule.QueueWaiting)
 }
 
 func sweepResends(r *rig) {

@@ -15,6 +15,7 @@ var redrives = []check{
 	{"of many who redrive the same runs, or retry them one by one, each run is redriven once", redriveRace},
 	{"a redrive that is refused writes nothing", redriveRefused},
 	{"the tombstone of a deleted schedule comes along", redriveDeleted},
+	{"the tombstone of a deleted queue comes along", redriveQueueDeleted},
 	{"a redriven run is claimed at its fire_at", redriveAtRate},
 	{"redriven runs wait for their overlap key, and max_queued does not count them", redriveWaits},
 	{"a redriven run whose grant was revoked is SKIPPED when it is claimed", redriveRevoked},
@@ -229,6 +230,20 @@ func redriveDeleted(r *rig) {
 	})
 	r.ok(err, "redrive")
 	r.untouched(dead[0])
+}
+
+func redriveQueueDeleted(r *rig) {
+	j := r.jobs("q")
+	run := j.put("a")[0]
+	j.fails("a")
+	gone := j.queue
+	gone.DeletedAt = r.now
+	r.putQueue(gone)
+	_, err := r.RedriveRuns(r.ctx, schedule.RunFilter{ScheduleID: run.ScheduleID, Limit: 10}, func(in []schedule.RunInput) (schedule.RedriveChange, error) {
+		r.hold(len(in) == 1 && in[0].Queue != nil && in[0].Queue.No == j.queue.No && !in[0].Queue.Alive(), "the tombstone comes along")
+		return schedule.RedriveChange{Now: r.now}, nil
+	})
+	r.ok(err, "redrive")
 }
 
 func redriveAtRate(r *rig) {

@@ -2044,7 +2044,7 @@ type RedriveRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// New runs of this call. With dry_run: runs that would be redriven.
 	Redriven uint32 `protobuf:"varint,1,opt,name=redriven,proto3" json:"redriven,omitempty"`
-	// Matching runs that stay dead because their schedule is deleted.
+	// Matching runs that stay dead because their schedule or queue is deleted.
 	LeftDead uint32 `protobuf:"varint,2,opt,name=left_dead,json=leftDead,proto3" json:"left_dead,omitempty"`
 	// The runs by schedule, in order of schedule_id.
 	Schedules []*RedrivenSchedule `protobuf:"bytes,3,rep,name=schedules,proto3" json:"schedules,omitempty"`
