@@ -228,6 +228,11 @@ func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
 	for i := range t.events {
 		used[t.events[i].ScheduleID] = true
 	}
+	for _, g := range t.jobGroups {
+		if c := g.OnComplete; c != nil && g.EndedAt.IsZero() {
+			used[c.ScheduleID] = true
+		}
+	}
 	var ids []string
 	for id, s := range t.schedules {
 		if !s.Alive() && s.DeletedAt.Before(before) && !used[id] {

@@ -52,6 +52,7 @@ DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM open_runs r WHERE r.sid = s.sid)
 		AND NOT EXISTS (SELECT FROM ended_runs r WHERE r.sid = s.sid)
 		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
+		AND s.schedule_id NOT IN (SELECT g.on_complete::jsonb ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL)
 	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`
 

@@ -23,7 +23,8 @@ const (
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
  AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid)
  AND NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid)
- AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
+ AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
+ AND s.schedule_id NOT IN (SELECT g.on_complete ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL) ORDER BY s.schedule_id LIMIT ?`
 	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
 	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
 )

@@ -27,6 +27,7 @@ var groupEnds = []check{
 	{"the message of a group goes to its own target, else to that of its queue", endTold},
 	{"an end by a report, a bound, a sweep or a refusal ends the group too", endByAll},
 	{"ended groups are pruned, and their runs end without them", endPruned},
+	{"its on_complete runs although the schedule of it was deleted long ago", endLongDeleted},
 	{"two last members that end at the same time end the group once", endRace},
 	{"members that end while others are added, cancelled and sealed leave no group behind", endStorm},
 }
@@ -342,4 +343,17 @@ func endPruned(r *rig) {
 	r.hold(errors.Is(err, schedule.ErrNotFound), "the ended group is gone: %v", err)
 	j.isGroup("runs", schedule.GroupRunning, 0, 0, 0, 0)
 	j.plays("a+", schedule.StatusSuccess)
+}
+
+func endLongDeleted(r *rig) {
+	r.lead()
+	j := r.jobs("q")
+	last := r.create("last", func(s *schedule.Schedule) { s.DeletedAt = r.at(-time.Hour) })
+	h := j.group("h", schedule.GroupParallel, "b", completes(j), func(g *schedule.JobGroup) { g.OnComplete.ScheduleID = last.ScheduleID })
+	r.pruneAll(r.now)
+	j.plays("b", schedule.StatusSuccess)
+	got := r.ledger(h.EndKey())
+	j.hold(got.ScheduleID == last.ScheduleID && got.Queue.State == schedule.QueueWaiting, "it waits, got %+v", got)
+	j.names[got.Key] = "end"
+	j.admits(5, "end")
 }
