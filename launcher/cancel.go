@@ -20,8 +20,8 @@ func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (conf
 	if closed {
 		return true, nil
 	}
-	if known.Done && known.Outcome.Status.Terminal() {
-		// It never ran or has ended.
+	if known.Done && known.Outcome.Status.Terminal() && req.Reason != schedule.ReasonDeadline {
+		// It never ran or has ended. A run past its deadline may go on at the executor.
 		return known.Outcome.Status == schedule.StatusCancelled, nil
 	}
 	if req.RunID == "" {

@@ -115,7 +115,7 @@ func (s *start) finish(outcome schedule.Outcome, launchedAt time.Time) {
 		deliveries++
 	}
 	s.done = schedule.FinishRequest{
-		Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt, Deliveries: deliveries, RunTimeout: s.req.RunTimeout,
+		Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt, Deliveries: deliveries, RunTimeout: s.req.RunTimeout, MaxRun: s.req.MaxRun,
 		Unsent: s.lease != nil && !sent, WakeLeader: s.req.WakeLeader,
 	}
 	s.finishes.Add(s)

@@ -51,6 +51,8 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"queue_id", d.QueueID},
 		{"limits", strings.Join(d.Limits, ", ")},
 		{"webhook", d.Webhook},
+		{"max_run_ms", number(d.MaxRunMS)},
+		{"expires_ms", number(d.ExpiresMS)},
 	}
 }
 

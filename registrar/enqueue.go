@@ -35,6 +35,8 @@ type QueuedInput struct {
 	// Webhook is the target of the message about its end; "": the queue's. A request without it
 	// keeps the hash of older releases.
 	Webhook string `json:",omitempty"`
+	// ExpiresMS bounds its wait; nil: as its schedule says, else the queue.
+	ExpiresMS *uint32 `json:",omitempty"`
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -245,6 +247,11 @@ func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
 	}
 	if n := in.MaxAttempts; n != nil && (*n < 1 || *n > schedule.MaxRetryAttempts) {
 		c.Add("max_attempts", *n, fmt.Sprintf("is not within 1 to %d", schedule.MaxRetryAttempts), "1 is without retries")
+	}
+	if ms := in.ExpiresMS; ms != nil && *ms == 0 {
+		c.Add("expires_ms", *ms, "is below 1000", "leave it out for that of the schedule or the queue")
+	} else if ms != nil {
+		schedule.CheckExpires(&c, "expires_ms", *ms)
 	}
 	schedule.CheckLimitRefs(&c, "limits", in.Limits)
 	addPrefixed(all, prefix, c.Err())

@@ -105,6 +105,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	}
 	row.Webhook = cmp.Or(in.Webhook, s.Webhook)
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
+	row.StartBy = schedule.StartBy(schedule.Later(at, now), value(in.ExpiresMS, 0), s.ExpiresMS, q.ExpiresMS)
 	row.Enter(schedule.StatusPlanned)
 	return row
 }

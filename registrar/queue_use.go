@@ -17,10 +17,14 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 		if len(d.Limits) > 0 {
 			c.Note("limits", "is set without queue_id: only runs of a queue use limits", hint)
 		}
+		if d.ExpiresMS != 0 {
+			c.Note("expires_ms", "is set without queue_id: only runs of a queue wait for an admission", hint)
+		}
 		if d.Webhook != "" {
 			c.Note("webhook", "is set without queue_id: only ends of runs of a queue have messages", hint)
 		}
 	}
+	schedule.CheckExpires(c, "expires_ms", d.ExpiresMS)
 	schedule.CheckLimitRefs(c, "limits", d.Limits)
 }
 

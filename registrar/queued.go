@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -259,6 +260,7 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 		if current := now.Truncate(time.Millisecond); at.Before(current) {
 			at = current
 		}
+		after.StartBy = ledger.WaitsFrom(run, at)
 		if after.FireAt = at; run.IsJob() {
 			after.RunAt = at // that of a slot says which slot it is
 		}

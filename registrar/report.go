@@ -167,7 +167,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 		return change, nil
 	}
-	settle := ledger.SettlementOfReport(run, &said, schedule.RunTimeout(found.Queue, found.Definition), now)
+	settle := ledger.SettlementOfReport(run, &said, schedule.RunTimeout(found.Queue, found.Definition), schedule.MaxRun(found.Queue, found.Definition), now)
 	return schedule.RunChange{Now: now, Settle: &settle, Report: in.report()}, nil
 }
 

@@ -47,6 +47,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	checkLabels(&c, d.Labels)
 	r.checkExpect(&c, d)
 	d.Retry.Check(&c)
+	schedule.CheckMaxRun(&c, d.MaxRunMS)
 	checkQueueUse(&c, d)
 	return c.Err()
 }

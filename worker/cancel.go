@@ -112,9 +112,7 @@ func (t *term) sendCancels(ctx context.Context) {
 }
 
 func (t *term) sendCancel(run *schedule.Run) {
-	confirmed, err := t.Launcher.Cancel(t.calls, schedule.CancelRequest{
-		Key: run.Key, ScheduleID: run.ScheduleID, ScheduledFor: run.RunAt, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
-	})
+	confirmed, err := t.Launcher.Cancel(t.calls, schedule.CancelOf(run))
 	if errors.Is(err, schedule.ErrUnsupported) {
 		if t.cancels.cannot(run.Key) {
 			t.log.Debug("the executor cannot cancel: the run continues", "schedule_id", run.ScheduleID, "key", run.Key.String())
@@ -131,4 +129,26 @@ func (t *term) sendCancel(run *schedule.Run) {
 	t.settle(&schedule.Launch{Run: *run}, schedule.Settlement{
 		Key: run.Key, To: schedule.StatusCancelled, Reason: run.CancelReason, CompletedAt: t.now(),
 	})
+}
+
+// cancelOverdue asks the executor once to stop runs that have ended at their deadline.
+func (t *term) cancelOverdue(ended []schedule.Ended) {
+	for i := range ended {
+		run := &ended[i].Run
+		if run.Reason != schedule.ReasonDeadline {
+			continue
+		}
+		t.calling(t.now(), func() {
+			select {
+			case <-t.calls.Done():
+				return
+			case <-t.freeCancels:
+			}
+			defer func() { t.freeCancels <- struct{}{} }()
+			_, err := t.Launcher.Cancel(t.calls, schedule.CancelOf(run))
+			if err != nil && !errors.Is(err, schedule.ErrUnsupported) {
+				t.log.Warn("cannot send the cancel of a run past its deadline: it may go on", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
+			}
+		})
+	}
 }

@@ -117,7 +117,7 @@ func (t *term) settlement(l *schedule.Launch, reply *schedule.StartReply, now ti
 	}
 	return ledger.SettlementOf(run, &schedule.FinishRequest{
 		Key: run.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries,
-		RunTimeout: l.Definition.RunTimeout(),
+		RunTimeout: l.Definition.RunTimeout(), MaxRun: schedule.MaxRun(nil, l.Definition),
 	}, now)
 }
 

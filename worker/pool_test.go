@@ -58,6 +58,33 @@ func TestAHangingExecutorStopsNoTickAndMakesNoSlotMissed(t *testing.T) {
 	})
 }
 
+func TestARunThatIsNotOverInTimeFailsAndItsExecutorIsAskedToCancelIt(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("long", time.Second, byHand, func(in *registrar.UpsertInput) { in.Definition.MaxRunMS = 10_000 })
+		r.executor.will(accept)
+		cancelled := make(chan schedule.CancelRequest, 10)
+		r.executor.cancel = func(req schedule.CancelRequest) error { cancelled <- req; return nil }
+		stop := r.start()
+		defer stop()
+		run := r.trigger("long", "one")
+		for range 3 {
+			time.Sleep(3 * time.Second)
+			if _, _, err := r.registrar.Report(r.Context(), registrar.ReportInput{Key: run.Key, Status: schedule.StatusStarted}); err != nil {
+				r.Fatal(err)
+			}
+		}
+		r.is(r.run(run.Key), schedule.StatusStarted, schedule.ReasonNone)
+		time.Sleep(3 * time.Second)
+		r.is(r.run(run.Key), schedule.StatusFailed, schedule.ReasonDeadline)
+		if len(cancelled) != 1 {
+			r.Fatalf("%d cancels are sent, want one", len(cancelled))
+		}
+		if req := <-cancelled; req.Key != run.Key || req.Reason != schedule.ReasonDeadline {
+			r.Errorf("the cancel is %+v", req)
+		}
+	})
+}
+
 func TestACancelIsSentOnceALaunchIsFree(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.MaxLaunches, r.config.CancelWait = 1, time.Minute

@@ -231,6 +231,7 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 			t.log.Warn("run ended by its time limit", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
 				"before", string(swept.Ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
 		}
+		t.cancelOverdue(swept.Ended)
 		if len(swept.Ended) > 0 {
 			t.wakeUp() // overlap keys are free
 		}

@@ -54,6 +54,8 @@ var editFields = []editField{
 	{Name: "catchup_policy", Label: "Catch-up", Choices: texts(schedule.CatchupPolicies)},
 	{Name: "catchup_window_ms", Label: "Catch-up window"},
 	{Name: "run_timeout_ms", Label: "Run timeout"},
+	{Name: "max_run_ms", Label: "Longest run", Help: "from its acceptance on; 0: with a queue as the queue says, else any time"},
+	{Name: "expires_ms", Label: "Expires", Help: "with a queue: a run that waits for so long ends; 0: as the queue says"},
 	{Name: "launch_timeout_ms", Label: "Launch timeout", Help: "0: LAUNCH_RETRY_FOR_MS"},
 	{Name: "retry_max_attempts", Label: "Attempts of a run", Help: "the first one included; more than 1 retries failed runs"},
 	{Name: "retry_backoff_ms", Label: "Retry after", Help: "default 10s"},

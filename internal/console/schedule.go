@@ -103,6 +103,8 @@ func factsOf(s *carillonv1.Schedule) []fact {
 			facts = append(facts, fact{Name: name, Value: value, Note: note})
 		}
 	}
+	add(s.GetMaxRunMs() > 0, "Longest run", msWords(s.GetMaxRunMs()), "a run that is not over by then fails")
+	add(s.GetExpiresMs() > 0, "Expires", msWords(s.GetExpiresMs()), "a run that waits in its queue for so long ends")
 	add(s.GetLaunchTimeoutMs() > 0, "Launch timeout", msWords(s.GetLaunchTimeoutMs()), "a run that is not accepted by then fails")
 	p := s.GetRetry()
 	add(p.GetMaxAttempts() > 1, "Retries", fmt.Sprintf("%d attempts", p.GetMaxAttempts()),

@@ -17,6 +17,8 @@ var reasons = map[schedule.Reason]string{
 	schedule.ReasonMissed:            "It was late by more than the misfire grace, and its catch-up policy does not run it later.",
 	schedule.ReasonQueueFull:         "The queue already had max_queued slots, or its dispatch queue max_waiting runs.",
 	schedule.ReasonQueueClosed:       "Its dispatch queue was closed.",
+	schedule.ReasonExpired:           "It waited in its dispatch queue for expires_ms.",
+	schedule.ReasonDeadline:          "It was not over max_run_ms after its acceptance. The executor was asked to cancel it.",
 	schedule.ReasonQueueNotFound:     "There was no dispatch queue of this id that its owner may use.",
 	schedule.ReasonCoalesced:         "A newer slot took its place.",
 	schedule.ReasonPaused:            "The schedule was paused when it fell due.",

@@ -192,6 +192,10 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	due := !now.Before(req.FireAt)
 	switch {
 	case f.Run != nil && f.Run.Queue.In():
+		if f.Run.Deliveries == 0 && isPast(f.Run.StartBy, now) {
+			end := expired(f.Run, now)
+			return &schedule.Outcome{Status: end.To, Reason: end.Reason, ErrorMessage: end.ErrorMessage}, due
+		}
 		if f.Run.Deliveries == 0 && f.Queue != nil && f.Queue.Pause.Active(now) {
 			return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits again
 		}

@@ -11,9 +11,10 @@ type boundKind int
 
 // The bounds, in the order in which a sweep looks at them.
 const (
-	cancelBound  boundKind = iota + 1 // no confirmation of the cancel within CancelWait
-	launchBound                       // no launch within its time
-	timeoutBound                      // no sign of life within the run timeout
+	cancelBound   boundKind = iota + 1 // no confirmation of the cancel within CancelWait
+	launchBound                        // no launch within its time
+	deadlineBound                      // no end within max_run_ms
+	timeoutBound                       // no sign of life within the run timeout
 )
 
 // Swept is the result of one sweep transaction.
@@ -36,10 +37,12 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, lease schedule.KeyLeas
 	case launchBound:
 		giveUp(&r, req.Now)
 		return r, true
+	case deadlineBound:
+		r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonDeadline
 	case timeoutBound:
 		r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout
 	}
-	r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, stored(req.Now), stored(req.Now)
+	r.ClaimedUntil, r.DeadlineAt, r.CompletedAt, r.UpdatedAt = time.Time{}, time.Time{}, stored(req.Now), stored(req.Now)
 	return r, true
 }
 
@@ -70,6 +73,8 @@ func pastBound(req *schedule.SweepRequest, r *schedule.Run, lease schedule.KeyLe
 		return cancelBound
 	case !passed(r.TimeoutAt, now):
 		return 0
+	case !launching && passed(r.DeadlineAt, now):
+		return deadlineBound
 	case !launching:
 		return timeoutBound
 	case last || !stillTried(r, lease, req.Term.Epoch, now):

@@ -22,7 +22,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 		s.LaunchedAt = r.NotLaunchedBefore()
 	}
 	if !o.Status.Terminal() {
-		s.TimeoutAt = now.Add(f.RunTimeout) // counts from acceptance
+		alive(&s, r, f.RunTimeout, f.MaxRun, now)
 		return s
 	}
 	s.CompletedAt = now
@@ -31,6 +31,18 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	}
 	afterCancel(&s, r, "answered ")
 	return s
+}
+
+// alive notes a sign of life of a run: its acceptance or a report. The first one begins maxRun, and
+// each begins the run timeout again.
+func alive(s *schedule.Settlement, r *schedule.Run, runTimeout, maxRun time.Duration, now time.Time) {
+	s.TimeoutAt, s.DeadlineAt = now.Add(runTimeout), r.DeadlineAt
+	if s.DeadlineAt.IsZero() && maxRun > 0 {
+		s.DeadlineAt = now.Add(maxRun)
+	}
+	if !s.DeadlineAt.IsZero() && s.DeadlineAt.Before(s.TimeoutAt) {
+		s.TimeoutAt = s.DeadlineAt
+	}
 }
 
 // MayAnswer reports whether an answer of the launcher may settle a run. After a lost lease
@@ -94,7 +106,7 @@ func EndedTwice(r *schedule.Run, now time.Time) schedule.Event {
 
 // SettlementOfReport converts a report to the settlement of a run in flight. STARTED
 // is also a heartbeat: the timeout counts from now.
-func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTimeout time.Duration, now time.Time) schedule.Settlement {
+func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTimeout, maxRun time.Duration, now time.Time) schedule.Settlement {
 	s := schedule.Settlement{Key: r.Key, To: report.Status, RunID: report.RunID}
 	if r.LaunchedAt.IsZero() {
 		// The report arrived before the launcher's answer, or the answer is lost.
@@ -104,7 +116,7 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		if r.StartedAt.IsZero() {
 			s.StartedAt = now
 		}
-		s.TimeoutAt = now.Add(runTimeout)
+		alive(&s, r, runTimeout, maxRun, now)
 		return s
 	}
 	s.CompletedAt = now
@@ -256,7 +268,7 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	r.ErrorCode, r.ErrorMessage = cmp.Or(s.ErrorCode, r.ErrorCode), cmp.Or(s.ErrorMessage, r.ErrorMessage)
 	r.LaunchedAt = cmp.Or(stored(s.LaunchedAt), r.LaunchedAt)
 	r.StartedAt = cmp.Or(r.StartedAt, stored(s.StartedAt)) // a heartbeat does not move it
-	r.TimeoutAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt)
+	r.TimeoutAt, r.DeadlineAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt), cmp.Or(r.DeadlineAt, stored(s.DeadlineAt))
 	if s.To.Terminal() {
 		r.CompletedAt, r.FailureClass, r.SnoozeUntil = stored(cmp.Or(s.CompletedAt, now)), s.FailureClass, stored(s.SnoozeUntil)
 	}

@@ -110,51 +110,79 @@ func TestWhatAReportMakesOfARun(t *testing.T) {
 		run    func(*schedule.Run)
 		report schedule.ExecutorReport
 		want   schedule.Settlement
+		maxRun time.Duration
 	}{
 		{
 			"STARTED starts the run and its timeout", nil,
 			schedule.ExecutorReport{Status: "STARTED", RunID: "r"},
 			schedule.Settlement{To: "STARTED", RunID: "r", StartedAt: now, TimeoutAt: now.Add(time.Hour)},
+			0,
 		},
 		{
 			"a heartbeat moves the timeout only", func(r *schedule.Run) { r.StartedAt = now.Add(-time.Minute) },
 			schedule.ExecutorReport{Status: "STARTED"},
 			schedule.Settlement{To: "STARTED", TimeoutAt: now.Add(time.Hour)},
+			0,
+		},
+		{
+			"STARTED begins the longest run, if the answer to the launch is still to come", func(r *schedule.Run) { r.Status = "LAUNCHING" },
+			schedule.ExecutorReport{Status: "STARTED"},
+			schedule.Settlement{To: "STARTED", StartedAt: now, TimeoutAt: now.Add(time.Minute), DeadlineAt: now.Add(time.Minute)},
+			time.Minute,
+		},
+		{
+			"a heartbeat does not move the deadline, and the timeout at most as far", func(r *schedule.Run) { r.StartedAt, r.DeadlineAt = now.Add(-time.Minute), now.Add(59*time.Minute) },
+			schedule.ExecutorReport{Status: "STARTED"},
+			schedule.Settlement{To: "STARTED", TimeoutAt: now.Add(59 * time.Minute), DeadlineAt: now.Add(59 * time.Minute)},
+			2 * time.Hour,
+		},
+		{
+			"a heartbeat before a late deadline moves the timeout as ever", func(r *schedule.Run) { r.StartedAt, r.DeadlineAt = now.Add(-time.Minute), now.Add(61*time.Minute) },
+			schedule.ExecutorReport{Status: "STARTED"},
+			schedule.Settlement{To: "STARTED", TimeoutAt: now.Add(time.Hour), DeadlineAt: now.Add(61 * time.Minute)},
+			2 * time.Hour,
 		},
 		{
 			"a report that overtakes the launcher's answer says when it was launched", func(r *schedule.Run) { r.LaunchedAt = time.Time{} },
 			schedule.ExecutorReport{Status: "SUCCESS"},
 			schedule.Settlement{To: "SUCCESS", LaunchedAt: now.Add(-time.Second), CompletedAt: now},
+			0,
 		},
 		{
 			"a failure has the executor's code", nil,
 			schedule.ExecutorReport{Status: "FAILED", ErrorCode: "E", ErrorMessage: "broken"},
 			schedule.Settlement{To: "FAILED", Reason: "workflow_failed", ErrorCode: "E", ErrorMessage: "broken", CompletedAt: now},
+			0,
 		},
 		{
 			"a run that its executor lost is lost", nil,
 			schedule.ExecutorReport{Status: "FAILED", ErrorCode: string(schedule.CodeLost)},
 			schedule.Settlement{To: "FAILED", Reason: "lost", ErrorCode: string(schedule.CodeLost), CompletedAt: now},
+			0,
 		},
 		{
 			"a failure after a cancel is cancelled", cancel("cancelled"),
 			schedule.ExecutorReport{Status: "FAILED"},
 			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorMessage: "reported FAILED after its cancel was requested", CompletedAt: now},
+			0,
 		},
 		{
 			"a failure after a cancel without a reason is cancelled", cancel(""),
 			schedule.ExecutorReport{Status: "FAILED"},
 			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorMessage: "reported FAILED after its cancel was requested", CompletedAt: now},
+			0,
 		},
 		{
 			"a success after a cancel is a success", cancel("cancelled"),
 			schedule.ExecutorReport{Status: "SUCCESS"},
 			schedule.Settlement{To: "SUCCESS", CompletedAt: now},
+			0,
 		},
 		{
 			"a success of a run that was to be replaced is replaced", cancel("replaced"),
 			schedule.ExecutorReport{Status: "SUCCESS"},
 			schedule.Settlement{To: "CANCELLED", Reason: "replaced", ErrorMessage: "reported SUCCESS after its cancel was requested", CompletedAt: now},
+			0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,7 +191,7 @@ func TestWhatAReportMakesOfARun(t *testing.T) {
 				c.run(&run)
 			}
 			c.want.Key = run.Key
-			if diff := cmp.Diff(c.want, ledger.SettlementOfReport(&run, &c.report, time.Hour, now)); diff != "" {
+			if diff := cmp.Diff(c.want, ledger.SettlementOfReport(&run, &c.report, time.Hour, c.maxRun, now)); diff != "" {
 				t.Errorf("settlement (-want +got):\n%s", diff)
 			}
 		})

@@ -133,6 +133,9 @@ func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *s
 		r.Queue.Limits = r.Queue.Limits.With(schedule.LimitRef{ID: schedule.AllQueuesLimit})
 	}
 	r.Epoch, r.WaitingSince, r.StartBy, r.UpdatedAt = req.Term.Epoch, time.Time{}, time.Time{}, now
+	if r.Trigger != schedule.TriggerRetry {
+		r.StartBy = stored(schedule.StartBy(now, d.ExpiresMS, q.ExpiresMS))
+	}
 	r.Enter(schedule.StatusPlanned)
 	return r
 }

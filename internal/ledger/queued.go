@@ -14,8 +14,10 @@ func dueInQueue(r *schedule.Run) time.Time {
 	case !r.CancelRequestedAt.IsZero():
 		return r.CancelRequestedAt
 	case r.Queue.State == schedule.QueueDelayed:
-		return r.FireAt
-	case !r.Queue.State.Admitted():
+		return sooner(r.FireAt, r.StartBy)
+	case r.Queue.State == schedule.QueueWaiting:
+		return r.StartBy
+	case r.Queue.State == schedule.QueueChained:
 		return time.Time{}
 	case r.Queue.State == schedule.QueueDispatching && !r.ClaimedUntil.IsZero():
 		return r.ClaimedUntil
@@ -94,15 +96,16 @@ func SweepQueued(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, le
 			return after, QueueEnd, time.Time{}
 		}
 	}
-	if !r.Queue.State.Admitted() {
-		if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now) {
-			return r, QueueLater, r.FireAt
-		}
-		if r.Queue.State == schedule.QueueDelayed {
-			r.Queue.State = schedule.QueueWaiting
-			return r, QueueReady, time.Time{}
-		}
-		return r, QueueLater, time.Time{}
+	switch {
+	case r.Queue.State.Admitted():
+	case r.Queue.State != schedule.QueueChained && passed(r.StartBy, now):
+		after, _ = Settle(r, lease, expired(&r, now), now)
+		return after, QueueEnd, time.Time{}
+	case r.Queue.State == schedule.QueueDelayed && !r.FireAt.After(now):
+		r.Queue.State = schedule.QueueWaiting
+		return r, QueueReady, dueInQueue(&r)
+	default:
+		return r, QueueLater, dueInQueue(&r)
 	}
 	if after, past := SweepRun(&req.SweepRequest, r, lease); past {
 		return after, QueueEnd, time.Time{}
@@ -123,6 +126,23 @@ func SweepQueued(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, le
 	}
 	r.ClaimedUntil = now.Add(resendLease)
 	return r, QueueResend, sooner(due, r.ClaimedUntil)
+}
+
+// expired is the end of a run that has waited in its queue for too long.
+func expired(r *schedule.Run, now time.Time) *schedule.Settlement {
+	return &schedule.Settlement{
+		Key: r.Key, To: schedule.StatusSkipped, Reason: schedule.ReasonExpired, CompletedAt: now,
+		ErrorMessage: "it was to start by " + r.StartBy.Format(time.RFC3339Nano) + " (expires_ms)",
+	}
+}
+
+// WaitsFrom is when a run in a queue begins to wait at an instant instead: the end of its wait
+// moves along.
+func WaitsFrom(r *schedule.Run, at time.Time) (startBy time.Time) {
+	if r.StartBy.IsZero() {
+		return r.StartBy
+	}
+	return stored(at.Add(r.StartBy.Sub(schedule.Later(r.FireAt, r.Queue.EnqueuedAt))))
 }
 
 // sooner is the earlier of two instants; the zero time is never.

@@ -250,22 +250,37 @@ func TestARunWaitsAgainOnlyIfTheExecutorCertainlyDoesNotHaveIt(t *testing.T) {
 func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 	away := func(r *schedule.Run) { dispatching(r); r.ClaimedUntil = queueNow }
 	cases := []struct {
-		name  string
-		edit  func(*schedule.Run)
-		lease time.Duration // from now; 0: none
-		full  bool          // no call is free
-		gone  bool          // the queue is deleted
-		want  ledger.QueueStep
-		due   time.Duration // from now; 0: never
-		next  bool          // due with the next sweep
+		name   string
+		edit   func(*schedule.Run)
+		lease  time.Duration // from now; 0: none
+		full   bool          // no call is free
+		gone   bool          // the queue is deleted
+		want   ledger.QueueStep
+		reason schedule.Reason // of its end; "": any
+		due    time.Duration   // from now; 0: never
+		next   bool            // due with the next sweep
 	}{
 		{name: "a delay is over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow }, want: ledger.QueueReady},
 		{name: "a delay is not over", edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow.Add(time.Hour) }, due: time.Hour},
 		{name: "a waiting run waits for an admission", edit: nil},
-		{name: "a run waits in a deleted queue", gone: true, want: ledger.QueueEnd},
+		{name: "a run waits in a deleted queue", gone: true, want: ledger.QueueEnd, reason: schedule.ReasonDeleted},
 		{name: "a run is chained in a deleted queue", gone: true, edit: func(r *schedule.Run) { r.Queue.State = schedule.QueueChained }, want: ledger.QueueEnd},
 		{name: "a run is delayed in a deleted queue", gone: true, edit: func(r *schedule.Run) { r.Queue.State, r.FireAt = schedule.QueueDelayed, queueNow.Add(time.Hour) }, want: ledger.QueueEnd},
 		{name: "a run of a deleted queue is running", gone: true, edit: func(r *schedule.Run) { running(r); r.TimeoutAt = queueNow.Add(time.Hour) }, due: time.Hour},
+		{name: "a waiting run expires later", edit: func(r *schedule.Run) { r.StartBy = queueNow.Add(time.Hour) }, due: time.Hour},
+		{name: "a waiting run has expired", edit: func(r *schedule.Run) { r.StartBy = queueNow }, want: ledger.QueueEnd, reason: schedule.ReasonExpired},
+		{name: "a delayed run expires after its delay", edit: func(r *schedule.Run) {
+			r.Queue.State, r.FireAt, r.StartBy = schedule.QueueDelayed, queueNow.Add(time.Hour), queueNow.Add(2*time.Hour)
+		}, due: time.Hour},
+		{name: "a delay is over, and the run expires later", edit: func(r *schedule.Run) {
+			r.Queue.State, r.FireAt, r.StartBy = schedule.QueueDelayed, queueNow, queueNow.Add(time.Hour)
+		}, want: ledger.QueueReady, due: time.Hour},
+		{name: "a run that was put back until it has expired", edit: func(r *schedule.Run) {
+			r.Queue.State, r.FireAt, r.StartBy = schedule.QueueDelayed, queueNow.Add(time.Hour), queueNow
+		}, want: ledger.QueueEnd, reason: schedule.ReasonExpired},
+		{name: "a chained run does not expire", edit: func(r *schedule.Run) { r.Queue.State, r.StartBy = schedule.QueueChained, queueNow }},
+		{name: "an admitted run does not expire", edit: func(r *schedule.Run) { running(r); r.StartBy, r.TimeoutAt = queueNow, queueNow.Add(time.Hour) }, due: time.Hour},
+		{name: "a running run reaches its deadline", edit: func(r *schedule.Run) { running(r); r.TimeoutAt, r.DeadlineAt = queueNow, queueNow }, want: ledger.QueueEnd, reason: schedule.ReasonDeadline},
 		{name: "a call is open", edit: dispatching, lease: 2 * time.Second, due: 2 * time.Second},
 		{name: "a call is open, and the launch is given up soon", edit: func(r *schedule.Run) { dispatching(r); r.TimeoutAt = queueNow.Add(time.Second) }, lease: 2 * time.Second, due: time.Second},
 		{name: "its process has died", edit: dispatching, lease: -1, want: ledger.QueueResend, due: 10 * time.Second},
@@ -305,6 +320,9 @@ func TestASweepOfAQueueDoesWhatIsDue(t *testing.T) {
 			}
 			if step == ledger.QueueEnd && !after.Status.Terminal() {
 				t.Errorf("it ends as %s", after.Status)
+			}
+			if c.reason != "" && after.Reason != c.reason {
+				t.Errorf("it ends with reason %s, want %s", after.Reason, c.reason)
 			}
 		})
 	}

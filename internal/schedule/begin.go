@@ -79,6 +79,7 @@ type FinishRequest struct {
 	LaunchedAt time.Time     // when the call was made that it answers; may be zero
 	Deliveries int32         // Run.Deliveries after it; 0: unchanged
 	RunTimeout time.Duration // ENQUEUED: the run times out so long after now
+	MaxRun     time.Duration // ENQUEUED: the run fails so long after now; 0: no bound
 	Unsent     bool          // the call that Begin counted was not made
 	WakeLeader bool          // wake the leader if the run ends: it does not wait for the answer
 }

@@ -46,6 +46,9 @@ type Definition struct {
 	QueueID string   `json:"queue_id,omitempty"` // the dispatch queue of its runs; empty: they are launched at fire_at
 	Limits  []string `json:"limits,omitempty"`   // with a queue: what each run uses besides the limits of the queue, as LimitRef has them
 	Webhook string   `json:"webhook,omitempty"`  // with a queue: the target of the messages about its runs; empty: the queue's
+
+	MaxRunMS  uint32 `json:"max_run_ms,omitempty"` // a run fails so long after its acceptance; 0: it may take any time
+	ExpiresMS uint32 `json:"expires_ms,omitempty"` // with a queue: a run that waits there for so long ends; 0: that of the queue
 }
 
 // Equal reports whether two definitions are the same, so that deploying one again writes nothing.
@@ -59,7 +62,8 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.RunTimeoutMS == o.RunTimeoutMS && d.LaunchTimeoutMS == o.LaunchTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry &&
-		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.Webhook == o.Webhook
+		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.Webhook == o.Webhook &&
+		d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS
 }
 
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.

@@ -21,10 +21,11 @@ type StartRequest struct {
 	ExecutionGrantID string
 	Input            json.RawMessage
 	RunTimeout       time.Duration
-	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
-	SendUntil        time.Time // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
-	WakeLeader       bool      // see FinishRequest; for senders in this process only
-	InQueue          bool      // the run is of a dispatch queue: it can wait again; for senders in this process only
+	MaxRun           time.Duration // from its acceptance on; 0: no bound
+	TraceParent      string        // W3C header that names the sender's span; empty: the sender has none
+	SendUntil        time.Time     // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
+	WakeLeader       bool          // see FinishRequest; for senders in this process only
+	InQueue          bool          // the run is of a dispatch queue: it can wait again; for senders in this process only
 }
 
 // StartRequest is the launcher's request for the launch.
@@ -35,7 +36,7 @@ func (l *Launch) StartRequest() StartRequest {
 		ScheduledFor: l.Run.RunAt, FireAt: l.Run.FireAt,
 		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, Epoch: l.Run.Epoch,
 		ExecutionGrantID: l.Definition.ExecutionGrantID, Input: l.EffectiveInput(),
-		RunTimeout: l.Definition.RunTimeout(), SendUntil: l.Run.TimeoutAt, InQueue: l.Run.Queue.In(),
+		RunTimeout: l.Definition.RunTimeout(), MaxRun: MaxRun(nil, l.Definition), SendUntil: l.Run.TimeoutAt, InQueue: l.Run.Queue.In(),
 	}
 }
 
@@ -61,7 +62,16 @@ type CancelRequest struct {
 	ScheduledFor time.Time // run_at; zero if a caller of the launcher does not know it
 	WorkflowID   string
 	RunID        string // may be empty while the outcome is unknown
-	Reason       Reason // cancelled or replaced
+	Reason       Reason // cancelled or replaced; deadline: the run has ended
+}
+
+// CancelOf is the request to cancel a run.
+func CancelOf(r *Run) CancelRequest {
+	req := CancelRequest{Key: r.Key, ScheduleID: r.ScheduleID, ScheduledFor: r.RunAt, WorkflowID: r.WorkflowID, RunID: r.RunID, Reason: r.CancelReason}
+	if r.Status.Terminal() {
+		req.Reason = r.Reason
+	}
+	return req
 }
 
 // RunRef names a run to an executor that is asked about it.

@@ -12,11 +12,13 @@ import (
 // JSON form is stored.
 type QueueDefinition struct {
 	QueueID      string         `json:"queue_id"`
-	UserID       string         `json:"user_id"`        // the owner
-	Shared       bool           `json:"shared"`         // other owners enqueue for themselves, and see their own runs
-	MaxInFlight  uint32         `json:"max_in_flight"`  // runs that were handed over and are not over
-	RunTimeoutMS uint32         `json:"run_timeout_ms"` // as of a schedule; 0: that of the run's schedule
-	MaxWaiting   uint32         `json:"max_waiting"`    // 0: any number
+	UserID       string         `json:"user_id"`              // the owner
+	Shared       bool           `json:"shared"`               // other owners enqueue for themselves, and see their own runs
+	MaxInFlight  uint32         `json:"max_in_flight"`        // runs that were handed over and are not over
+	RunTimeoutMS uint32         `json:"run_timeout_ms"`       // as of a schedule; 0: that of the run's schedule
+	MaxRunMS     uint32         `json:"max_run_ms,omitempty"` // as of a schedule, for runs whose schedule has none; 0: no bound
+	ExpiresMS    uint32         `json:"expires_ms,omitempty"` // a run that waits for so long ends, unless its schedule or itself has a bound; 0: no bound
+	MaxWaiting   uint32         `json:"max_waiting"`          // 0: any number
 	Backpressure Backpressure   `json:"backpressure"`
 	Rate         RateDefinition `json:"rate,omitzero"`    // of starts
 	Limits       []string       `json:"limits,omitempty"` // that each run uses, as LimitRef has them
@@ -83,6 +85,8 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if timeout := millis(d.RunTimeoutMS); d.RunTimeoutMS != 0 && (timeout < time.Second || timeout > MaxRunTimeout) {
 		c.Add("run_timeout_ms", d.RunTimeoutMS, "is not within 1000 to 2592000000", "0 takes that of the run's schedule")
 	}
+	CheckMaxRun(c, d.MaxRunMS)
+	CheckExpires(c, "expires_ms", d.ExpiresMS)
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
 	}
@@ -117,7 +121,7 @@ func (d *QueueDefinition) WebhookOf() QueueWebhook {
 // nothing.
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
-		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
+		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
 		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
@@ -163,6 +167,43 @@ func RunTimeout(q *Queue, d *Definition) time.Duration {
 		return d.RunTimeout()
 	}
 	return DefaultRunTimeout
+}
+
+// MaxRun is how long a run may take from its acceptance on: as its definition says, else its queue;
+// 0: any time. Either may be nil.
+func MaxRun(q *Queue, d *Definition) time.Duration {
+	switch {
+	case d != nil && d.MaxRunMS > 0:
+		return millis(d.MaxRunMS)
+	case q != nil:
+		return millis(q.MaxRunMS)
+	}
+	return 0
+}
+
+// CheckMaxRun adds what is wrong with max_run_ms.
+func CheckMaxRun(c *Collect, ms uint32) {
+	if d := millis(ms); ms != 0 && (d < time.Second || d > MaxRunTimeout) {
+		c.Add("max_run_ms", ms, "is not within 1000 to 2592000000", "0 is without a bound")
+	}
+}
+
+// CheckExpires adds what is wrong with expires_ms.
+func CheckExpires(c *Collect, field string, ms uint32) {
+	if d := millis(ms); ms != 0 && (d < time.Second || d > MaxDelay) {
+		c.Add(field, ms, "is not within 1000 to 2592000000", "0 is without a bound of its own")
+	}
+}
+
+// StartBy is the end of a wait in a queue that may begin at an instant: that of the first of some
+// bounds that is not 0; zero: the wait may take any time.
+func StartBy(from time.Time, bounds ...uint32) time.Time {
+	for _, ms := range bounds {
+		if ms > 0 {
+			return from.Add(millis(ms))
+		}
+	}
+	return time.Time{}
 }
 
 // Takes reports whether runs of an owner may enter the queue, its state aside.

@@ -23,6 +23,7 @@ const (
 	ReasonMissed            Reason = "missed"             // SKIPPED: first judged later than the misfire grace
 	ReasonQueueFull         Reason = "queue_full"         // SKIPPED: max_queued slots were waiting already, or max_waiting runs in its dispatch queue
 	ReasonQueueClosed       Reason = "queue_closed"       // SKIPPED: its dispatch queue was closed
+	ReasonExpired           Reason = "expired"            // SKIPPED: it waited in its dispatch queue for expires_ms
 	ReasonQueueNotFound     Reason = "queue_not_found"    // FAILED: no dispatch queue that its owner may use has the id
 	ReasonCoalesced         Reason = "coalesced"          // SKIPPED: a newer slot took its place
 	ReasonPaused            Reason = "paused"             // SKIPPED: the schedule was paused
@@ -35,6 +36,7 @@ const (
 	ReasonWorkflowNotFound  Reason = "workflow_not_found" // FAILED: no such version is stored that the owner may run
 	ReasonWorkflowFailed    Reason = "workflow_failed"    // FAILED: the executor reported a failure
 	ReasonTimeout           Reason = "timeout"            // FAILED: no sign of life within the run timeout
+	ReasonDeadline          Reason = "deadline"           // FAILED: it was not over max_run_ms after its acceptance
 	ReasonLost              Reason = "lost"               // FAILED: the outcome of the launch never became known
 	ReasonReplaced          Reason = "replaced"           // CANCELLED: a newer slot replaced it
 	ReasonCancelled         Reason = "cancelled"          // CANCELLED: requested by a user
@@ -48,21 +50,21 @@ const (
 
 // Reasons is the closed set, without the empty one.
 var Reasons = []Reason{
-	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonCoalesced, ReasonPaused, ReasonDeleted,
+	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonExpired, ReasonCoalesced, ReasonPaused, ReasonDeleted,
 	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
 	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonQueueNotFound, ReasonWorkflowFailed,
-	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
+	ReasonTimeout, ReasonDeadline, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict,
 	ReasonSnoozed, ReasonSnoozeLimit, ReasonInterrupted, ReasonPredecessorFailed, ReasonAccepted,
 }
 
 // Ending is the status that a run with this reason ends in.
 func Ending(r Reason) Status {
 	switch r {
-	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonCoalesced, ReasonPaused,
+	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonQueueClosed, ReasonExpired, ReasonCoalesced, ReasonPaused,
 		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied, ReasonSnoozed:
 		return StatusSkipped
 	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonQueueNotFound, ReasonWorkflowFailed,
-		ReasonTimeout, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit, ReasonInterrupted:
+		ReasonTimeout, ReasonDeadline, ReasonLost, ReasonKeyConflict, ReasonSnoozeLimit, ReasonInterrupted:
 		return StatusFailed
 	case ReasonDeleted, ReasonReplaced, ReasonCancelled, ReasonPredecessorFailed:
 		return StatusCancelled

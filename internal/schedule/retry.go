@@ -21,7 +21,7 @@ const (
 	ClassInternal       FailureClass = "internal"       // a defect of the executor's host
 	ClassTimeout        FailureClass = "timeout"        // no sign of life within the run timeout
 	ClassLost           FailureClass = "lost"           // the outcome of the launch never became known
-	ClassDeadline       FailureClass = "deadline"       // it could not start in time
+	ClassDeadline       FailureClass = "deadline"       // it was not over in time
 )
 
 // FailureClasses is the closed set. ReportedClasses are those that an executor may report.
@@ -37,6 +37,8 @@ func ClassOf(reason Reason, reported FailureClass) FailureClass {
 	switch reason {
 	case ReasonTimeout:
 		return ClassTimeout
+	case ReasonDeadline:
+		return ClassDeadline
 	case ReasonLost, ReasonInterrupted:
 		return ClassLost
 	case ReasonSnoozeLimit:

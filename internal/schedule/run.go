@@ -28,11 +28,13 @@ type Run struct {
 	MaxQueued     uint32
 	WaitingSince  time.Time // set while it waits for its overlap key; outside the due index
 
-	Attempt     int32     // place in the retry_of chain, 1 = first
-	MaxAttempts int32     // the last attempt that Carillon plans by itself; fixed when the run is planned
-	StartBy     time.Time // an automatic retry of a slot that is open does not start later; zero: no limit
-	RetryOf     Key       // zero = none
-	Snoozes     int32     // how often the executor has snoozed this attempt
+	Attempt     int32 // place in the retry_of chain, 1 = first
+	MaxAttempts int32 // the last attempt that Carillon plans by itself; fixed when the run is planned
+	// StartBy: an automatic retry of a slot that is open, or a run that waits in a queue for its first
+	// admission, does not start later; zero: no limit.
+	StartBy time.Time
+	RetryOf Key   // zero = none
+	Snoozes int32 // how often the executor has snoozed this attempt
 	// AttemptsBefore is how many attempts the job had before its budget of attempts was renewed by
 	// hand. Its waits are counted from there; in history it is 0.
 	AttemptsBefore int32
@@ -55,6 +57,10 @@ type Run struct {
 	StartedAt   time.Time
 	CompletedAt time.Time
 	TimeoutAt   time.Time // ENQUEUED, STARTED: last sign of life + run timeout; LAUNCHING: given up (see LaunchUntil)
+
+	// DeadlineAt is max_run_ms after the acceptance of a run that is open; zero: it has no bound.
+	// TimeoutAt is never later.
+	DeadlineAt time.Time
 
 	ErrorCode      string // LAUNCHING: of the last attempt
 	ErrorMessage   string
@@ -136,6 +142,7 @@ type Settlement struct {
 	StartedAt    time.Time
 	CompletedAt  time.Time
 	TimeoutAt    time.Time
+	DeadlineAt   time.Time
 	SnoozeUntil  time.Time // Reason == snoozed: the same attempt starts again then
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
 	// Deliveries raises Run.Deliveries to this number.

@@ -20,7 +20,7 @@ func plain(req *carillonv1.RunLauncherStartRequest) bool {
 		req.GetVersion() >= 1 && (req.Attempt == nil || req.GetAttempt() >= 1) &&
 		(req.Trigger == nil || slices.Contains(schedule.Triggers, schedule.Trigger(req.GetTrigger()))) &&
 		req.ScheduledFor != nil && plainTime(req.ScheduledFor) && plainTime(req.FireAt) && plainTime(req.SendUntil) &&
-		req.GetRunTimeoutMs() <= maxRunTimeoutMS && len(req.GetInput()) == 0 && req.GetTraceparent() == ""
+		req.GetRunTimeoutMs() <= maxRunTimeoutMS && req.GetMaxRunMs() <= maxRunTimeoutMS && len(req.GetInput()) == 0 && req.GetTraceparent() == ""
 }
 
 const maxRunTimeoutMS = 2592000000

@@ -33,7 +33,7 @@ func request(n int) schedule.StartRequest {
 	return schedule.StartRequest{
 		Key: schedule.SlotKey("s", runAt.Add(time.Duration(n)*time.Second)), ScheduleID: "s", WorkflowID: "w", Version: 3, UserID: "u",
 		ScheduledFor: runAt, FireAt: runAt.Add(time.Second), Trigger: schedule.TriggerCatchup, Attempt: 2, Epoch: 7,
-		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour, SendUntil: runAt.Add(time.Minute),
+		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour, MaxRun: 30 * 24 * time.Hour, SendUntil: runAt.Add(time.Minute),
 		TraceParent: "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
 	}
 }

@@ -371,6 +371,37 @@ func TestARunThatGivesNoSignOfLifeTimesOut(t *testing.T) {
 	})
 }
 
+func TestARunThatIsNotOverInTimeFailsAndItsExecutorIsAskedToCancelIt(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.upsert(1, func(d *schedule.QueueDefinition) { d.MaxRunMS, d.ExpiresMS = 30_000, 40_000 })
+		r.executor.Behave(launchertest.Behavior{AcceptOnly: true})
+		keys := r.enqueue(3, func(i int, run *schedule.Run, _ *schedule.EnqueueRequest) {
+			if i == 2 {
+				run.StartBy = r.store.Now().Add(40 * time.Second)
+			}
+		})
+		for range 4 {
+			r.pass(7 * time.Second)
+			if _, _, err := r.registrar.Report(r.Context(), registrar.ReportInput{Key: keys[0], Status: schedule.StatusStarted}); err != nil {
+				r.Fatal(err)
+			}
+		}
+		r.wantStatus(keys[0], schedule.StatusStarted, schedule.QueueRunning)
+		r.pass(3 * time.Second)
+		if run := r.wantStatus(keys[0], schedule.StatusFailed, ""); run.Reason != schedule.ReasonDeadline || run.FailureClass != schedule.ClassDeadline {
+			r.Errorf("it ended with %s, class %s", run.Reason, run.FailureClass)
+		}
+		if asked := r.executor.Cancels(); len(asked) != 1 || asked[0].Key != keys[0] || asked[0].Reason != schedule.ReasonDeadline {
+			r.Errorf("the cancels are %+v", asked)
+		}
+		r.wantCalls("the next one has the slot", keys[0], keys[1])
+		r.pass(10 * time.Second)
+		if run := r.wantStatus(keys[2], schedule.StatusSkipped, ""); run.Reason != schedule.ReasonExpired {
+			r.Errorf("the one that has waited ended with %s", run.Reason)
+		}
+	})
+}
+
 func TestTheScheduleOfARunInAQueueNoLongerMatters(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.executor.Behave(launchertest.Behavior{Delay: 5 * time.Second})

@@ -43,6 +43,7 @@ func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 		for i := range runs {
 			reqs[i] = runs[i].StartRequest()
 			reqs[i].RunTimeout = schedule.RunTimeout(runs[i].queue, runs[i].Definition)
+			reqs[i].MaxRun = schedule.MaxRun(runs[i].queue, runs[i].Definition)
 		}
 		d.Launcher.StartAll(ctx, reqs, func(i int, reply schedule.StartReply, err error) {
 			d.calls.Go(func() { d.answer(&runs[i], &reqs[i], reply, err) })
@@ -91,7 +92,7 @@ func (d *Dispatcher) answered(run *sending, req *schedule.StartRequest, reply *s
 		d.reached(run)
 	}
 	s := ledger.SettlementOf(&run.Run, &schedule.FinishRequest{
-		Key: req.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries, RunTimeout: req.RunTimeout,
+		Key: req.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries, RunTimeout: req.RunTimeout, MaxRun: req.MaxRun,
 	}, d.now())
 	if reply.Settled {
 		d.settled(run, &s)

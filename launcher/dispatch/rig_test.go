@@ -112,9 +112,13 @@ func (anyWorkflow) LoadDAG(context.Context, string, string, int32) ([]byte, erro
 	return []byte(`{}`), nil
 }
 
-func (r *rig) upsert(maxInFlight uint32) {
+func (r *rig) upsert(maxInFlight uint32, edits ...func(*schedule.QueueDefinition)) {
 	r.Helper()
-	q, err := r.registrar.UpsertQueue(r.Context(), registrar.QueueInput{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "ana", MaxInFlight: maxInFlight}})
+	in := registrar.QueueInput{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "ana", MaxInFlight: maxInFlight}}
+	for _, edit := range edits {
+		edit(&in.QueueDefinition)
+	}
+	q, err := r.registrar.UpsertQueue(r.Context(), in)
 	if err != nil {
 		r.Fatal(err)
 	}

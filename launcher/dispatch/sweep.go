@@ -28,6 +28,9 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 	for i := range swept.Ended {
 		run := &swept.Ended[i].Run
 		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)
+		if run.Reason == schedule.ReasonDeadline {
+			d.calls.Go(func() { d.cancel(run) })
+		}
 		d.log.Warn("run ended past a bound", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status), "reason", string(run.Reason))
 	}
 	if len(swept.Resend) > 0 {
@@ -55,15 +58,13 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 // cancel sends the cancel of a run to the executor. An unconfirmed one is sent again until
 // CancelWait is over.
 func (d *Dispatcher) cancel(run *schedule.Run) {
-	confirmed, err := d.Launcher.Cancel(context.Background(), schedule.CancelRequest{
-		Key: run.Key, ScheduleID: run.ScheduleID, ScheduledFor: run.RunAt, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
-	})
+	confirmed, err := d.Launcher.Cancel(context.Background(), schedule.CancelOf(run))
 	switch {
 	case errors.Is(err, schedule.ErrUnsupported):
 		d.log.Debug("the executor cannot cancel: the run continues", "schedule_id", run.ScheduleID, "key", run.Key.String())
 	case err != nil:
 		d.log.Warn("cannot send the cancel", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
-	case confirmed:
+	case confirmed && !run.Status.Terminal():
 		d.settle(&sending{Launch: schedule.Launch{Run: *run}}, schedule.Settlement{
 			Key: run.Key, To: schedule.StatusCancelled, Reason: run.CancelReason, CompletedAt: d.now(),
 		})

@@ -85,7 +85,7 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 		c.Observer.RunLaunched(run, reply.LaunchedAt)
 	}
 	done := schedule.FinishRequest{
-		Key: req.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries, RunTimeout: req.RunTimeout,
+		Key: req.Key, Outcome: reply.Outcome, LaunchedAt: reply.LaunchedAt, Deliveries: reply.Deliveries, RunTimeout: req.RunTimeout, MaxRun: req.MaxRun,
 	}
 	if reply.Settled {
 		c.settled(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(run, &done, c.now()))

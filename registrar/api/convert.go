@@ -45,7 +45,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
 		LaunchTimeoutMs: d.LaunchTimeoutMs, Retry: d.Retry,
-		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook,
+		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMs, ExpiresMs: d.ExpiresMs,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -71,7 +71,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
 		LaunchTimeoutMs: d.LaunchTimeoutMS, Retry: retryOut(d.Retry),
-		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook,
+		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMS, ExpiresMs: d.ExpiresMS,
 	}
 }
 
@@ -110,7 +110,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		RunId: r.RunID, TraceId: traceIDOf(r), Epoch: count32(r.Epoch),
 		WaitingSince: timestamp(r.WaitingSince), CancelRequestedAt: timestamp(r.CancelRequestedAt),
 		ClaimedAt: timestamp(r.ClaimedAt), LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
-		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt),
+		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt), DeadlineAt: timestamp(r.DeadlineAt),
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
@@ -121,6 +121,9 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 	}
 	if r.Queue.In() {
 		out.DispatchedAt = out.GetClaimedAt()
+		if !r.Queue.State.Admitted() && r.Queue.State != schedule.QueueChained {
+			out.ExpiresAt = timestamp(r.StartBy)
+		}
 	}
 	if !r.RetryOf.IsZero() {
 		out.RetryOf = r.RetryOf.String()

@@ -27,7 +27,7 @@ func (s *groupServer) CreateGroup(ctx context.Context, req *carillonv1.CreateGro
 		OnFailure: schedule.GroupFailure(req.GetOnFailure()), Runs: queuedInputs(req.GetRuns()), Sealed: req.GetSealed(), Webhook: req.GetWebhook(),
 	}
 	if run := req.GetOnComplete(); run != nil {
-		complete := queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts)
+		complete := queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs)
 		in.OnComplete = &complete
 	}
 	done, err := s.groups.CreateGroup(ctx, in)
@@ -108,7 +108,7 @@ func (s *groupServer) RetryGroup(ctx context.Context, req *carillonv1.RetryGroup
 
 func queuedInputs(runs []*carillonv1.NewQueuedRun) (in []registrar.QueuedInput) {
 	for _, run := range runs {
-		in = append(in, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts))
+		in = append(in, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs))
 	}
 	return in
 }

@@ -35,7 +35,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 	q, err := s.queues.UpsertQueue(ctx, registrar.QueueInput{
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
-			RunTimeoutMS: req.GetRunTimeoutMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+			RunTimeoutMS: req.GetRunTimeoutMs(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(),
 			Webhook:         req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
@@ -184,11 +184,11 @@ type queuedWork interface {
 	GetWebhook() string
 }
 
-func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registrar.QueuedInput {
+func queuedInput(w queuedWork, priority *int32, delay, attempts, expires *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
 		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts, Limits: w.GetLimits(),
-		Webhook: w.GetWebhook(),
+		Webhook: w.GetWebhook(), ExpiresMS: expires,
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -199,7 +199,7 @@ func queuedInput(w queuedWork, priority *int32, delay, attempts *uint32) registr
 func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
 	done, err := s.queues.Enqueue(ctx, registrar.EnqueueInput{
 		QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(),
-		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts)}, GroupID: req.GetGroupId(),
+		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(),
 	})
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (s *queueServer) EnqueueRuns(ctx context.Context, req *carillonv1.EnqueueRu
 		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(), Batch: true,
 	}
 	for _, run := range req.GetRuns() {
-		in.Runs = append(in.Runs, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts))
+		in.Runs = append(in.Runs, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs))
 	}
 	done, err := s.queues.Enqueue(ctx, in)
 	if err != nil {
@@ -333,7 +333,7 @@ func (s *runServer) UpdateRun(ctx context.Context, req *carillonv1.UpdateRunRequ
 
 func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 	out := &carillonv1.Queue{
-		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxWaiting: q.MaxWaiting,
+		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxRunMs: q.MaxRunMS, ExpiresMs: q.ExpiresMS, MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,

@@ -57,6 +57,9 @@ func (t *text) ended() {
 		return
 	}
 	words := endings[schedule.Reason(t.Why)]
+	if t.Why == Why(schedule.ReasonLost) && t.Run.ErrorCode == string(schedule.CodeLost) {
+		words = "The executor accepted it, and lost it: its process ended before the run"
+	}
 	if t.Detail != "" {
 		words += ": " + t.Detail
 	}
@@ -127,6 +130,8 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonWorkflowNotFound:  "The workflow store has no such version of the workflow that the owner may run",
 	schedule.ReasonWorkflowFailed:    "The executor reported a failure",
 	schedule.ReasonTimeout:           "The executor did not report within the run timeout",
+	schedule.ReasonDeadline:          "It was not over max_run_ms after its acceptance, and the executor was asked to cancel it",
+	schedule.ReasonExpired:           "It waited in its dispatch queue for too long",
 	schedule.ReasonLost:              "The executor did not accept it in time. It may have received it",
 	schedule.ReasonReplaced:          "A newer slot replaced it (overlap_policy replace)",
 	schedule.ReasonCancelled:         "Its cancel was requested",

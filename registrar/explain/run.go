@@ -162,6 +162,9 @@ func (x *runText) waits() {
 	default:
 		x.say("%s waits since %s, for %s: %s", x.subject(), describe.Instant(r.Queue.EnqueuedAt), describe.Span(x.Now.Sub(r.Queue.EnqueuedAt).Round(time.Millisecond)), x.place())
 	}
+	if !r.StartBy.IsZero() && r.Queue.In() {
+		x.say("It ends SKIPPED(expired) unless it starts by %s (expires_ms)", describe.Instant(r.StartBy))
+	}
 	if x.Queue != nil {
 		x.queueBlocks()
 	}

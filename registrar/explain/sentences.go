@@ -174,6 +174,9 @@ func limit(r *schedule.Run) string {
 	if r.TimeoutAt.IsZero() {
 		return ""
 	}
+	if r.TimeoutAt.Equal(r.DeadlineAt) {
+		return "; it fails at " + describe.Instant(r.DeadlineAt) + " unless its end is reported before (max_run_ms)"
+	}
 	return "; it fails at " + describe.Instant(r.TimeoutAt) + " unless its end is reported before (run_timeout_ms)"
 }
 

@@ -42,6 +42,8 @@ var flagOfField = map[string][]string{
 	"catchup_window_ms":  {"catchup-window"},
 	"run_timeout_ms":     {"run-timeout"},
 	"launch_timeout_ms":  {"launch-timeout"},
+	"max_run_ms":         {"max-run"},
+	"expires_ms":         {"expires"},
 	"priority":           {"priority"},
 	"limits":             {"limit"},
 	"webhook":            {"webhook"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -85,7 +86,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("max-in-flight", "`NUMBER` of runs with the executor at the same time (default: DEFAULT_MAX_IN_FLIGHT)", command.Uint32(&flagged.MaxInFlight))
 	f.Func("max-reservations", "`NUMBER` of reservations that may wait (default 10)", command.Uint32(&flagged.MaxReservations))
 	f.Func("max-waiting", "`NUMBER` of waiting runs at which new ones are refused (default 100000); 0 = any", command.Uint32(&flagged.MaxWaiting))
-	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(&timeout))
+	boundFlags(f, flagged, &timeout)
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
 	command.RateFlags(f, &flagged.Rate)
@@ -100,6 +101,13 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	command.CompleteValues(cmd, "backpressure", []string{"queue", "run"})
 	command.CompleteValues(cmd, "webhook-event", schedule.WebhookEvents)
 	return cmd
+}
+
+// boundFlags are the flags of how long runs may take and wait.
+func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **uint32) {
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
+	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
+	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
 }
 
 // readMessage reads a request: JSON if the text begins with a brace, else YAML.
@@ -158,6 +166,14 @@ func inFlight(q *carillonv1.Queue) string {
 	return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight())
 }
 
+// millis is a bound; "": there is none.
+func millis(ms uint32) string {
+	if ms == 0 {
+		return ""
+	}
+	return render.Millis(ms)
+}
+
 func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	timeout, limit := "that of the run's schedule", fmt.Sprint(q.GetMaxWaiting())
 	if q.GetRunTimeoutMs() > 0 {
@@ -166,12 +182,9 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	if q.GetMaxWaiting() == 0 {
 		limit = "any number"
 	}
-	promote, shared, reserving := "", "", ""
+	shared, reserving := "", ""
 	if q.GetReserving() > 0 {
 		reserving = fmt.Sprint(q.GetReserving())
-	}
-	if q.GetPromoteAfterMs() > 0 {
-		promote = render.Millis(q.GetPromoteAfterMs())
 	}
 	if q.GetShared() {
 		shared = "with all owners"
@@ -189,12 +202,14 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"waiting reservations", reserving},
 		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
-		[2]string{"promote after", promote},
+		[2]string{"promote after", millis(q.GetPromoteAfterMs())},
 		[2]string{"rate", render.Rate(q.GetRate())},
 		[2]string{"limits", strings.Join(q.GetLimits(), ", ")},
 		[2]string{"owner", q.GetUserId()},
 		[2]string{"shared", shared},
 		[2]string{"run timeout", timeout},
+		[2]string{"max run", millis(q.GetMaxRunMs())},
+		[2]string{"expires", millis(q.GetExpiresMs())},
 		[2]string{"backpressure", q.GetBackpressure()},
 		[2]string{"webhook", q.GetWebhook()},
 		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},

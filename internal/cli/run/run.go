@@ -111,6 +111,8 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"cancel requested", p.When(r.GetCancelRequestedAt())},
 		[2]string{"completed", p.When(r.GetCompletedAt())},
 		[2]string{"times out", p.When(timeout)},
+		[2]string{"expires", p.When(r.GetExpiresAt())},
+		[2]string{"deadline", p.When(r.GetDeadlineAt())},
 		[2]string{"run id", r.GetRunId()},
 		[2]string{"trace id", r.GetTraceId()},
 		[2]string{"log", r.GetLogUrl()},

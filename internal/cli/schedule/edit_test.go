@@ -22,7 +22,7 @@ func drawSchedule(t *rapid.T) *carillonv1.Schedule {
 		ScheduleId: rapid.SampledFrom([]string{"nightly", "12:30", "null", ":ada_40x:n", "1e3"}).Draw(t, "id"), WorkflowId: "w", Version: 3,
 		UserId:   rapid.SampledFrom([]string{"ada", "ada@example.com", "auth0|7", "no", "Zoë: #1", `a"b`}).Draw(t, "user"),
 		Timezone: "Europe/Berlin", JitterMs: ms("jitter", 0), Dst: "literal", OverlapPolicy: "queue", OverlapKey: "k:1",
-		MaxQueued: 7, CatchupPolicy: "spread", CatchupWindowMs: ms("window", 0), RunTimeoutMs: ms("timeout", 1000), LaunchTimeoutMs: ms("launch timeout", 0),
+		MaxQueued: 7, CatchupPolicy: "spread", CatchupWindowMs: ms("window", 0), RunTimeoutMs: ms("timeout", 1000), LaunchTimeoutMs: ms("launch timeout", 0), MaxRunMs: ms("longest run", 0), ExpiresMs: ms("expires", 0),
 		Priority: rapid.Int32Range(-1000, 1000).Draw(t, "priority"), ExecutionGrantId: "g", ManagedBy: "set:prod", Paused: rapid.Bool().Draw(t, "paused"),
 		Labels:   map[string]string{"a": rapid.String().Draw(t, "label"), "true": "yes"},
 		Revision: 4, PauseNote: "x", NextRunAt: timestamppb.Now(), CreatedAt: timestamppb.Now(),
@@ -46,7 +46,7 @@ func TestWhatGetPrintsIsTheUpsertThatChangesNothing(t *testing.T) {
 		want := &carillonv1.UpsertScheduleRequest{
 			ScheduleId: s.ScheduleId, WorkflowId: s.WorkflowId, Version: s.Version, UserId: s.UserId, OnceAt: s.OnceAt, Timezone: &s.Timezone,
 			JitterMs: &s.JitterMs, Dst: &s.Dst, OverlapPolicy: &s.OverlapPolicy, OverlapKey: &s.OverlapKey, MaxQueued: &s.MaxQueued,
-			CatchupPolicy: &s.CatchupPolicy, CatchupWindowMs: &s.CatchupWindowMs, RunTimeoutMs: &s.RunTimeoutMs, LaunchTimeoutMs: &s.LaunchTimeoutMs, Priority: &s.Priority,
+			CatchupPolicy: &s.CatchupPolicy, CatchupWindowMs: &s.CatchupWindowMs, RunTimeoutMs: &s.RunTimeoutMs, LaunchTimeoutMs: &s.LaunchTimeoutMs, MaxRunMs: &s.MaxRunMs, ExpiresMs: &s.ExpiresMs, Priority: &s.Priority,
 			Input: s.Input, ExecutionGrantId: s.ExecutionGrantId, Labels: s.Labels, ManagedBy: s.ManagedBy, Paused: &s.Paused, Expect: s.Expect,
 		}
 		if s.CronExpr != "" {

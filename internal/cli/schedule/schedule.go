@@ -86,10 +86,6 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 	if s.GetPriority() != 0 {
 		priority = fmt.Sprint(s.GetPriority())
 	}
-	launchTimeout := ""
-	if s.GetLaunchTimeoutMs() > 0 {
-		launchTimeout = render.Millis(s.GetLaunchTimeoutMs())
-	}
 	p.Fields(
 		[2]string{"schedule", s.GetScheduleId()},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", s.GetWorkflowId(), s.GetVersion())},
@@ -102,7 +98,9 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"overlap", overlap},
 		[2]string{"catch-up", catchup},
 		[2]string{"run timeout", render.Millis(s.GetRunTimeoutMs())},
-		[2]string{"launch timeout", launchTimeout},
+		[2]string{"max run", bound(s.GetMaxRunMs())},
+		[2]string{"expires", bound(s.GetExpiresMs())},
+		[2]string{"launch timeout", bound(s.GetLaunchTimeoutMs())},
 		[2]string{"priority", priority},
 		[2]string{"input", string(s.GetInput())},
 		[2]string{"grant", s.GetExecutionGrantId()},
@@ -114,6 +112,14 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"limits", strings.Join(s.GetLimits(), ", ")},
 		[2]string{"webhook", s.GetWebhook()},
 	)
+}
+
+// bound is a bound in milliseconds; "": there is none.
+func bound(ms uint32) string {
+	if ms == 0 {
+		return ""
+	}
+	return render.Millis(ms)
 }
 
 // writeState writes the state of a schedule: pause, next and last run, failures.

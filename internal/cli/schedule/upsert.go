@@ -133,6 +133,8 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", command.Text(&req.CatchupPolicy))
 	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", command.Millis(&req.CatchupWindowMs))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails", command.Millis(&req.RunTimeoutMs))
+	f.Func("max-run", "`DURATION` after its acceptance at which a run fails (default: with --queue that of the queue, else never)", command.Millis(&req.MaxRunMs))
+	f.Func("expires", "with --queue: `DURATION` for which a run may wait in it (default: that of the queue)", command.Millis(&req.ExpiresMs))
 	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", command.Millis(&req.LaunchTimeoutMs))
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", command.Int32(&req.Priority))
 	f.StringVar(&req.QueueId, "queue", "", "`ID` of the dispatch queue that its runs enter (default: they are launched at once)")

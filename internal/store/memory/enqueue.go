@@ -296,6 +296,7 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		}
 		t.change(run, func(r *schedule.Run) {
 			r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), after.UpdatedAt
+			r.StartBy = at(after.StartBy)
 			r.Queue.Priority, r.Queue.State, r.Queue.Limits = after.Queue.Priority, after.Queue.State, after.Queue.Limits
 		})
 		t.queued = true

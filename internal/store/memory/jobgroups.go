@@ -116,7 +116,10 @@ func (t *tx) settleGroup(g *schedule.JobGroup, changed bool, now time.Time) {
 	}
 	first := t.firstMember(g.No)
 	if state, ok := ledger.ReleaseMember(g, first, now); ok {
-		t.change(t.runs[first.Key], func(r *schedule.Run) { r.Queue.State, r.UpdatedAt = state, at(now) })
+		t.change(t.runs[first.Key], func(r *schedule.Run) {
+			r.StartBy = ledger.WaitsFrom(r, schedule.Later(r.FireAt, now))
+			r.Queue.State, r.UpdatedAt = state, at(now)
+		})
 		t.queued = true
 	}
 	if ledger.GroupEnds(g, first) {

@@ -372,7 +372,7 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		after = change.Run
 		after.UpdatedAt = change.Now
 		n, err := affect(ctx, tx, sqlChangeQueued, key[:], noneOrText(after.Input), after.Priority, after.Queue.Priority, after.RunAt, after.FireAt,
-			after.Queue.State.Code(), timeOr(ledger.DueAt(after), pgtype.Infinity), change.Now, string(after.Queue.Limits))
+			after.Queue.State.Code(), timeOr(ledger.DueAt(after), pgtype.Infinity), change.Now, string(after.Queue.Limits), noneOrTime(after.StartBy))
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted
 		}
@@ -394,5 +394,5 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 }
 
 const sqlChangeQueued = `
-UPDATE open_runs SET input = $2, priority = $3, effective_priority = $4, run_at = $5, fire_at = $6, queue_state = $7, due_at = $8, updated_at = $9, limits = $10
+UPDATE open_runs SET input = $2, priority = $3, effective_priority = $4, run_at = $5, fire_at = $6, queue_state = $7, due_at = $8, updated_at = $9, limits = $10, start_by = $11
 WHERE idempotency_key = $1 AND queue_state <= 3 AND (claimed_at IS NULL OR input IS NOT DISTINCT FROM $2 AND limits = $10)`

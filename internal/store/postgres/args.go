@@ -73,7 +73,9 @@ func scheduleArgs(rows []*schedule.Schedule) []any {
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Retry.Text()) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).QueueID) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText(schedule.JoinLimits((*s).Limits)) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Webhook) }))
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Webhook) }),
+		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).MaxRunMS)) }),
+		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).ExpiresMS)) }))
 }
 
 type scheduleRef = *schedule.Schedule

@@ -90,6 +90,7 @@ var runColumns = columns{
 	instant("started_at", ofRun|ofRow|moves|history, func(r *openRow) *time.Time { return &r.StartedAt }),
 	instant("completed_at", ofRun|history, func(r *openRow) *time.Time { return &r.CompletedAt }).onlyEnded(),
 	instant("timeout_at", ofRun|ofRow|moves|history, func(r *openRow) *time.Time { return &r.TimeoutAt }),
+	instant("deadline_at", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.DeadlineAt }).onlyOpen(),
 	text("error_code", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.ErrorCode }),
 	text("error_message", ofRun|ofRow|moves|history, func(r *openRow) *string { return &r.ErrorMessage }),
 	int4("failed_attempts", ofRun|ofRow|added|moves|history, func(r *openRow) *int32 { return &r.FailedAttempts }),

@@ -278,7 +278,7 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		after = change.Run
 		after.UpdatedAt = change.Now
 		n, err := t.exec(ctx, sqlChangeQueued, keyArg(key), rawArg(after.Input), int64(after.Priority), int64(after.Queue.Priority), micros(after.RunAt),
-			micros(after.FireAt), int64(after.Queue.State.Code()), dueAt(after), micros(change.Now), string(after.Queue.Limits))
+			micros(after.FireAt), int64(after.Queue.State.Code()), dueAt(after), micros(change.Now), string(after.Queue.Limits), micros(after.StartBy))
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted
 		}

@@ -95,6 +95,7 @@ var runColumns = columns{
 	{name: "started_at", in: ofRun | moves | history, value: func(r *openRow) any { return moment{&r.StartedAt} }},
 	{name: "completed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.CompletedAt} }, open: "NULL"},
 	{name: "timeout_at", in: ofRun | moves | history, value: func(r *openRow) any { return moment{&r.TimeoutAt} }},
+	{name: "deadline_at", in: ofRun | moves, value: func(r *openRow) any { return moment{&r.DeadlineAt} }, ended: "NULL"},
 	{name: "error_code", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.ErrorCode) }},
 	{name: "error_message", in: ofRun | moves | history, value: func(r *openRow) any { return (*text)(&r.ErrorMessage) }},
 	{name: "failed_attempts", in: ofRun | added | moves | history, value: func(r *openRow) any { return integer[int32]{&r.FailedAttempts} }},

@@ -18,7 +18,7 @@ const (
  WHERE due_at < 9223372036854775807 ORDER BY due_at LIMIT 1`
 
 	sqlChangeQueued = `UPDATE open_runs SET input = ?2, priority = ?3, effective_priority = ?4, run_at = ?5, fire_at = ?6, queue_state = ?7, due_at = ?8,
- updated_at = ?9, limits = ?10 WHERE idempotency_key = ?1 AND queue_state IN (1, 2, 3) AND (claimed_at IS NULL OR input IS ?2 AND limits = ?10)`
+ updated_at = ?9, limits = ?10, start_by = ?11 WHERE idempotency_key = ?1 AND queue_state IN (1, 2, 3) AND (claimed_at IS NULL OR input IS ?2 AND limits = ?10)`
 
 	sqlCountDelayed = `SELECT count(*) FROM open_runs o INDEXED BY open_runs_delayed WHERE o.queue_no = ?1 AND o.queue_state = 1`
 

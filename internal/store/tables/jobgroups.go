@@ -197,6 +197,9 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 		if err != nil {
 			return fmt.Errorf("let member %s wait: %w", first.Key, err)
 		}
+		if err := d.waitsFrom(ctx, q, first.Key, now); err != nil {
+			return fmt.Errorf("note when member %s expires: %w", first.Key, err)
+		}
 		d.WakeQueues(q)
 	}
 	if ledger.GroupEnds(g, first) {
@@ -209,6 +212,21 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 		return writeGroup(ctx, q, g)
 	}
 	return nil
+}
+
+// waitsFrom moves the end of the wait of a run that was let wait, and is locked.
+func (d *Dialect) waitsFrom(ctx context.Context, q Queries, key schedule.Key, now time.Time) error {
+	var r schedule.Run
+	if _, err := one(ctx, q, []any{&r.FireAt, &r.Queue.EnqueuedAt, &r.StartBy}, sqlMemberStart, key); err != nil || r.StartBy.IsZero() {
+		return err
+	}
+	from := schedule.Later(r.FireAt, now)
+	due := ledger.WaitsFrom(&r, from)
+	if r.FireAt.After(now) {
+		due = r.FireAt
+	}
+	_, err := q.Exec(ctx, sqlSetStartBy, key, ledger.WaitsFrom(&r, from), due)
+	return err
 }
 
 // endGroup ends a group that has no member left, with its message and the run that follows it.

@@ -147,7 +147,7 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	sqlDueDelayed    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 1`
 	sqlDueWaiting    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 2`
 	sqlDueChained    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 3`
-	sqlDeletedQueues = `SELECT q.queue_no FROM queues q WHERE q.deleted_at > $1 ORDER BY q.queue_no`
+	sqlDeletedQueues = `SELECT q.queue_no FROM queues q WHERE q.deleted_at > $1 ORDER BY q.deleted_at`
 	sqlQueueByNo     = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
 	sqlQueueID       = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
 	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
@@ -230,6 +230,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (gro
 WHERE m.place = 1 GROUP BY m.status`
 	sqlReleaseMember = `UPDATE open_runs SET queue_state = CAST(CASE WHEN fire_at > $2 THEN 1 ELSE 2 END AS smallint), due_at = CASE WHEN fire_at > $2 THEN fire_at ELSE due_at END, updated_at = $2
 WHERE idempotency_key = $1 AND queue_state = 3`
+	sqlMemberStart   = `SELECT o.fire_at, o.enqueued_at, o.start_by FROM open_runs o WHERE o.idempotency_key = $1`
+	sqlSetStartBy    = `UPDATE open_runs SET start_by = $2, due_at = $3 WHERE idempotency_key = $1 AND queue_state IN (1, 2)`
 	sqlListJobGroups = `SELECT ` + jobGroupColumns + ` FROM queue_groups
 WHERE ($1 = '' OR user_id = $1) AND ($2 = 0 OR queue_no = $2) AND ($3 = '' OR state = $3) AND group_no < $4 ORDER BY group_no DESC LIMIT $5`
 	// sqlStoppingGroups are those with members that ledger.MemberStep cancels.

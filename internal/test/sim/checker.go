@@ -289,5 +289,5 @@ func (w *world) disjoint() {
 
 // givenUp: the ledger counted the run as ended without knowing that it was.
 func (l *ledgerWatch) givenUp(h *history) bool {
-	return h.row.Reason == schedule.ReasonTimeout || h.row.Reason == schedule.ReasonLost || l.timedOut[h.row.Key.String()]
+	return h.row.Reason == schedule.ReasonTimeout || h.row.Reason == schedule.ReasonDeadline || h.row.Reason == schedule.ReasonLost || l.timedOut[h.row.Key.String()]
 }

@@ -183,6 +183,9 @@ const (
 	reservationReleased
 	reservationExpired   // its user has forgotten it
 	reservationWithdrawn // nobody waits for it
+	jobExpired
+	jobOverdue // it reaches its max_run_ms
+	runOverdue // outside of queues
 	situations
 )
 
@@ -195,6 +198,7 @@ var situationNames = [situations]string{
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
 	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
+	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -49,6 +49,7 @@ type job struct {
 	slot       bool      // of a schedule, or a retry of such a run
 	behind     bool      // catch-up and backfill, and their automatic retries
 	hook       told      // when it ended
+	mayWait    time.Duration
 }
 
 // queueLife is a queue as it is now.
@@ -138,7 +139,7 @@ func (l *ledgerWatch) ofQueue(term *schedule.Term, before, after *schedule.Run) 
 
 // jobEntered: a new row is that of the pending request, or the retry of one that has failed.
 func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
-	j := &job{history: &history{row: *r, planned: at}, position: r.Queue.Position}
+	j := &job{history: &history{row: *r, planned: at}, position: r.Queue.Position, mayWait: mayWait(r)}
 	q := l.queues[r.Queue.No]
 	l.rows[r.Key], l.jobs[r.Key] = j.history, j
 	l.jobOrder = append(l.jobOrder, j)
@@ -199,6 +200,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	if want := merged(q.row.Limits, of.limitsOf[r.Revision], in.Limits); string(r.Queue.Limits) != want {
 		l.violation("run %d of request %s uses %q, not %q", n, e.RequestID, r.Queue.Limits, want)
 	}
+	l.entersFor(r, in.ExpiresMS, of.expiresOf[r.Revision], q.row.ExpiresMS)
 	if delay > 0 {
 		l.coverage.situations[jobDelayed].Add(1)
 	}
@@ -221,6 +223,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	j := l.jobs[after.Key]
 	j.row = *after
 	from, to, id := placeOf(before), placeOf(after), idOf(after.Key)&0xffffff
+	l.deadlineKept(before, after)
 	if from != to {
 		l.log.say(at, "job %06x: %s %s -> %s %s(%s), %d deliveries", id, before.Status, before.Queue.State, after.Status, after.Queue.State, after.Reason, after.Deliveries)
 	}
@@ -247,6 +250,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 		j.completed, j.hook = at, l.webhookNow(after)
 		l.endings = append(l.endings, ending{*before, *after})
 	case !from.inFlight() && to.inFlight():
+		l.startsInTime(before, l.began.Add(at))
 		l.jobAdmitted(at, j, before)
 	case from.inFlight() && !to.inFlight():
 		l.jobPutBack(j, before)
@@ -274,6 +278,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
 	if placeOf(before) == placeChained && placeOf(r) != placeChained {
 		l.releasedMember(j)
+		l.waitsAnew(j, l.began.Add(at))
 	}
 	now := l.began.Add(at)
 	// A process with a late clock lets a chained run wait for its start, which has come.
@@ -311,6 +316,13 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 		}
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonWorkflowFailed, schedule.ReasonLaunchRefused, schedule.ReasonInterrupted:
 		so = r.Status == schedule.StatusFailed && from.inFlight()
+	}
+	if r.Reason == schedule.ReasonDeadline {
+		so = r.Status == schedule.StatusFailed && from.inFlight() && l.overdue(before, time.Now())
+		l.coverage.situations[jobOverdue].Add(1)
+	}
+	if r.Reason == schedule.ReasonExpired {
+		so = l.expires(j, before, r)
 	}
 	if r.Reason == schedule.ReasonPredecessorFailed {
 		so = r.Status == schedule.StatusCancelled && !from.inFlight() && l.stoppedFor(j)
@@ -350,14 +362,6 @@ func (l *ledgerWatch) isJob(key schedule.Key) bool {
 	return l.jobs[key] != nil
 }
 
-// cancelCarried: where nothing fails, the executor hears of each cancel.
-func (w *world) cancelCarried(j *job) {
-	wk, p := w.executor.works[j.row.Key], &w.profile
-	if p.plain && !p.incidents && p.executorCancels && wk != nil && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
-		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
-	}
-}
-
 // withJobs are all runs.
 func (l *ledgerWatch) withJobs() []*history {
 	all := slices.Clone(l.order)
@@ -387,5 +391,6 @@ func (w *world) jobsOver() {
 		if placeOf(&j.row) != placeEnded {
 			w.coverage.situations[jobLeft].Add(1)
 		}
+		w.startsOrEnds(j)
 	}
 }

@@ -291,6 +291,9 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = before.Status == schedule.StatusPlanned && l.queueNamed(life.queueOf[r.Revision]).row.Closed
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess
+	case schedule.ReasonDeadline:
+		l.coverage.situations[runOverdue].Add(1)
+		so = flying(before.Status) && l.overdue(before, now)
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced, schedule.ReasonSnoozed, schedule.ReasonInterrupted:
 		so = flying(before.Status)
 	}

@@ -20,6 +20,7 @@ type life struct {
 
 	queueOf   map[int64]string   // the queue of each revision
 	limitsOf  map[int64][]string // its own limits
+	expiresOf map[int64]uint32
 	webhookOf map[int64]string
 }
 
@@ -47,10 +48,11 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	l.fence(term, "a schedule")
 	f := l.lives[after.ScheduleID]
 	if f == nil {
-		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string), webhookOf: make(map[int64]string)}
+		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string), expiresOf: make(map[int64]uint32), webhookOf: make(map[int64]string)}
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
+	f.expiresOf[after.Revision] = after.ExpiresMS
 	f.queueOf[after.Revision], f.limitsOf[after.Revision], f.webhookOf[after.Revision] = after.QueueID, after.Limits, after.Webhook
 	if before == nil || !before.Alive() && after.Alive() {
 		f.created = l.elapsed()

@@ -69,12 +69,12 @@ var queueMutants = []struct {
 		"registrar/entry.go", `case q.Closed:`, `case false:`,
 	}}},
 	{"a delayed run starts a little early", []edit{{
-		"internal/ledger/queued.go", `if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now) {`, `if r.Queue.State == schedule.QueueDelayed && r.FireAt.After(now.Add(20*time.Millisecond)) {`,
+		"internal/ledger/queued.go", `case r.Queue.State == schedule.QueueDelayed && !r.FireAt.After(now):`, `case r.Queue.State == schedule.QueueDelayed && !r.FireAt.After(now.Add(20*time.Millisecond)):`,
 	}, {
-		"internal/ledger/queued.go", "	case r.Queue.State == schedule.QueueDelayed:\n		return r.FireAt", "	case r.Queue.State == schedule.QueueDelayed:\n		return r.FireAt.Add(-20 * time.Millisecond)",
+		"internal/ledger/queued.go", `return sooner(r.FireAt, r.StartBy)`, `return sooner(r.FireAt.Add(-20*time.Millisecond), r.StartBy)`,
 	}}},
 	{"a run whose delay is over does not wait", []edit{{
-		"internal/ledger/queued.go", "		if r.Queue.State == schedule.QueueDelayed {\n			r.Queue.State = schedule.QueueWaiting\n", "		if r.Queue.State == schedule.QueueDelayed {\n",
+		"internal/ledger/queued.go", "		r.Queue.State = schedule.QueueWaiting\n		return r, QueueReady,", "		return r, QueueReady,",
 	}}},
 	{"an update changes a run after its admission", []edit{{
 		"registrar/queued.go", `if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {`, `if run.Status.Terminal() {`,
@@ -106,6 +106,22 @@ var queueMutants = []struct {
 	}}},
 	{"the cancel of a run in a queue is not carried", []edit{{
 		"internal/ledger/queued.go", "	if !r.CancelRequestedAt.IsZero() {\n		return r, QueueCancel, sooner(due, now.Add(CancelAgain))\n	}\n", "",
+	}}},
+	{"a run that has expired is admitted", []edit{{
+		"internal/ledger/begin.go", `if f.Run.Deliveries == 0 && isPast(f.Run.StartBy, now) {`, `if false {`,
+	}, {
+		"internal/ledger/queued.go", `passed(r.StartBy, now):`, `false:`,
+	}}},
+	{"a run that waits is never due to expire", []edit{{
+		"internal/ledger/queued.go", "	case r.Queue.State == schedule.QueueWaiting:\n		return r.StartBy\n", "	case r.Queue.State == schedule.QueueWaiting:\n		return time.Time{}\n",
+	}}},
+	{"a chained run expires as if it had not waited for its predecessor", []edit{{
+		"internal/store/memory/jobgroups.go", `r.StartBy = ledger.WaitsFrom(r, schedule.Later(r.FireAt, now))`, ``,
+	}}},
+	{"a heartbeat moves the deadline", []edit{{
+		"internal/ledger/end.go", `s.TimeoutAt, s.DeadlineAt = now.Add(runTimeout), r.DeadlineAt`, `s.TimeoutAt = now.Add(runTimeout)`,
+	}, {
+		"internal/ledger/end.go", `cmp.Or(r.DeadlineAt, stored(s.DeadlineAt))`, `stored(s.DeadlineAt)`,
 	}}},
 	{"a limit has one run too many", []edit{{
 		"internal/ledger/admit.go", `!l.Unlimited && used >= l.Max {`, `!l.Unlimited && used > l.Max {`,

@@ -113,6 +113,12 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(3).perMille(200) {
 		def.RunTimeoutMS = 3000
 	}
+	if d.of(7).perMille(200) {
+		def.MaxRunMS = 4000
+	}
+	if d.of(8).perMille(200) {
+		def.ExpiresMS = uint32(d.of(9).within(1000, 8000))
+	}
 	if d.of(5).perMille(300) {
 		def.PromoteAfterMS = uint32(d.of(6).within(200, 3000))
 	}
@@ -188,6 +194,10 @@ func (e *entry) add(limited bool, d dice) {
 	if d.of(7).perMille(150) {
 		attempts := uint32(d.of(8).within(1, 2)) // no more than the schedules with a policy
 		in.MaxAttempts = &attempts
+	}
+	if d.of(20).perMille(150) {
+		ms := uint32(d.of(21).within(1000, 8000))
+		in.ExpiresMS = &ms
 	}
 	if limited {
 		in.Limits = pick(d.of(9), limitsOfRuns...)

@@ -294,6 +294,8 @@ func (l *ledgerWatch) classOf(r *schedule.Run) schedule.FailureClass {
 	switch r.Reason {
 	case schedule.ReasonTimeout:
 		return schedule.ClassTimeout
+	case schedule.ReasonDeadline:
+		return schedule.ClassDeadline
 	case schedule.ReasonLost, schedule.ReasonInterrupted:
 		return schedule.ClassLost
 	case schedule.ReasonLaunchRefused, schedule.ReasonWorkflowNotFound, schedule.ReasonKeyConflict:

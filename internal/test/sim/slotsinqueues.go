@@ -43,6 +43,9 @@ func (l *ledgerWatch) slotEntered(at time.Duration, term *schedule.Term, before,
 			l.violation("%s run_at %s entered at position %d, before %.12s at %d", after.ScheduleID, l.at(after.RunAt), j.position, other.row.Key, other.position)
 		}
 	}
+	if after.Trigger != schedule.TriggerRetry {
+		l.entersFor(after, nil, f.expiresOf[after.Revision], q.row.ExpiresMS)
+	}
 	policy := l.rules[revisionID{after.ScheduleID, after.Revision}].retry.MaxAttempts
 	if most := before.MaxAttempts; policy == 0 && after.Trigger != schedule.TriggerRetry && after.MaxAttempts != most+attemptsOfJobs-1 || (policy > 0 || after.Trigger == schedule.TriggerRetry) && after.MaxAttempts != most {
 		l.violation("%s run_at %s had %d attempts, and has %d in its queue", after.ScheduleID, l.at(after.RunAt), most, after.MaxAttempts)

@@ -167,6 +167,12 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 		if d.of(22).perMille(200) {
 			def.Webhook = "own"
 		}
+		if d.of(23).perMille(200) {
+			def.ExpiresMS = uint32(d.of(24).within(1000, 8000))
+		}
+	}
+	if p.queues > 0 && d.of(25).perMille(150) {
+		def.MaxRunMS = 5000
 	}
 	if p.incidents {
 		def.LaunchTimeoutMS = uint32(pick(d.of(14), 0, 0, 2000, 5000))

@@ -82,12 +82,12 @@ func livedRunSurvives(r *rig) {
 	r.hold(r.settle(schedule.Settlement{
 		Key: want.Key, To: schedule.StatusEnqueued, RunID: "run-ü-1", TraceID: "trace-2", LaunchedAt: launched, TimeoutAt: odd(30), Deliveries: 3,
 	})[0], "ENQUEUED")
-	r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusStarted, StartedAt: started, TimeoutAt: odd(31)})[0], "STARTED")
+	r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusStarted, StartedAt: started, TimeoutAt: odd(31), DeadlineAt: odd(32)})[0], "STARTED")
 	asked := r.at(time.Second)
 	r.askCancel(want.Key, schedule.ReasonReplaced, asked)
 
 	want.Status, want.Epoch, want.Deliveries, want.FailedAttempts = schedule.StatusStarted, r.term.Epoch, 3, 1
-	want.ClaimedAt, want.LaunchedAt, want.StartedAt, want.TimeoutAt = r.now, launched, started, odd(31)
+	want.ClaimedAt, want.LaunchedAt, want.StartedAt, want.TimeoutAt, want.DeadlineAt = r.now, launched, started, odd(31), odd(32)
 	want.RunID, want.TraceID = "run-ü-1", "trace-2"
 	want.CancelRequestedAt, want.CancelReason, want.UpdatedAt = asked, schedule.ReasonReplaced, asked
 	due, err := r.CancelRequests(r.ctx, []schedule.Key{want.Key})
@@ -107,12 +107,12 @@ func livedRunSurvives(r *rig) {
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1", awkward
 	want.CompletedAt, want.UpdatedAt = completed, r.now
 	want.FailureClass, want.Dead, want.AttemptsBefore = schedule.ClassTransient, new(true), 0
-	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil, &want.StartBy} { // never set on a run that has ended
+	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil, &want.StartBy, &want.DeadlineAt} { // never set on a run that has ended
 		*field = time.Time{}
 	}
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
-	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.SnoozeUntil = r.now, r.now, r.now, r.now                                                                                 // see snoozes
+	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                         // see snoozes
 	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                      // see webhookOwn
 	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g"} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")

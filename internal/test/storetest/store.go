@@ -154,6 +154,7 @@ var topics = []topic{
 	{name: "changes of queued runs", checks: queuedChanges},
 	{name: "admitted runs", checks: admittedRuns},
 	{name: "slots in queues", checks: entries},
+	{name: "bounds of runs", checks: boundChecks},
 	{name: "put back", checks: putBacks},
 	{name: "sweep of queues", checks: queueSweeps},
 	{name: "queue model", checks: queueModels},

@@ -640,13 +640,13 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
 	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
-	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"\xd1\x02\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"\xdb\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
 	"workflowId\x12\x15\n" +
-	"\x06run_id\x18\x03 \x01(\tR\x05runId\x125\n" +
-	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\x12\x1f\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\x12?\n" +
+	"\x06reason\x18\x04 \x01(\tB'\xbaH$\xd8\x01\x01r\x1fR\tcancelledR\breplacedR\bdeadlineR\x06reason\x12\x1f\n" +
 	"\vschedule_id\x18\x05 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
 	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +

@@ -51,6 +51,9 @@ type RunLauncherStartRequest struct {
 	// Nothing is sent to the executor after this time. The executor is only asked
 	// about earlier calls by key, if it supports that. Default: no limit.
 	SendUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
+	// Milliseconds after its acceptance at which the run is FAILED(deadline). It is
+	// ignored when requests are compared. Default: never.
+	MaxRunMs *uint32 `protobuf:"varint,20,opt,name=max_run_ms,json=maxRunMs,proto3,oneof" json:"max_run_ms,omitempty"`
 	// W3C trace context of the caller's span. It is ignored when requests are
 	// compared. Default: none.
 	Traceparent   string `protobuf:"bytes,15,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
@@ -184,6 +187,13 @@ func (x *RunLauncherStartRequest) GetSendUntil() *timestamppb.Timestamp {
 		return x.SendUntil
 	}
 	return nil
+}
+
+func (x *RunLauncherStartRequest) GetMaxRunMs() uint32 {
+	if x != nil && x.MaxRunMs != nil {
+		return *x.MaxRunMs
+	}
+	return 0
 }
 
 func (x *RunLauncherStartRequest) GetTraceparent() string {
@@ -617,7 +627,7 @@ type RunLauncherCancelRequest struct {
 	WorkflowId     string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// The executor's id, if known.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// What the run will end with. Default cancelled.
+	// What the run will end with, or has ended with: deadline. Default cancelled.
 	Reason *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The nominal instant, run_at. Default: unknown, and not sent to the
 	// executor.
@@ -757,7 +767,7 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\a\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\b\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -777,19 +787,22 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\afire_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x126\n" +
 	"\x0erun_timeout_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\frunTimeoutMs\x88\x01\x01\x129\n" +
 	"\n" +
-	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntil\x12P\n" +
+	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntil\x12.\n" +
+	"\n" +
+	"max_run_ms\x18\x14 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x03R\bmaxRunMs\x88\x01\x01\x12P\n" +
 	"\vtraceparent\x18\x0f \x01(\tB.\xbaH+\xd8\x01\x01r&2$^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$R\vtraceparentB\n" +
 	"\n" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
-	"\x0f_run_timeout_ms\"\xfd\x05\n" +
+	"\x0f_run_timeout_msB\r\n" +
+	"\v_max_run_ms\"\x90\x06\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
-	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x19\n" +
+	"\x06status\x18\x03 \x01(\tB4\xbaH1r/R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x06 \x01(\tR\terrorCode\x12#\n" +
@@ -824,15 +837,15 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\v2%.carillon.v1.RunLauncherStartResponseR\aoutcome\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x129\n" +
-	"\afailure\x18\x06 \x01(\v2\x1f.carillon.v1.RunLauncherFailureR\afailure\"\x91\x03\n" +
+	"\afailure\x18\x06 \x01(\v2\x1f.carillon.v1.RunLauncherFailureR\afailure\"\x9b\x03\n" +
 	"\x18RunLauncherCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12\x1f\n" +
-	"\x06run_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05runId\x127\n" +
-	"\x06reason\x18\x05 \x01(\tB\x1a\xbaH\x17r\x15R\tcancelledR\breplacedH\x00R\x06reason\x88\x01\x01\x12?\n" +
+	"\x06run_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05runId\x12A\n" +
+	"\x06reason\x18\x05 \x01(\tB$\xbaH!r\x1fR\tcancelledR\breplacedR\bdeadlineH\x00R\x06reason\x88\x01\x01\x12?\n" +
 	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledForB\t\n" +
 	"\a_reason\"W\n" +
 	"\x19RunLauncherCancelResponse\x12\x1c\n" +

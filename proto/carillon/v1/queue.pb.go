@@ -81,7 +81,12 @@ type Queue struct {
 	Chained uint32 `protobuf:"varint,35,opt,name=chained,proto3" json:"chained,omitempty"`
 	// Schedules with runs that enter the queue at their fire time, at most 20. In
 	// GetQueue; to a caller with an owner only its own.
-	Schedules     []string `protobuf:"bytes,36,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	Schedules []string `protobuf:"bytes,36,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	// Time after its acceptance at which a run fails whose schedule has none; 0:
+	// it may take any time.
+	MaxRunMs uint32 `protobuf:"varint,40,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
+	// How long a run may wait that has no bound of its own; 0: any time.
+	ExpiresMs     uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +345,20 @@ func (x *Queue) GetSchedules() []string {
 	return nil
 }
 
+func (x *Queue) GetMaxRunMs() uint32 {
+	if x != nil {
+		return x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *Queue) GetExpiresMs() uint32 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -437,6 +456,14 @@ type UpsertQueueRequest struct {
 	// Time without a report after which a run of it is FAILED(timeout), within
 	// 1000 to 2592000000. Default 0: that of the run's schedule.
 	RunTimeoutMs uint32 `protobuf:"varint,5,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
+	// Time after its acceptance at which a run of it is FAILED(deadline) unless it
+	// is over, also if it reports progress: the executor is asked to cancel it. For
+	// runs whose schedule has none, within 1000 to 2592000000. Default 0: any time.
+	MaxRunMs *uint32 `protobuf:"varint,30,opt,name=max_run_ms,json=maxRunMs,proto3,oneof" json:"max_run_ms,omitempty"`
+	// A run that has waited for so long since it could have started ends
+	// SKIPPED(expired), unless its schedule or its request says otherwise; within
+	// 1000 to 2592000000. Default 0: it waits for any time.
+	ExpiresMs *uint32 `protobuf:"varint,31,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
 	// Waiting runs at which new ones are refused. Concurrent requests may exceed
 	// it by their own number. Default 100000; 0: any number.
 	MaxWaiting *uint32 `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`
@@ -532,6 +559,20 @@ func (x *UpsertQueueRequest) GetMaxInFlight() uint32 {
 func (x *UpsertQueueRequest) GetRunTimeoutMs() uint32 {
 	if x != nil {
 		return x.RunTimeoutMs
+	}
+	return 0
+}
+
+func (x *UpsertQueueRequest) GetMaxRunMs() uint32 {
+	if x != nil && x.MaxRunMs != nil {
+		return *x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *UpsertQueueRequest) GetExpiresMs() uint32 {
+	if x != nil && x.ExpiresMs != nil {
+		return *x.ExpiresMs
 	}
 	return 0
 }
@@ -1577,7 +1618,11 @@ type EnqueueRunRequest struct {
 	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The group that the run joins: it must be of the same queue and owner.
 	// FAILED_PRECONDITION: it is sealed or has ended. Default: none.
-	GroupId       string `protobuf:"bytes,25,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	GroupId string `protobuf:"bytes,25,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// The run ends SKIPPED(expired) once it has waited for so long since it could
+	// have started, within 1000 to 2592000000. It counts for the first attempt.
+	// Default: that of the schedule, else of the queue.
+	ExpiresMs     *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1736,6 +1781,13 @@ func (x *EnqueueRunRequest) GetGroupId() string {
 		return x.GroupId
 	}
 	return ""
+}
+
+func (x *EnqueueRunRequest) GetExpiresMs() uint32 {
+	if x != nil && x.ExpiresMs != nil {
+		return *x.ExpiresMs
+	}
+	return 0
 }
 
 type EnqueueRunResponse struct {
@@ -1917,7 +1969,11 @@ type NewQueuedRun struct {
 	Limits []string `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
 	// message about the end of this run and of its retries. Default: the queue's.
-	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// The run ends SKIPPED(expired) once it has waited for so long since it could
+	// have started, within 1000 to 2592000000. It counts for the first attempt.
+	// Default: that of the schedule, else of the queue.
+	ExpiresMs     *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2027,6 +2083,13 @@ func (x *NewQueuedRun) GetWebhook() string {
 		return x.Webhook
 	}
 	return ""
+}
+
+func (x *NewQueuedRun) GetExpiresMs() uint32 {
+	if x != nil && x.ExpiresMs != nil {
+		return *x.ExpiresMs
+	}
+	return 0
 }
 
 type EnqueueRunsResponse struct {
@@ -2851,7 +2914,8 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\t\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\n" +
+	"\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -2892,7 +2956,11 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\awebhook\x18! \x01(\tR\awebhook\x12%\n" +
 	"\x0ewebhook_events\x18\" \x03(\tR\rwebhookEvents\x12\x18\n" +
 	"\achained\x18# \x01(\rR\achained\x12\x1c\n" +
-	"\tschedules\x18$ \x03(\tR\tschedules\x1a9\n" +
+	"\tschedules\x18$ \x03(\tR\tschedules\x12\x1c\n" +
+	"\n" +
+	"max_run_ms\x18( \x01(\rR\bmaxRunMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18) \x01(\rR\texpiresMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
@@ -2902,18 +2970,23 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\x88\t\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\x87\n" +
+	"\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
 	"\x06shared\x18\x03 \x01(\bR\x06shared\x123\n" +
 	"\rmax_in_flight\x18\x04 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x90N(\x01H\x00R\vmaxInFlight\x88\x01\x01\x12$\n" +
-	"\x0erun_timeout_ms\x18\x05 \x01(\rR\frunTimeoutMs\x120\n" +
+	"\x0erun_timeout_ms\x18\x05 \x01(\rR\frunTimeoutMs\x12.\n" +
+	"\n" +
+	"max_run_ms\x18\x1e \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x01R\bmaxRunMs\x88\x01\x01\x12/\n" +
+	"\n" +
+	"expires_ms\x18\x1f \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\texpiresMs\x88\x01\x01\x120\n" +
 	"\vmax_waiting\x18\x06 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\xc2\xd7/H\x01R\n" +
+	"\xbaH\a*\x05\x18\x80\xc2\xd7/H\x03R\n" +
 	"maxWaiting\x88\x01\x01\x12:\n" +
-	"\fbackpressure\x18\a \x01(\tB\x11\xbaH\x0er\fR\x05queueR\x03runH\x02R\fbackpressure\x88\x01\x01\x12r\n" +
+	"\fbackpressure\x18\a \x01(\tB\x11\xbaH\x0er\fR\x05queueR\x03runH\x04R\fbackpressure\x88\x01\x01\x12r\n" +
 	"\x06labels\x18\b \x03(\v2+.carillon.v1.UpsertQueueRequest.LabelsEntryB-\xbaH*\x9a\x01'\x10@\"\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$*\x05r\x03(\x80\x01R\x06labels\x12A\n" +
 	"\n" +
 	"managed_by\x18\t \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12A\n" +
@@ -2924,14 +2997,16 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x06limits\x18\f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x125\n" +
 	"\x10promote_after_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x0epromoteAfterMs\x12:\n" +
 	"\x10max_reservations\x18\x0e \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\xe8\a(\x01H\x03R\x0fmaxReservations\x88\x01\x01\x12<\n" +
+	"\xbaH\a*\x05\x18\xe8\a(\x01H\x05R\x0fmaxReservations\x88\x01\x01\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12\x85\x01\n" +
 	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
 	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
-	"\x0e_max_in_flightB\x0e\n" +
+	"\x0e_max_in_flightB\r\n" +
+	"\v_max_run_msB\r\n" +
+	"\v_expires_msB\x0e\n" +
 	"\f_max_waitingB\x0f\n" +
 	"\r_backpressureB\x13\n" +
 	"\x11_max_reservations\"?\n" +
@@ -2993,7 +3068,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe1\b\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -3017,11 +3092,14 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12'\n" +
 	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12=\n" +
-	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupIdB\v\n" +
+	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupId\x122\n" +
+	"\n" +
+	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x04R\texpiresMs\x88\x01\x01B\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
-	"\t_position\"T\n" +
+	"\t_positionB\r\n" +
+	"\v_expires_ms\"T\n" +
 	"\x12EnqueueRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xef\x02\n" +
@@ -3033,7 +3111,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\x9b\x05\n" +
+	"\t_position\"\xde\x05\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -3049,10 +3127,13 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01\x12'\n" +
 	"\x06limits\x18\n" +
 	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
-	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x122\n" +
+	"\n" +
+	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x03R\texpiresMs\x88\x01\x01B\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
-	"\r_max_attempts\"\\\n" +
+	"\r_max_attemptsB\r\n" +
+	"\v_expires_ms\"\\\n" +
 	"\x13EnqueueRunsResponse\x12)\n" +
 	"\x10idempotency_keys\x18\x01 \x03(\tR\x0fidempotencyKeys\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xa7\x01\n" +

@@ -127,7 +127,13 @@ type Run struct {
 	WebhookState string `protobuf:"bytes,46,opt,name=webhook_state,json=webhookState,proto3" json:"webhook_state,omitempty"`
 	// The group that it is a member of; also of a retry by hand after the end of
 	// the group, which changes nothing of it.
-	GroupId       string `protobuf:"bytes,55,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	GroupId string `protobuf:"bytes,55,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// In a queue, until its first admission: it ends SKIPPED(expired) then. Null:
+	// it may wait for any time.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// From its acceptance to its end: it is FAILED(deadline) then. Null: it may take
+	// any time.
+	DeadlineAt    *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +495,20 @@ func (x *Run) GetGroupId() string {
 		return x.GroupId
 	}
 	return ""
+}
+
+func (x *Run) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Run) GetDeadlineAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeadlineAt
+	}
+	return nil
 }
 
 // RunLaunch describes a launch with at least one failed attempt.
@@ -2968,7 +2988,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x13\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x15\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -2980,10 +3000,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\x05R\aversion\x121\n" +
 	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12i\n" +
-	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
+	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
+	" \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
 	"\atrigger\x18\v \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12I\n" +
 	"\x0eoverlap_policy\x18\f \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x19\n" +
@@ -3032,7 +3052,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\asnoozes\x18, \x01(\x05R\asnoozes\x12\x16\n" +
 	"\x06limits\x18- \x03(\tR\x06limits\x12L\n" +
 	"\rwebhook_state\x18. \x01(\tB'\xbaH$r\"R\x00R\x04noneR\apendingR\tdeliveredR\x04deadR\fwebhookState\x12\x19\n" +
-	"\bgroup_id\x187 \x01(\tR\agroupIdB\f\n" +
+	"\bgroup_id\x187 \x01(\tR\agroupId\x129\n" +
+	"\n" +
+	"expires_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
+	"\vdeadline_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"deadlineAtB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -3075,16 +3099,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xb6\v\n" +
+	"\x0e_first_sent_at\"\xc9\v\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe6\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xc8\x02\xbaH\xc4\x02r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12%\n" +
@@ -3158,15 +3182,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runIdB\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe0\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xf3\a\n" +
 	"\rDeadRunFilter\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12\xe6\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xc8\x02\xbaH\xc4\x02r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
+	"workflowId\x12\xf9\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12'\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\terrorCode\x12~\n" +
 	"\rfailure_class\x18\x06 \x01(\tBT\xbaHQrOR\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\atimeoutR\x04lostR\bdeadlineH\x01R\ffailureClass\x88\x01\x01\x12.\n" +
@@ -3200,16 +3224,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x10RedrivenSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
-	"\bredriven\x18\x02 \x01(\rR\bredriven\"\x8b\a\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\x9e\a\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe6\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xc8\x02\xbaH\xc4\x02r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02toB\t\n" +
@@ -3217,16 +3241,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xbc\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xcf\a\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
-	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe6\x02\n" +
-	"\x06reason\x18\x05 \x01(\tB\xc8\x02\xbaH\xc4\x02r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
 	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
@@ -3353,69 +3377,71 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
 	33, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
 	33, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	33, // 14: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	33, // 15: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	33, // 17: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	33, // 18: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	3,  // 19: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 20: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	33, // 21: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 22: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	33, // 23: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 24: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 25: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 26: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	33, // 27: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 28: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 29: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	33, // 30: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	33, // 31: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	18, // 32: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	21, // 33: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 34: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	33, // 35: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 36: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 37: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	33, // 38: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 39: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 40: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 41: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 42: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	33, // 43: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	30, // 44: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	33, // 45: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	6,  // 46: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 47: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 48: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 49: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 50: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	28, // 51: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	14, // 52: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	26, // 53: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	16, // 54: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	19, // 55: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	31, // 56: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	22, // 57: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 58: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 59: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 60: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 61: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 62: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 63: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	29, // 64: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	15, // 65: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	27, // 66: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	17, // 67: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 68: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	32, // 69: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	23, // 70: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 71: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	59, // [59:72] is the sub-list for method output_type
-	46, // [46:59] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	33, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	33, // 16: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	33, // 17: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	2,  // 18: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	33, // 19: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	33, // 20: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	3,  // 21: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 22: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	33, // 23: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 24: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	33, // 25: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 26: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 27: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 28: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	33, // 29: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 30: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 31: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	33, // 32: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	33, // 33: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	18, // 34: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	21, // 35: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 36: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	33, // 37: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 38: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 39: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	33, // 40: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	33, // 41: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 42: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 43: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 44: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	33, // 45: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	30, // 46: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	33, // 47: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	6,  // 48: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 49: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 50: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 51: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 52: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	28, // 53: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	14, // 54: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	26, // 55: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	16, // 56: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	19, // 57: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	31, // 58: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	22, // 59: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 60: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 61: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 62: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 63: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 64: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 65: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	29, // 66: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	15, // 67: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	27, // 68: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	17, // 69: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 70: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	32, // 71: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	23, // 72: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 73: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	61, // [61:74] is the sub-list for method output_type
+	48, // [48:61] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }

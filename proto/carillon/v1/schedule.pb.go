@@ -190,7 +190,12 @@ type Schedule struct {
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,55,rep,name=limits,proto3" json:"limits,omitempty"`
 	// With a queue: the target of the messages about its runs. Empty: the queue's.
-	Webhook       string `protobuf:"bytes,56,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,56,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
+	// it is over; 0: with a queue as the queue says, else any time.
+	MaxRunMs uint32 `protobuf:"varint,60,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
+	// With a queue: how long a run may wait in it; 0: as the queue says.
+	ExpiresMs     uint32 `protobuf:"varint,61,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,6 +550,20 @@ func (x *Schedule) GetWebhook() string {
 		return x.Webhook
 	}
 	return ""
+}
+
+func (x *Schedule) GetMaxRunMs() uint32 {
+	if x != nil {
+		return x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *Schedule) GetExpiresMs() uint32 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
 }
 
 // ScheduleOutcome is how one run of a schedule ended.
@@ -919,7 +938,16 @@ type UpsertScheduleRequest struct {
 	Limits []string `protobuf:"bytes,32,rep,name=limits,proto3" json:"limits,omitempty"`
 	// With a queue: a target in WEBHOOK_TARGETS_FILE that is told of the ends of
 	// its runs. Empty: the queue's.
-	Webhook       string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
+	// it is over, also if it reports progress: the executor is asked to cancel it.
+	// Within 1000 to 2592000000. Default 0: with a queue as the queue says, else
+	// any time.
+	MaxRunMs *uint32 `protobuf:"varint,40,opt,name=max_run_ms,json=maxRunMs,proto3,oneof" json:"max_run_ms,omitempty"`
+	// With a queue: a run that has waited in it for so long ends SKIPPED(expired).
+	// It counts for the first attempt. Within 1000 to 2592000000. Default 0: as the
+	// queue says.
+	ExpiresMs     *uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1183,6 +1211,20 @@ func (x *UpsertScheduleRequest) GetWebhook() string {
 		return x.Webhook
 	}
 	return ""
+}
+
+func (x *UpsertScheduleRequest) GetMaxRunMs() uint32 {
+	if x != nil && x.MaxRunMs != nil {
+		return *x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *UpsertScheduleRequest) GetExpiresMs() uint32 {
+	if x != nil && x.ExpiresMs != nil {
+		return *x.ExpiresMs
+	}
+	return 0
 }
 
 type UpsertScheduleResponse struct {
@@ -3062,7 +3104,12 @@ type ScheduleDefinition struct {
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,28,rep,name=limits,proto3" json:"limits,omitempty"`
 	// With a queue: the target of the messages about its runs. Empty: the queue's.
-	Webhook       string `protobuf:"bytes,29,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,29,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
+	// it is over; 0: with a queue as the queue says, else any time.
+	MaxRunMs uint32 `protobuf:"varint,35,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
+	// With a queue: how long a run may wait in it; 0: as the queue says.
+	ExpiresMs     uint32 `protobuf:"varint,36,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3298,6 +3345,20 @@ func (x *ScheduleDefinition) GetWebhook() string {
 		return x.Webhook
 	}
 	return ""
+}
+
+func (x *ScheduleDefinition) GetMaxRunMs() uint32 {
+	if x != nil {
+		return x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetExpiresMs() uint32 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
 }
 
 // ScheduleRevision is one version of a definition, with its author and time.
@@ -4149,7 +4210,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\xa3\x10\n" +
+	"\x0f_max_backoff_ms\"\xe0\x10\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4207,25 +4268,29 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05retry\x185 \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12\x19\n" +
 	"\bqueue_id\x186 \x01(\tR\aqueueId\x12\x16\n" +
 	"\x06limits\x187 \x03(\tR\x06limits\x12\x18\n" +
-	"\awebhook\x188 \x01(\tR\awebhook\x1a9\n" +
+	"\awebhook\x188 \x01(\tR\awebhook\x12\x1c\n" +
+	"\n" +
+	"max_run_ms\x18< \x01(\rR\bmaxRunMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18= \x01(\rR\texpiresMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x05\n" +
 	"\x0fScheduleOutcome\x12i\n" +
-	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
-	"\x06reason\x18\x02 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
+	"\x06reason\x18\x02 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x121\n" +
 	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x125\n" +
 	"\bended_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12'\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xe7\x05\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\xfa\x05\n" +
 	"\x0fScheduleFailure\x12\x1a\n" +
 	"\bfailures\x18\x01 \x01(\rR\bfailures\x125\n" +
 	"\bfirst_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
-	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xe4\x02\n" +
-	"\x06reason\x18\x04 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\xf7\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x05 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x06 \x01(\tR\ferrorMessage\x12'\n" +
@@ -4238,7 +4303,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xd3\x11\n" +
+	"\x05_note\"\xd2\x12\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4288,7 +4353,11 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05retry\x18\x1e \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12=\n" +
 	"\bqueue_id\x18\x1f \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12'\n" +
 	"\x06limits\x18  \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
-	"\awebhook\x18! \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x1a9\n" +
+	"\awebhook\x18! \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12.\n" +
+	"\n" +
+	"max_run_ms\x18( \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0eR\bmaxRunMs\x88\x01\x01\x12/\n" +
+	"\n" +
+	"expires_ms\x18) \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0fR\texpiresMs\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4307,7 +4376,9 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0f_run_timeout_msB\v\n" +
 	"\t_priorityB\t\n" +
 	"\a_pausedB\x14\n" +
-	"\x12_launch_timeout_ms\"\xa0\x01\n" +
+	"\x12_launch_timeout_msB\r\n" +
+	"\v_max_run_msB\r\n" +
+	"\v_expires_ms\"\xa0\x01\n" +
 	"\x16UpsertScheduleResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12:\n" +
@@ -4372,10 +4443,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"h\n" +
 	"\x15GroupFailuresResponse\x121\n" +
 	"\x06groups\x18\x01 \x03(\v2\x19.carillon.v1.FailureGroupR\x06groups\x12\x1c\n" +
-	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xd6\x04\n" +
-	"\fFailureGroup\x12\xe4\x02\n" +
-	"\x06reason\x18\x01 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
+	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xe9\x04\n" +
+	"\fFailureGroup\x12\xf7\x02\n" +
+	"\x06reason\x18\x01 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x02 \x01(\tR\terrorCode\x12\x1c\n" +
 	"\tschedules\x18\x03 \x01(\rR\tschedules\x12\x1a\n" +
@@ -4464,15 +4535,15 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0eoverlap_policy\x18\x04 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
 	"\x0f_overlap_policy\"=\n" +
 	"\x17TriggerScheduleResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xf2\x04\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x85\x05\n" +
 	"\rScheduleEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12.\n" +
 	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\rR\x05count\x12\xe4\x02\n" +
-	"\x06reason\x18\x06 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\x12\xf7\x02\n" +
+	"\x06reason\x18\x06 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
 	"\x05actor\x18\a \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\b \x01(\tR\x04note\x12\x1a\n" +
 	"\brevision\x18\t \x01(\rR\brevision\"\xb4\x01\n" +
@@ -4484,7 +4555,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\t\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x92\n" +
+	"\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4521,7 +4593,11 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05retry\x18\x1a \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12\x19\n" +
 	"\bqueue_id\x18\x1b \x01(\tR\aqueueId\x12\x16\n" +
 	"\x06limits\x18\x1c \x03(\tR\x06limits\x12\x18\n" +
-	"\awebhook\x18\x1d \x01(\tR\awebhook\x1a9\n" +
+	"\awebhook\x18\x1d \x01(\tR\awebhook\x12\x1c\n" +
+	"\n" +
+	"max_run_ms\x18# \x01(\rR\bmaxRunMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18$ \x01(\rR\texpiresMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +

@@ -940,16 +940,16 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x19SimulateSchedulesResponse\x120\n" +
 	"\x05slots\x18\x01 \x03(\v2\x1a.carillon.v1.SimulatedSlotR\x05slots\x12/\n" +
 	"\x04sums\x18\x02 \x01(\v2\x1b.carillon.v1.SimulationSumsR\x04sums\x129\n" +
-	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\x8c\a\n" +
+	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\x9f\a\n" +
 	"\rSimulatedSlot\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x121\n" +
 	"\x06run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x04 \x01(\tR\x05local\x12i\n" +
-	"\x06status\x18\x05 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xe4\x02\n" +
-	"\x06reason\x18\x06 \x01(\tB\xcb\x02\xbaH\xc7\x02\xd8\x01\x01r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
+	"\x06status\x18\x05 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
+	"\x06reason\x18\x06 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
 	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12;\n" +
 	"\vlaunched_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"launchedAt\x12\x1f\n" +
@@ -976,10 +976,10 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\areasons\x18\v \x03(\v2\x1d.carillon.v1.SimulationReasonR\areasons\x12$\n" +
 	"\x0emost_in_flight\x18\f \x01(\rR\fmostInFlight\x12(\n" +
 	"\x10mean_lateness_ms\x18\r \x01(\rR\x0emeanLatenessMs\x12&\n" +
-	"\x0fmax_lateness_ms\x18\x0e \x01(\rR\rmaxLatenessMs\"\x8c\x03\n" +
-	"\x10SimulationReason\x12\xe1\x02\n" +
-	"\x06reason\x18\x01 \x01(\tB\xc8\x02\xbaH\xc4\x02r\xc1\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
+	"\x0fmax_lateness_ms\x18\x0e \x01(\rR\rmaxLatenessMs\"\x9f\x03\n" +
+	"\x10SimulationReason\x12\xf4\x02\n" +
+	"\x06reason\x18\x01 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05countB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rSimulateProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
