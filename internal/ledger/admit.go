@@ -62,6 +62,10 @@ type LimitNow struct {
 	Unlimited bool // Max does not matter: only the rate does
 	Used      int
 	Rate      Rate
+	// After is the limit once the numbers of its key have ended, at Until; nil: they have no end, or
+	// there are none. Only what looks ahead needs it.
+	After *LimitNow
+	Until time.Time
 }
 
 // Visit is what one admission reads of a queue, under its lock.

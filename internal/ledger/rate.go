@@ -68,5 +68,9 @@ func (r *Rate) start(at time.Time) {
 // LimitAt is a limit as an admission finds it. key has the numbers of the asked key.
 func LimitAt(l *schedule.Limit, key *schedule.LimitKey, used int, next, now time.Time) *LimitNow {
 	most, limited, rate := l.NumbersOf(key, now)
-	return &LimitNow{No: l.No, Max: most, Unlimited: !limited, Used: used, Rate: RateOf(rate, next, now)}
+	limit := &LimitNow{No: l.No, Max: most, Unlimited: !limited, Used: used, Rate: RateOf(rate, next, now)}
+	if key.Holds(now) && !key.Until.IsZero() {
+		limit.After, limit.Until = LimitAt(l, nil, used, next, now), key.Until
+	}
+	return limit
 }
