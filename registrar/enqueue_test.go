@@ -65,15 +65,16 @@ func onQueues(t *testing.T, test func(*line)) {
 			limits, _ := st.(registrar.LimitStore)
 			groups, _ := st.(registrar.JobGroupStore)
 			entries, _ := st.(registrar.EnqueueStore)
+			copies, _ := st.(registrar.CopyStore)
 			outbox, _ := st.(registrar.OutboxStore)
 			reservations, _ := st.(registrar.ReservationStore)
-			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Limits: limits, Groups: groups, Outbox: outbox, Reservations: reservations}
+			return registrar.Options{Schedules: st, Runs: st, Workflows: st, Shares: st, Grants: st, Queues: queues, Entries: entries, Copies: copies, Limits: limits, Groups: groups, Outbox: outbox, Reservations: reservations}
 		})
 	}
 	run("memory", func(*testing.T) registrar.Options {
 		m := memory.New(memory.Options{})
 		entries, _ := any(m).(registrar.EnqueueStore)
-		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Groups: m, Outbox: m, Reservations: m}
+		return registrar.Options{Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Copies: m, Limits: m, Groups: m, Outbox: m, Reservations: m}
 	})
 }
 
@@ -518,7 +519,7 @@ func TestARepeatAfterTheDeletionOfItsScheduleIsNotRefusedWhileTheStoreIsAway(t *
 	entries := &failingEntries{EnqueueStore: m}
 	l := &line{T: t, now: noon}
 	l.Registrar = registrar.New(registrar.Options{
-		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Limits: m, Now: func() time.Time { return l.now }, Logger: quiet,
+		Schedules: m, Runs: m, Grants: m, Queues: m, Entries: entries, Copies: m, Limits: m, Now: func() time.Time { return l.now }, Logger: quiet,
 	})
 	if _, err := l.UpsertQueue(t.Context(), gpuQueue()); err != nil {
 		t.Fatal(err)

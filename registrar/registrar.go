@@ -62,6 +62,7 @@ type Options struct {
 	Grants    GrantStore
 	Queues    QueueStore
 	Entries   EnqueueStore  // nil: nothing can be put into queues
+	Copies    CopyStore     // nil: no start of a run is estimated, and SimulateQueue is refused
 	Limits    LimitStore    // nil: no limit exists
 	Groups    JobGroupStore // nil: there are no groups of runs
 	// Reservations: nil: nothing can be reserved.
@@ -109,6 +110,7 @@ type Registrar struct {
 	grants    GrantStore
 	queues    QueueStore
 	entries   EnqueueStore
+	copies    CopyStore
 	limits    LimitStore
 	// reservations of all owners; nil: there are none
 	reservations ReservationStore
@@ -183,6 +185,7 @@ func New(o Options) *Registrar {
 	}
 	r.webhook, r.outbox, r.wakeOutbox = o.Webhook, o.Outbox, o.WakeOutbox
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
+	r.copies = o.Copies
 	if o.Limits != nil {
 		r.limits = auditedLimits{o.Limits}
 	}

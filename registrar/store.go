@@ -201,6 +201,13 @@ type EnqueueStore interface {
 	MoveQueued(ctx context.Context, m schedule.QueueMove) error
 }
 
+// CopyStore copies queues for those that look ahead.
+type CopyStore interface {
+	// ReadQueueCopy copies a queue with its open runs, at most so many of those that are not admitted,
+	// and the run times of its last runs. Queue is nil if there is none.
+	ReadQueueCopy(ctx context.Context, req schedule.QueueCopyRequest) (ledger.QueueCopy, error)
+}
+
 // JobGroupStore stores groups of runs of queues. EnqueueStore adds groups, and members to them.
 type JobGroupStore interface {
 	// ChangeJobGroup locks a group, passes it to decide (nil if missing), writes the change and

@@ -48,6 +48,7 @@ type Store interface {
 	registrar.LimitStore
 	registrar.JobGroupStore
 	registrar.EnqueueStore
+	registrar.CopyStore
 	registrar.ReservationStore
 	registrar.OutboxStore
 	registrar.SendStore

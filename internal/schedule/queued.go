@@ -222,3 +222,11 @@ type QueueSweep struct {
 	Free         int       // at most so many runs are sent again
 	DeletedSince time.Time // what waits in a queue that was deleted later ends
 }
+
+// QueueCopyRequest asks for a copy of a queue with its open runs.
+type QueueCopyRequest struct {
+	QueueNo int32
+	Runs    int      // at most so many that are not admitted
+	Limits  []Limits // are read too, besides those of the runs
+	Now     time.Time
+}

@@ -47,7 +47,7 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Queues: store, Entries: store, Limits: store, Groups: store, Reservations: store, Terms: store, Sends: store, Logger: quiet}
+	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Queues: store, Entries: store, Copies: store, Limits: store, Groups: store, Reservations: store, Terms: store, Sends: store, Logger: quiet}
 	for _, change := range more {
 		change(&o)
 	}

@@ -54,6 +54,7 @@ type Store interface {
 	local.LogStore
 	dispatch.Store
 	registrar.EnqueueStore
+	registrar.CopyStore
 	registrar.ReservationStore
 
 	// Listen calls wake, with the first and the last of the hash buckets concerned
@@ -161,6 +162,7 @@ var topics = []topic{
 	{name: "limit uses", checks: limitUses},
 	{name: "rates", checks: rates},
 	{name: "reservations", checks: reservations},
+	{name: "copies", checks: queueCopies},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// InFlightSince is since when an admitted run has its place: from its call on, if one was made.
+func InFlightSince(claimed, launched time.Time) time.Time {
+	if launched.IsZero() {
+		return claimed
+	}
+	return launched
+}
+
+// TellsRunTime reports whether an ended run of a queue says how long runs take. claimed is its first
+// admission. A cancelled run says nothing, and one that was never admitted either.
+func TellsRunTime(s schedule.Status, claimed time.Time) bool {
+	return s != schedule.StatusCancelled && !claimed.IsZero()
+}
+
+// HeadsOfSets are heads of one run for each of the limit sets of runs, and of more.
+func HeadsOfSets(runs []CopiedRun, more []schedule.Limits) (heads []Head) {
+	seen := make(map[string]bool)
+	add := func(r WaitingRun) {
+		if !seen[r.Set] {
+			seen[r.Set] = true
+			heads = append(heads, Head{Runs: []WaitingRun{r}})
+		}
+	}
+	for i := range runs {
+		add(runs[i].WaitingRun)
+	}
+	for _, limits := range more {
+		add(WaitingRun{Set: string(limits), Limits: limits.Refs()})
+	}
+	return heads
+}
+
+// UsedElsewhere are the limits that something besides the runs in flight and the reservations of the
+// queue uses, in order.
+func (c *QueueCopy) UsedElsewhere() (refs []schedule.LimitRef) {
+	own := make(map[schedule.LimitRef]int)
+	for i := range c.Flights {
+		for _, ref := range c.Flights[i].Limits {
+			own[ref]++
+		}
+	}
+	for i := range c.Reserved {
+		if r := &c.Reserved[i]; r.Granted() {
+			for _, ref := range r.Limits.Refs() {
+				own[ref]++
+			}
+		}
+	}
+	for ref, l := range c.Limits {
+		if l.Used > own[ref] {
+			refs = append(refs, ref)
+		}
+	}
+	slices.SortFunc(refs, func(a, b schedule.LimitRef) int { return strings.Compare(a.String(), b.String()) })
+	return refs
+}
