@@ -26,7 +26,9 @@ func newCopied(maxInFlight uint32) *copied {
 	return c
 }
 
-func keyOf(n int) (k schedule.Key) { return schedule.SlotKey("run", estimatedAt.Add(time.Duration(n)*time.Second)) }
+func keyOf(n int) (k schedule.Key) {
+	return schedule.SlotKey("run", estimatedAt.Add(time.Duration(n)*time.Second))
+}
 
 func copiedRun(n int, limits ...string) ledger.CopiedRun {
 	joined := schedule.JoinLimits(limits)

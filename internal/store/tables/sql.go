@@ -192,19 +192,22 @@ SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs 
 	sqlWaitBefore   = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority < $2 LIMIT $3) c`
 	sqlQueueFlights = `SELECT o.idempotency_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 ORDER BY o.claimed_at, o.idempotency_key LIMIT $2`
 	// Copies of a queue. The runs are chosen before the join, so that it reads only their schedules.
-	copyColumns = `SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at, o.queue_no, o.queue_state, o.fire_at, o.group_no, o.group_seq,
-	o.claimed_at, o.launched_at, s.workflow_id, s.user_id FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND `
-	sqlCopyWaiting = copyColumns + `o.queue_state = 2 ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2) o JOIN schedules s ON s.sid = o.sid
-ORDER BY o.effective_priority, o.position_key, o.idempotency_key`
-	sqlCopyDelayed = copyColumns + `o.queue_state = 1 ORDER BY o.fire_at LIMIT $2) o JOIN schedules s ON s.sid = o.sid`
-	sqlCopyChained = copyColumns + `o.queue_state = 3 ORDER BY o.position_key LIMIT $2) o JOIN schedules s ON s.sid = o.sid`
-	sqlCopyFlights = copyColumns + `o.queue_state >= 4 LIMIT $2) o JOIN schedules s ON s.sid = o.sid`
-	sqlRunTimes    = `SELECT s.workflow_id, e.status, e.claimed_at, e.launched_at, e.completed_at FROM (SELECT * FROM ended_runs e WHERE e.queue_no = $1
-	ORDER BY e.completed_at DESC LIMIT $2) e JOIN schedules s ON s.sid = e.sid ORDER BY e.completed_at DESC`
-	sqlCopyUsers = `SELECT u.used_by, o.queue_no, o.claimed_at, o.launched_at, s.workflow_id, r.queue_no, r.ends_at
-FROM (SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3) u
-LEFT JOIN open_runs o ON o.idempotency_key = u.used_by LEFT JOIN schedules s ON s.sid = o.sid LEFT JOIN reservations r ON r.reservation_id = u.used_by
-ORDER BY u.used_by`
+	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.position_key, c.enqueued_at, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
+	c.claimed_at, c.launched_at, s.workflow_id, s.user_id`
+	sqlCopyWaiting = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
+	ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2) c JOIN schedules s ON s.sid = c.sid
+ORDER BY c.effective_priority, c.position_key, c.idempotency_key`
+	sqlCopyDelayed = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 ORDER BY o.fire_at LIMIT $2) c
+JOIN schedules s ON s.sid = c.sid ORDER BY c.fire_at`
+	sqlCopyChained = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 ORDER BY o.position_key LIMIT $2) c
+JOIN schedules s ON s.sid = c.sid ORDER BY c.position_key`
+	sqlCopyFlights = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c JOIN schedules s ON s.sid = c.sid`
+	sqlRunTimes    = `SELECT s.workflow_id, c.status, c.claimed_at, c.launched_at, c.completed_at FROM (SELECT * FROM ended_runs e WHERE e.queue_no = $1
+	ORDER BY e.completed_at DESC LIMIT $2) c JOIN schedules s ON s.sid = c.sid ORDER BY c.completed_at DESC`
+	sqlCopyUsers = `SELECT c.used_by, o.queue_no, o.claimed_at, o.launched_at, s.workflow_id, r.queue_no, r.ends_at
+FROM (SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3) c
+LEFT JOIN open_runs o ON o.idempotency_key = c.used_by LEFT JOIN schedules s ON s.sid = o.sid LEFT JOIN reservations r ON r.reservation_id = c.used_by
+ORDER BY c.used_by`
 	// sqlPlaces are waiting runs of a priority, in order.
 	sqlPlaces = `SELECT o.idempotency_key, o.position_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
 ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
