@@ -111,6 +111,9 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 			answer.InQueue = queued.Lines
 		}
 	}
+	if answer.WouldStart, err = r.estimateSlot(ctx, facts.Schedule, &answer); err != nil {
+		return explain.Answer{}, err
+	}
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
 }
 

@@ -47,6 +47,9 @@ func (r *Registrar) ExplainRun(ctx context.Context, key schedule.Key) (explain.R
 		if err := r.addWaitingPlace(ctx, &f); err != nil {
 			return explain.RunAnswer{}, err
 		}
+		if f.Start, err = r.estimateStart(ctx, &f); err != nil {
+			return explain.RunAnswer{}, err
+		}
 	}
 	return explain.DeriveRun(f), nil
 }

@@ -93,6 +93,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.QueueService/EnqueueRun":      enqueues,
 	"/carillon.v1.QueueService/EnqueueRuns":     enqueues,
 	"/carillon.v1.QueueService/ListWaiting":     reads,
+	"/carillon.v1.QueueService/SimulateQueue":   reads,
 
 	"/carillon.v1.QueueService/ReserveSlot":        changes,
 	"/carillon.v1.QueueService/GetReservation":     reads,

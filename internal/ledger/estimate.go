@@ -64,10 +64,10 @@ func NoEstimate(why string) Estimate { return Estimate{Assumes: []string{why}} }
 func EstimateStart(c *QueueCopy, key schedule.Key, now time.Time, spend func(steps int) bool) Estimate {
 	stop := slices.IndexFunc(c.Runs, func(r CopiedRun) bool { return r.Key == key })
 	if stop < 0 {
-		return NoEstimate(fmt.Sprintf("No estimate: more than %d runs of the queue come before it", MaxCopied))
+		return NoEstimate(fmt.Sprintf("No estimate of its start: more than %d runs of the queue come before it", MaxCopied))
 	}
 	if c.Stall.Level > 0 {
-		return NoEstimate("No estimate: nobody knows when the executor can be reached again")
+		return NoEstimate("No estimate of its start: nobody knows when the executor can be reached again")
 	}
 	times := NewRunTimes(c.Ended)
 	var out Estimate
@@ -77,7 +77,7 @@ func EstimateStart(c *QueueCopy, key schedule.Key, now time.Time, spend func(ste
 		p.Stop, p.Until, p.Spend = stop, now.Add(estimateWithin), spend
 		p.Play()
 		if starts[i] = p.Runs[stop].Started; starts[i].IsZero() {
-			return NoEstimate("No estimate: " + c.noStart(p))
+			return NoEstimate("No estimate of its start: " + c.noStart(p))
 		}
 	}
 	out.P50, out.P90 = starts[0], schedule.Later(starts[0], starts[1])

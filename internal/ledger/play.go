@@ -20,6 +20,8 @@ type PlayedRun struct {
 	Takes   time.Duration // in flight; of an admitted run what is left of it
 	Unknown bool          // how long it takes is unknown: it never ends
 
+	InFlightBefore bool // it was admitted before the play
+
 	Started time.Time // zero: it did not start; of an admitted run the beginning of the play
 	Ended   time.Time // zero: it did not end
 }
@@ -140,7 +142,7 @@ func (p *Play) begin() {
 		}
 		switch {
 		case r.State.Admitted():
-			if r.Started = p.Now; !r.Unknown {
+			if r.Started, r.InFlightBefore = p.Now, true; !r.Unknown {
 				p.at(p.Now.Add(r.Takes), playEnd, i)
 			}
 		case r.State == schedule.QueueDelayed:

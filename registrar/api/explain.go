@@ -69,6 +69,7 @@ func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
 		CreatedAt: timestamp(a.CreatedAt), CreatedBy: a.CreatedBy, DeletedAt: timestamp(a.DeletedAt), DeletedBy: a.DeletedBy,
 		KeptSince: timestamp(a.KeptSince),
 	}
+	out.WouldStart = startOf(a.WouldStart)
 	if a.Run != nil {
 		out.Run = runOf(a.Run)
 		out.Run.Launch = launchOf(a.Run, a.Attempts)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/carillon/carillon/internal/ledger"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -18,6 +19,7 @@ func (s *runServer) ExplainRun(ctx context.Context, req *carillonv1.ExplainRunRe
 	}
 	out := &carillonv1.ExplainRunResponse{Run: runOf(a.Run), Now: timestamp(a.Now), Sentences: a.Lines}
 	out.Run.Position = uint32(a.Position)
+	out.WouldStart = startOf(a.WouldStart)
 	s.links.add(out.Run)
 	for i := range a.BlockedBy {
 		out.BlockedBy = append(out.BlockedBy, runBlockOf(&a.BlockedBy[i]))
@@ -34,4 +36,12 @@ func runBlockOf(b *explain.RunBlock) *carillonv1.RunBlock {
 		out.UsedBy = append(out.UsedBy, key.String())
 	}
 	return out
+}
+
+// startOf is an estimate; nil: there is none.
+func startOf(e *ledger.Estimate) *carillonv1.StartEstimate {
+	if e == nil {
+		return nil
+	}
+	return &carillonv1.StartEstimate{P50: timestamp(e.P50), P90: timestamp(e.P90), Assumes: e.Assumes}
 }

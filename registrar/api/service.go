@@ -98,6 +98,8 @@ type Queues interface {
 	QueueCounts(ctx context.Context, q *schedule.Queue, limit int) (schedule.QueueCounts, error)
 	Enqueue(ctx context.Context, in registrar.EnqueueInput) (registrar.Enqueued, error)
 	ListWaiting(ctx context.Context, in registrar.WaitingInput) (registrar.WaitingPage, error)
+	// SimulateQueue plays a queue on a virtual clock.
+	SimulateQueue(ctx context.Context, in registrar.SimulateQueueInput) (*registrar.QueueSimulation, error)
 	Reserve(ctx context.Context, in registrar.ReserveInput) (registrar.ReservationNow, error)
 	// GetReservation: waits keeps a waiting reservation from being withdrawn.
 	GetReservation(ctx context.Context, id schedule.Key, waits bool) (registrar.ReservationNow, error)

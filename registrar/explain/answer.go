@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -98,6 +99,8 @@ type Answer struct {
 
 	// InQueue are the sentences about Run while it waits in its dispatch queue; set by the caller.
 	InQueue []string
+	// WouldStart is when the run of a slot ahead would start in its dispatch queue; set by the caller.
+	WouldStart *ledger.Estimate
 
 	// FirstSentAt is when Run may first have been sent, if it was sent again. Set by
 	// the caller.

@@ -31,7 +31,8 @@ type RunFacts struct {
 	Predecessor   *schedule.GroupMember                        // of a chained one: the first open member of its group; nil: unknown
 	// Sees reports whether the caller may see what an owner has; nil: anything.
 	Sees      func(userID string) bool
-	Launchers int // processes with the role launcher that were seen lately; negative: unknown
+	Launchers int              // processes with the role launcher that were seen lately; negative: unknown
+	Start     *ledger.Estimate // nil: nobody knows
 }
 
 // RunAnswer is why a run is where it is.
@@ -40,7 +41,9 @@ type RunAnswer struct {
 	Now       time.Time
 	Position  int
 	BlockedBy []RunBlock // of a run that waits; empty: it starts within a second
-	Lines     []string
+	// WouldStart is when a run that waits in a queue would start; nil: nobody knows, or it does not wait.
+	WouldStart *ledger.Estimate
+	Lines      []string
 }
 
 // RunBlock is one thing that keeps a run from its start.
@@ -78,6 +81,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 		x.over()
 	case r.Stage() == schedule.StatusPlanned:
 		x.waits()
+		x.wouldStart()
 	case r.Retrying():
 		x.say("%s is retrying: no launch attempt has succeeded yet", x.subject())
 		x.retrying()

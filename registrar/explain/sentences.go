@@ -15,6 +15,7 @@ func (a *Answer) Sentences() []string {
 	t := &text{Answer: a}
 	t.verdict()
 	t.lines = append(t.lines, t.InQueue...)
+	t.slotStart()
 	t.reading()
 	t.rule()
 	t.times()

@@ -129,6 +129,7 @@ func TestExpensiveCallsCountAsMany(t *testing.T) {
 		want int
 	}{
 		{"a simulation", &carillonv1.SimulateSchedulesRequest{}, 20},
+		{"a simulation of a queue", &carillonv1.SimulateQueueRequest{}, 20},
 		{"a forecast", &carillonv1.ForecastLaunchesRequest{}, 20},
 		{"a backfill", &carillonv1.BackfillScheduleRequest{}, 3},
 		{"a dry run of a set", &carillonv1.ApplySchedulesRequest{DryRun: true}, 8},

@@ -150,7 +150,10 @@ type ExplainSlotResponse struct {
 	Reading *ExplainedReading `protobuf:"bytes,24,opt,name=reading,proto3" json:"reading,omitempty"`
 	// Periods without a leader of the slot's shard that delayed the slot or still
 	// delay it.
-	Gaps          []*LeadershipGap `protobuf:"bytes,25,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	Gaps []*LeadershipGap `protobuf:"bytes,25,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// For a slot ahead of a schedule with queue_id: when its run would start if only
+	// runs that are in the queue now came before it. Null for others.
+	WouldStart    *StartEstimate `protobuf:"bytes,26,opt,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +359,13 @@ func (x *ExplainSlotResponse) GetReading() *ExplainedReading {
 func (x *ExplainSlotResponse) GetGaps() []*LeadershipGap {
 	if x != nil {
 		return x.Gaps
+	}
+	return nil
+}
+
+func (x *ExplainSlotResponse) GetWouldStart() *StartEstimate {
+	if x != nil {
+		return x.WouldStart
 	}
 	return nil
 }
@@ -1065,7 +1075,7 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"scheduleId\x12@\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\x12\x1d\n" +
-	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xed\r\n" +
+	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xaa\x0e\n" +
 	"\x13ExplainSlotResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12.\n" +
@@ -1103,7 +1113,9 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"\n" +
 	"kept_since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\x127\n" +
 	"\areading\x18\x18 \x01(\v2\x1d.carillon.v1.ExplainedReadingR\areading\x12.\n" +
-	"\x04gaps\x18\x19 \x03(\v2\x1a.carillon.v1.LeadershipGapR\x04gapsB\x0e\n" +
+	"\x04gaps\x18\x19 \x03(\v2\x1a.carillon.v1.LeadershipGapR\x04gaps\x12;\n" +
+	"\vwould_start\x18\x1a \x01(\v2\x1a.carillon.v1.StartEstimateR\n" +
+	"wouldStartB\x0e\n" +
 	"\f_lateness_msB\v\n" +
 	"\t_drift_ms\"\x9f\x01\n" +
 	"\rLeadershipGap\x12\x14\n" +
@@ -1196,6 +1208,7 @@ var file_carillon_v1_explain_proto_goTypes = []any{
 	(*ExplainedRange)(nil),        // 8: carillon.v1.ExplainedRange
 	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 	(*Run)(nil),                   // 10: carillon.v1.Run
+	(*StartEstimate)(nil),         // 11: carillon.v1.StartEstimate
 }
 var file_carillon_v1_explain_proto_depIdxs = []int32{
 	9,  // 0: carillon.v1.ExplainSlotRequest.time:type_name -> google.protobuf.Timestamp
@@ -1215,29 +1228,30 @@ var file_carillon_v1_explain_proto_depIdxs = []int32{
 	9,  // 14: carillon.v1.ExplainSlotResponse.kept_since:type_name -> google.protobuf.Timestamp
 	3,  // 15: carillon.v1.ExplainSlotResponse.reading:type_name -> carillon.v1.ExplainedReading
 	2,  // 16: carillon.v1.ExplainSlotResponse.gaps:type_name -> carillon.v1.LeadershipGap
-	9,  // 17: carillon.v1.LeadershipGap.from:type_name -> google.protobuf.Timestamp
-	9,  // 18: carillon.v1.LeadershipGap.until:type_name -> google.protobuf.Timestamp
-	4,  // 19: carillon.v1.ExplainedReading.second:type_name -> carillon.v1.ExplainedPass
-	9,  // 20: carillon.v1.ExplainedPass.time:type_name -> google.protobuf.Timestamp
-	5,  // 21: carillon.v1.ExplainedPass.slot:type_name -> carillon.v1.ExplainedSlot
-	10, // 22: carillon.v1.ExplainedPass.run:type_name -> carillon.v1.Run
-	9,  // 23: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
-	9,  // 24: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
-	9,  // 25: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
-	9,  // 26: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
-	9,  // 27: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
-	9,  // 28: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
-	9,  // 29: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
-	9,  // 30: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
-	9,  // 31: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
-	9,  // 32: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
-	9,  // 33: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
-	9,  // 34: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	11, // 17: carillon.v1.ExplainSlotResponse.would_start:type_name -> carillon.v1.StartEstimate
+	9,  // 18: carillon.v1.LeadershipGap.from:type_name -> google.protobuf.Timestamp
+	9,  // 19: carillon.v1.LeadershipGap.until:type_name -> google.protobuf.Timestamp
+	4,  // 20: carillon.v1.ExplainedReading.second:type_name -> carillon.v1.ExplainedPass
+	9,  // 21: carillon.v1.ExplainedPass.time:type_name -> google.protobuf.Timestamp
+	5,  // 22: carillon.v1.ExplainedPass.slot:type_name -> carillon.v1.ExplainedSlot
+	10, // 23: carillon.v1.ExplainedPass.run:type_name -> carillon.v1.Run
+	9,  // 24: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
+	9,  // 25: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
+	9,  // 26: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
+	9,  // 27: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
+	9,  // 28: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
+	9,  // 29: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
+	9,  // 30: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
+	9,  // 31: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
+	9,  // 32: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
+	9,  // 33: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
+	9,  // 34: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
+	9,  // 35: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_explain_proto_init() }

@@ -2914,7 +2914,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\n" +
 	"\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
@@ -3190,7 +3190,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x19ReleaseReservationRequest\x12C\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\rreservationId\"X\n" +
 	"\x1aReleaseReservationResponse\x12:\n" +
-	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation2\xe3\x10\n" +
+	"\vreservation\x18\x01 \x01(\v2\x18.carillon.v1.ReservationR\vreservation2\xe7\x11\n" +
 	"\fQueueService\x12r\n" +
 	"\vUpsertQueue\x12\x1f.carillon.v1.UpsertQueueRequest\x1a .carillon.v1.UpsertQueueResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/queues/{queue_id}\x12f\n" +
 	"\bGetQueue\x12\x1c.carillon.v1.GetQueueRequest\x1a\x1d.carillon.v1.GetQueueResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/queues/{queue_id}\x12a\n" +
@@ -3209,7 +3209,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"EnqueueRun\x12\x1e.carillon.v1.EnqueueRunRequest\x1a\x1f.carillon.v1.EnqueueRunResponse\"1\x82\xd3\xe4\x93\x02+:\x01*Z\n" +
 	":\x01*\"\x05/jobs\"\x1a/v1/queues/{queue_id}/runs\x12}\n" +
 	"\vEnqueueRuns\x12\x1f.carillon.v1.EnqueueRunsRequest\x1a .carillon.v1.EnqueueRunsResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/queues/{queue_id}/runs:batch\x12w\n" +
-	"\vListWaiting\x12\x1f.carillon.v1.ListWaitingRequest\x1a .carillon.v1.ListWaitingResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/queues/{queue_id}/waiting\x12z\n" +
+	"\vListWaiting\x12\x1f.carillon.v1.ListWaitingRequest\x1a .carillon.v1.ListWaitingResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/queues/{queue_id}/waiting\x12\x81\x01\n" +
+	"\rSimulateQueue\x12!.carillon.v1.SimulateQueueRequest\x1a\".carillon.v1.SimulateQueueResponse\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/queues/{queue_id}:simulate\x12z\n" +
 	"\vReserveSlot\x12\x1f.carillon.v1.ReserveSlotRequest\x1a .carillon.v1.ReserveSlotResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/queues/{queue_id}:reserve\x12\x84\x01\n" +
 	"\x0eGetReservation\x12\".carillon.v1.GetReservationRequest\x1a#.carillon.v1.GetReservationResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/reservations/{reservation_id}\x12\x8b\x01\n" +
 	"\x10ListReservations\x12$.carillon.v1.ListReservationsRequest\x1a%.carillon.v1.ListReservationsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/queues/{queue_id}/reservations\x12\x97\x01\n" +
@@ -3275,6 +3276,8 @@ var file_carillon_v1_queue_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
 	(*Rate)(nil),                       // 41: carillon.v1.Rate
 	(*Run)(nil),                        // 42: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 43: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 44: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
 	38, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
@@ -3320,30 +3323,32 @@ var file_carillon_v1_queue_proto_depIdxs = []int32{
 	20, // 40: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
 	22, // 41: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
 	25, // 42: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	28, // 43: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	30, // 44: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	32, // 45: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	34, // 46: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	36, // 47: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	3,  // 48: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 49: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 50: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 51: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 52: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 53: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 54: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 55: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 56: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	21, // 57: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	24, // 58: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	26, // 59: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	29, // 60: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	31, // 61: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	33, // 62: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	35, // 63: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	37, // 64: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	48, // [48:65] is the sub-list for method output_type
-	31, // [31:48] is the sub-list for method input_type
+	43, // 43: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	28, // 44: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	30, // 45: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	32, // 46: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	34, // 47: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	36, // 48: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	3,  // 49: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	5,  // 50: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	7,  // 51: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	9,  // 52: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	11, // 53: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	13, // 54: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	15, // 55: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	17, // 56: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	19, // 57: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	21, // 58: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	24, // 59: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	26, // 60: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	44, // 61: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	29, // 62: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	31, // 63: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	33, // 64: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	35, // 65: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	37, // 66: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	49, // [49:67] is the sub-list for method output_type
+	31, // [31:49] is the sub-list for method input_type
 	31, // [31:31] is the sub-list for extension type_name
 	31, // [31:31] is the sub-list for extension extendee
 	0,  // [0:31] is the sub-list for field type_name
@@ -3356,6 +3361,7 @@ func file_carillon_v1_queue_proto_init() {
 	}
 	file_carillon_v1_limit_proto_init()
 	file_carillon_v1_run_proto_init()
+	file_carillon_v1_simulate_queue_proto_init()
 	file_carillon_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}

@@ -31,6 +31,7 @@ const (
 	QueueService_EnqueueRun_FullMethodName         = "/carillon.v1.QueueService/EnqueueRun"
 	QueueService_EnqueueRuns_FullMethodName        = "/carillon.v1.QueueService/EnqueueRuns"
 	QueueService_ListWaiting_FullMethodName        = "/carillon.v1.QueueService/ListWaiting"
+	QueueService_SimulateQueue_FullMethodName      = "/carillon.v1.QueueService/SimulateQueue"
 	QueueService_ReserveSlot_FullMethodName        = "/carillon.v1.QueueService/ReserveSlot"
 	QueueService_GetReservation_FullMethodName     = "/carillon.v1.QueueService/GetReservation"
 	QueueService_ListReservations_FullMethodName   = "/carillon.v1.QueueService/ListReservations"
@@ -92,6 +93,12 @@ type QueueServiceClient interface {
 	// they start; those with a later start come last. The role user gets its own
 	// runs. A run that enters or starts meanwhile may be missing or come twice.
 	ListWaiting(ctx context.Context, in *ListWaitingRequest, opts ...grpc.CallOption) (*ListWaitingResponse, error)
+	// SimulateQueue plays a queue on a virtual clock with the function that admits
+	// its runs: with proposed settings, and to compare with the saved ones. Nothing
+	// is written. All runs succeed, and only runs of the backlog and of arrivals
+	// enter. FAILED_PRECONDITION: nobody knows how long runs take, as no run of the
+	// queue has ended; give durations. RESOURCE_EXHAUSTED as of SimulateSchedules.
+	SimulateQueue(ctx context.Context, in *SimulateQueueRequest, opts ...grpc.CallOption) (*SimulateQueueResponse, error)
 	// ReserveSlot reserves the next slot of a queue for work outside Carillon,
 	// ahead of all runs. Nothing that runs is preempted. Reservations are granted
 	// in order of arrival; a granted one counts in max_in_flight and in its limits
@@ -246,6 +253,16 @@ func (c *queueServiceClient) ListWaiting(ctx context.Context, in *ListWaitingReq
 	return out, nil
 }
 
+func (c *queueServiceClient) SimulateQueue(ctx context.Context, in *SimulateQueueRequest, opts ...grpc.CallOption) (*SimulateQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SimulateQueueResponse)
+	err := c.cc.Invoke(ctx, QueueService_SimulateQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *queueServiceClient) ReserveSlot(ctx context.Context, in *ReserveSlotRequest, opts ...grpc.CallOption) (*ReserveSlotResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReserveSlotResponse)
@@ -350,6 +367,12 @@ type QueueServiceServer interface {
 	// they start; those with a later start come last. The role user gets its own
 	// runs. A run that enters or starts meanwhile may be missing or come twice.
 	ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingResponse, error)
+	// SimulateQueue plays a queue on a virtual clock with the function that admits
+	// its runs: with proposed settings, and to compare with the saved ones. Nothing
+	// is written. All runs succeed, and only runs of the backlog and of arrivals
+	// enter. FAILED_PRECONDITION: nobody knows how long runs take, as no run of the
+	// queue has ended; give durations. RESOURCE_EXHAUSTED as of SimulateSchedules.
+	SimulateQueue(context.Context, *SimulateQueueRequest) (*SimulateQueueResponse, error)
 	// ReserveSlot reserves the next slot of a queue for work outside Carillon,
 	// ahead of all runs. Nothing that runs is preempted. Reservations are granted
 	// in order of arrival; a granted one counts in max_in_flight and in its limits
@@ -419,6 +442,9 @@ func (UnimplementedQueueServiceServer) EnqueueRuns(context.Context, *EnqueueRuns
 }
 func (UnimplementedQueueServiceServer) ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWaiting not implemented")
+}
+func (UnimplementedQueueServiceServer) SimulateQueue(context.Context, *SimulateQueueRequest) (*SimulateQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SimulateQueue not implemented")
 }
 func (UnimplementedQueueServiceServer) ReserveSlot(context.Context, *ReserveSlotRequest) (*ReserveSlotResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReserveSlot not implemented")
@@ -672,6 +698,24 @@ func _QueueService_ListWaiting_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueueService_SimulateQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SimulateQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueueServiceServer).SimulateQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueueService_SimulateQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueueServiceServer).SimulateQueue(ctx, req.(*SimulateQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QueueService_ReserveSlot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReserveSlotRequest)
 	if err := dec(in); err != nil {
@@ -816,6 +860,10 @@ var QueueService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWaiting",
 			Handler:    _QueueService_ListWaiting_Handler,
+		},
+		{
+			MethodName: "SimulateQueue",
+			Handler:    _QueueService_SimulateQueue_Handler,
 		},
 		{
 			MethodName: "ReserveSlot",

@@ -2689,7 +2689,10 @@ type ExplainRunResponse struct {
 	// wait.
 	BlockedBy []*RunBlock `protobuf:"bytes,3,rep,name=blocked_by,json=blockedBy,proto3" json:"blocked_by,omitempty"`
 	// The answer in sentences, what matters most first.
-	Sentences     []string `protobuf:"bytes,4,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	Sentences []string `protobuf:"bytes,4,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	// When a run that waits in a dispatch queue would start if nothing came before
+	// it. Null: it does not wait in a queue.
+	WouldStart    *StartEstimate `protobuf:"bytes,5,opt,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2752,6 +2755,79 @@ func (x *ExplainRunResponse) GetSentences() []string {
 	return nil
 }
 
+func (x *ExplainRunResponse) GetWouldStart() *StartEstimate {
+	if x != nil {
+		return x.WouldStart
+	}
+	return nil
+}
+
+// StartEstimate is when a run would start. The admissions of its queue are played
+// on a virtual clock, with the run times of the last runs of each workflow in the
+// queue that ended.
+type StartEstimate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With the median run times. Null: nobody knows; the first of assumes says why.
+	P50 *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=p50,proto3" json:"p50,omitempty"`
+	// With run times that one of ten runs exceeds.
+	P90 *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=p90,proto3" json:"p90,omitempty"`
+	// What the estimate takes for granted, in sentences.
+	Assumes       []string `protobuf:"bytes,3,rep,name=assumes,proto3" json:"assumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartEstimate) Reset() {
+	*x = StartEstimate{}
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartEstimate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartEstimate) ProtoMessage() {}
+
+func (x *StartEstimate) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartEstimate.ProtoReflect.Descriptor instead.
+func (*StartEstimate) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *StartEstimate) GetP50() *timestamppb.Timestamp {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *StartEstimate) GetP90() *timestamppb.Timestamp {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *StartEstimate) GetAssumes() []string {
+	if x != nil {
+		return x.Assumes
+	}
+	return nil
+}
+
 // RunBlock is one thing that keeps a run from its start.
 type RunBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2781,7 +2857,7 @@ type RunBlock struct {
 
 func (x *RunBlock) Reset() {
 	*x = RunBlock{}
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2869,7 @@ func (x *RunBlock) String() string {
 func (*RunBlock) ProtoMessage() {}
 
 func (x *RunBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2882,7 @@ func (x *RunBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
 func (*RunBlock) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunBlock) GetWhat() string {
@@ -2874,7 +2950,7 @@ type RedeliverWebhooksRequest struct {
 
 func (x *RedeliverWebhooksRequest) Reset() {
 	*x = RedeliverWebhooksRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2962,7 @@ func (x *RedeliverWebhooksRequest) String() string {
 func (*RedeliverWebhooksRequest) ProtoMessage() {}
 
 func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2975,7 @@ func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksRequest.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RedeliverWebhooksRequest) GetIdempotencyKey() string {
@@ -2942,7 +3018,7 @@ type RedeliverWebhooksResponse struct {
 
 func (x *RedeliverWebhooksResponse) Reset() {
 	*x = RedeliverWebhooksResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3030,7 @@ func (x *RedeliverWebhooksResponse) String() string {
 func (*RedeliverWebhooksResponse) ProtoMessage() {}
 
 func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3043,7 @@ func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksResponse.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RedeliverWebhooksResponse) GetRedelivered() uint32 {
@@ -3270,13 +3346,19 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0fMoveRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"_\n" +
 	"\x11ExplainRunRequest\x12J\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"\xba\x01\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"\xf7\x01\n" +
 	"\x12ExplainRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12,\n" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x124\n" +
 	"\n" +
 	"blocked_by\x18\x03 \x03(\v2\x15.carillon.v1.RunBlockR\tblockedBy\x12\x1c\n" +
-	"\tsentences\x18\x04 \x03(\tR\tsentences\"\xad\x02\n" +
+	"\tsentences\x18\x04 \x03(\tR\tsentences\x12;\n" +
+	"\vwould_start\x18\x05 \x01(\v2\x1a.carillon.v1.StartEstimateR\n" +
+	"wouldStart\"\x85\x01\n" +
+	"\rStartEstimate\x12,\n" +
+	"\x03p50\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03p50\x12,\n" +
+	"\x03p90\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03p90\x12\x18\n" +
+	"\aassumes\x18\x03 \x03(\tR\aassumes\"\xad\x02\n" +
 	"\bRunBlock\x12\x85\x01\n" +
 	"\x04what\x18\x01 \x01(\tBq\xbaHnrlR\x06pausedR\astalledR\x04fullR\breservedR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
@@ -3325,7 +3407,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                       // 0: carillon.v1.Run
 	(*RunLaunch)(nil),                 // 1: carillon.v1.RunLaunch
@@ -3357,91 +3439,95 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*MoveRunResponse)(nil),           // 27: carillon.v1.MoveRunResponse
 	(*ExplainRunRequest)(nil),         // 28: carillon.v1.ExplainRunRequest
 	(*ExplainRunResponse)(nil),        // 29: carillon.v1.ExplainRunResponse
-	(*RunBlock)(nil),                  // 30: carillon.v1.RunBlock
-	(*RedeliverWebhooksRequest)(nil),  // 31: carillon.v1.RedeliverWebhooksRequest
-	(*RedeliverWebhooksResponse)(nil), // 32: carillon.v1.RedeliverWebhooksResponse
-	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
+	(*StartEstimate)(nil),             // 30: carillon.v1.StartEstimate
+	(*RunBlock)(nil),                  // 31: carillon.v1.RunBlock
+	(*RedeliverWebhooksRequest)(nil),  // 32: carillon.v1.RedeliverWebhooksRequest
+	(*RedeliverWebhooksResponse)(nil), // 33: carillon.v1.RedeliverWebhooksResponse
+	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	33, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	33, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	33, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	33, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	33, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	33, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	33, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	33, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	33, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	33, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	33, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	34, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	34, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	34, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	34, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	34, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	34, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	34, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	34, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	34, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	34, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	34, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	33, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	33, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	33, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	33, // 16: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	33, // 17: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	34, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	34, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	34, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
+	34, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	34, // 16: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	34, // 17: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	2,  // 18: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	33, // 19: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	33, // 20: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	34, // 19: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	34, // 20: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	3,  // 21: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 22: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	33, // 23: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 24: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	33, // 25: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	34, // 23: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	34, // 24: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	34, // 25: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 26: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 27: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 28: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	33, // 29: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	34, // 29: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
 	0,  // 30: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 31: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	33, // 32: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	33, // 33: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	34, // 32: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	34, // 33: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
 	18, // 34: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
 	21, // 35: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
 	0,  // 36: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	33, // 37: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 38: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	34, // 37: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	34, // 38: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 39: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	33, // 40: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	33, // 41: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	34, // 40: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	34, // 41: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 42: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
 	0,  // 43: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 44: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	33, // 45: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	30, // 46: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	33, // 47: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	6,  // 48: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 49: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 50: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 51: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 52: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	28, // 53: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	14, // 54: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	26, // 55: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	16, // 56: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	19, // 57: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	31, // 58: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	22, // 59: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 60: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 61: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 62: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 63: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 64: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 65: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	29, // 66: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	15, // 67: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	27, // 68: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	17, // 69: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 70: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	32, // 71: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	23, // 72: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 73: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	61, // [61:74] is the sub-list for method output_type
-	48, // [48:61] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	34, // 45: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	31, // 46: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	30, // 47: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	34, // 48: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	34, // 49: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	34, // 50: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	6,  // 51: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 52: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 53: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 54: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 55: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	28, // 56: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	14, // 57: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	26, // 58: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	16, // 59: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	19, // 60: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	32, // 61: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	22, // 62: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	24, // 63: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 64: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 65: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 66: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 67: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 68: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	29, // 69: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	15, // 70: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	27, // 71: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	17, // 72: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	20, // 73: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	33, // 74: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	23, // 75: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	25, // 76: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	64, // [64:77] is the sub-list for method output_type
+	51, // [51:64] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3466,7 +3552,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
