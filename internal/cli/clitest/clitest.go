@@ -235,6 +235,7 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: run})
 	f.Answer("PreviewSchedule", &carillonv1.PreviewScheduleResponse{})
 	f.Answer("SimulateSchedules", &carillonv1.SimulateSchedulesResponse{})
+	f.Answer("SimulateQueue", &carillonv1.SimulateQueueResponse{})
 	f.Answer("ForecastLaunches", &carillonv1.ForecastLaunchesResponse{})
 	f.Answer("ListScheduleEvents", &carillonv1.ListScheduleEventsResponse{})
 	f.Answer("ListRevisions", &carillonv1.ListRevisionsResponse{})

@@ -32,7 +32,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(newUpsertCommand(o), client.QueueIDs), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.QueueIDs), o.WithWatch(newListCommand(o)),
 		o.CompleteArg(o.WithWatch(newWaitingCommand(o)), client.QueueIDs), o.CompleteArg(newPauseCommand(o), client.QueueIDs), o.CompleteArg(newResumeCommand(o), client.QueueIDs),
 		o.CompleteArg(newCloseCommand(o), client.QueueIDs), o.CompleteArg(newOpenCommand(o), client.QueueIDs), o.CompleteArg(newDeleteCommand(o), client.QueueIDs),
-		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs),
+		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs), o.CompleteArg(newSimulateCommand(o), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newReservationsCommand(o)), client.QueueIDs), newReleaseCommand(o),
 	)

@@ -46,6 +46,27 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 			want: &carillonv1.UpsertQueueRequest{QueueId: "gpu", UserId: "ada", MaxInFlight: clitest.Pointer[uint32](3)},
 		},
 		{
+			name: "every flag of a simulation has its field",
+			args: []string{
+				"queue", "simulate", "gpu", "--max-in-flight", "2", "--rate", "5/1m", "--promote-after", "1h", "--resumed", "--limit", "gpu:3", "--limit", "customer=a:b:0",
+				"--backlog", "none", "--arrive-every", "30s", "--arrive-runs", "2", "--arrive-random", "--arrive-limit", "customer=x", "--duration", "2m", "--p95", "10m", "--for", "8h", "--seed", "7",
+			},
+			want: &carillonv1.SimulateQueueRequest{
+				QueueId: "gpu", Backlog: "none", ForMs: clitest.Pointer[uint32](28_800_000), Seed: 7, Compare: true,
+				Definition: &carillonv1.ProposedQueue{
+					MaxInFlight: clitest.Pointer[uint32](2), Rate: &carillonv1.Rate{Starts: 5, PerMs: 60_000}, PromoteAfterMs: clitest.Pointer[uint32](3_600_000), Resumed: true,
+				},
+				Limits:    []*carillonv1.ProposedLimit{{Limit: "gpu", MaxInFlight: clitest.Pointer[uint32](3)}, {Limit: "customer=a:b", MaxInFlight: clitest.Pointer[uint32](0)}},
+				Arrivals:  []*carillonv1.SimulatedArrivals{{EveryMs: 30_000, Runs: clitest.Pointer[uint32](2), Random: true, Limits: []string{"customer=x"}}},
+				Durations: []*carillonv1.SimulatedDuration{{Run: &carillonv1.AssumedRun{DurationMs: clitest.Pointer[uint32](120_000), P95Ms: 600_000}}},
+			},
+		},
+		{
+			name: "a simulation of a queue as it is compares nothing",
+			args: []string{"queue", "simulate", "gpu"},
+			want: &carillonv1.SimulateQueueRequest{QueueId: "gpu"},
+		},
+		{
 			name: "a queue is asked for by its id",
 			args: []string{"queue", "get", "gpu"},
 			want: &carillonv1.GetQueueRequest{QueueId: "gpu"},
