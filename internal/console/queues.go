@@ -32,6 +32,7 @@ type queueView struct {
 	Next   string // address of the next page of Runs
 	First  string // address of the first one
 	Events []queueEventRow
+	WhatIf whatIf
 }
 
 // queueRow is one queue.
@@ -157,6 +158,7 @@ func (c *Console) showQueue(v *visit) (page, error) {
 	for _, e := range log.GetEvents() {
 		view.Events = append(view.Events, queueEventRow{e, v.at(e.GetTime())})
 	}
+	view.WhatIf = c.whatIf(v, id)
 	return page{name: "queue", title: id, view: view}, nil
 }
 
