@@ -34,6 +34,7 @@ type workbench struct {
 	keys  map[string]int // effects
 	hold  chan struct{}  // not nil: calls wait until it is closed
 	at    []time.Time
+	takes func(call int) time.Duration // how long the n-th call takes; nil: nothing
 }
 
 func (b *workbench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +54,18 @@ func (b *workbench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.at = append(b.at, time.Now())
 	hold := b.hold
+	var takes time.Duration
+	if b.takes != nil {
+		takes = b.takes(len(b.at))
+	}
 	b.mu.Unlock()
+	if takes > 0 {
+		select {
+		case <-time.After(takes):
+		case <-r.Context().Done():
+			return
+		}
+	}
 	if hold != nil {
 		select {
 		case <-hold:
