@@ -51,7 +51,7 @@ func (s *queueScenario) prepare(limits []schedule.Limits) error {
 	for _, runs := range [][]ledger.CopiedRun{c.Runs, c.Flights} {
 		for i := range runs {
 			if _, known := s.takes(&runs[i]); !known {
-				return schedule.Explain(schedule.ErrPrecondition, "cannot simulate: nobody knows how long runs of workflow %s take, as no run of queue %s has ended; give durations",
+				return schedule.Explain(schedule.ErrPrecondition, "cannot simulate: it is not known how long runs of workflow %s take, as no run of queue %s has ended; give durations",
 					schedule.Quote(runs[i].Workflow), schedule.Quote(s.queue.QueueID))
 			}
 		}

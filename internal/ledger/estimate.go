@@ -67,7 +67,7 @@ func EstimateStart(c *QueueCopy, key schedule.Key, now time.Time, spend func(ste
 		return NoEstimate(fmt.Sprintf("No estimate of its start: more than %d runs of the queue come before it", MaxCopied))
 	}
 	if c.Stall.Level > 0 {
-		return NoEstimate("No estimate of its start: nobody knows when the executor can be reached again")
+		return NoEstimate("No estimate of its start: it is not known when the executor can be reached again")
 	}
 	times := NewRunTimes(c.Ended)
 	var out Estimate
@@ -94,7 +94,7 @@ func (t *RunTimes) Of(r *CopiedRun, now time.Time, q float64) (took time.Duratio
 }
 
 // Play is the play of a copy from now on. takes says how long a run is in flight, or how much longer;
-// known = false: nobody knows.
+// known = false: it is not known.
 func (c *QueueCopy) Play(now time.Time, takes func(*CopiedRun) (took time.Duration, known bool)) *Play {
 	p := &Play{Facts: c.QueueFacts, Now: now, Stop: -1}
 	used := make(map[schedule.LimitRef]int)
@@ -153,17 +153,17 @@ func (c *QueueCopy) noStart(p *Play) string {
 	case !p.Stuck:
 		return "it would not start within a year"
 	case r.State == schedule.QueueChained:
-		return "nobody knows how long the members of its group that come before it take"
+		return "it is not known how long the members of its group that come before it take"
 	case b == nil:
-		return "nobody knows what lets it start"
+		return "it is not known what lets it start"
 	case b.What == BlockedByPause:
 		return "the queue is paused until somebody resumes it"
 	case b.What == BlockedByLimit && b.Max == 0:
 		return fmt.Sprintf("limit %s allows no run", b.Limit)
 	case b.What == BlockedByLimit:
-		return fmt.Sprintf("limit %s is full, and nobody knows how long the runs take that use it: no run of their queue has ended yet", b.Limit)
+		return fmt.Sprintf("limit %s is full, and it is not known how long the runs take that use it: no run of their queue has ended yet", b.Limit)
 	}
-	return "nobody knows how long the runs take that come before it: no run of the queue has ended yet"
+	return "it is not known how long the runs take that come before it: no run of the queue has ended yet"
 }
 
 // assumes is what an estimate takes for granted.

@@ -169,7 +169,7 @@ func TestAnEstimatePlaysTheAdmissionsOfItsQueue(t *testing.T) {
 			c.wait(9)
 			return c
 		}, p50: 20 * s, p90: 20 * s, assumes: "The executor takes work again at"},
-		"an executor that nobody reaches": {make: func() *copied {
+		"an executor that cannot be reached": {make: func() *copied {
 			c := newCopied(1)
 			c.Stall = schedule.QueueStall{Until: estimatedAt.Add(s), Level: 3}
 			c.wait(9)
@@ -227,7 +227,7 @@ func TestAnEstimatePlaysTheAdmissionsOfItsQueue(t *testing.T) {
 			c.Elsewhere = append(c.Elsewhere, ledger.HeldLimit{Ref: other.Limits[0], Run: other})
 			c.wait(9, "gpu")
 			return c
-		}, none: "limit gpu is full, and nobody knows"},
+		}, none: "limit gpu is full, and it is not known"},
 		"a limit that a reservation of another queue uses": {make: func() *copied {
 			c := newCopied(5)
 			c.limit("gpu", 1).Used = 1

@@ -32,7 +32,7 @@ type RunFacts struct {
 	// Sees reports whether the caller may see what an owner has; nil: anything.
 	Sees      func(userID string) bool
 	Launchers int              // processes with the role launcher that were seen lately; negative: unknown
-	Start     *ledger.Estimate // nil: nobody knows
+	Start     *ledger.Estimate // nil: it is not known
 }
 
 // RunAnswer is why a run is where it is.
@@ -41,7 +41,7 @@ type RunAnswer struct {
 	Now       time.Time
 	Position  int
 	BlockedBy []RunBlock // of a run that waits; empty: it starts within a second
-	// WouldStart is when a run that waits in a queue would start; nil: nobody knows, or it does not wait.
+	// WouldStart is when a run that waits in a queue would start; nil: it is not known, or it does not wait.
 	WouldStart *ledger.Estimate
 	Lines      []string
 }

@@ -77,6 +77,9 @@ func explainRun(ctx context.Context, o *client.Client, l *client.Link, req *cari
 		for _, sentence := range resp.GetSentences() {
 			p.Line("%s", sentence)
 		}
+		if start := resp.GetWouldStart(); start.GetP50() != nil {
+			p.Line("The estimate assumes: %s.", strings.Join(start.GetAssumes(), "; "))
+		}
 		writeLinks(p, resp.GetRun())
 	})
 }

@@ -117,11 +117,11 @@ type simulatedQueue struct {
 	LastEnd       time.Time `json:"last_end_at"`
 }
 
-// halved fails unless two places for one halve the predicted end of n runs, and the runs then end when
-// it says, apart from a share of the time.
-func (s *jobSite) halved(n int, apart float64) {
+// halved fails unless two places for one halve the predicted end of n runs that take so long, and they
+// then end when it says, apart from a share of the time.
+func (s *jobSite) halved(n int, takes time.Duration, apart float64) {
 	s.Helper()
-	s.each(func(int) time.Duration { return 300 * time.Millisecond })
+	s.each(func(int) time.Duration { return takes })
 	known := s.batch(3)
 	s.over(known[2])
 	keys := s.batch(n)
@@ -150,12 +150,12 @@ func (s *jobSite) halved(n int, apart float64) {
 }
 
 func TestTwoPlacesForOneHalveThePredictedEnd(t *testing.T) {
-	onBothStores(t, func(s *jobSite) { s.halved(12, 1) })
+	onBothStores(t, func(s *jobSite) { s.halved(12, 300*time.Millisecond, 1) })
 }
 
 // TestLongTwoPlacesForOneEndAsPredicted is acceptance (22).
 func TestLongTwoPlacesForOneEndAsPredicted(t *testing.T) {
-	onBothStores(t, func(s *jobSite) { s.halved(60, 0.15) })
+	onBothStores(t, func(s *jobSite) { s.halved(30, time.Second, 0.15) })
 }
 
 // TestLongEstimatesAreGood is acceptance (21): on steady work the median of 50 estimates is within 20 % of

@@ -96,7 +96,7 @@ type QueueServiceClient interface {
 	// SimulateQueue plays a queue on a virtual clock with the function that admits
 	// its runs: with proposed settings, and to compare with the saved ones. Nothing
 	// is written. All runs succeed, and only runs of the backlog and of arrivals
-	// enter. FAILED_PRECONDITION: nobody knows how long runs take, as no run of the
+	// enter. FAILED_PRECONDITION: it is not known how long runs take, as no run of the
 	// queue has ended; give durations. RESOURCE_EXHAUSTED as of SimulateSchedules.
 	SimulateQueue(ctx context.Context, in *SimulateQueueRequest, opts ...grpc.CallOption) (*SimulateQueueResponse, error)
 	// ReserveSlot reserves the next slot of a queue for work outside Carillon,
@@ -370,7 +370,7 @@ type QueueServiceServer interface {
 	// SimulateQueue plays a queue on a virtual clock with the function that admits
 	// its runs: with proposed settings, and to compare with the saved ones. Nothing
 	// is written. All runs succeed, and only runs of the backlog and of arrivals
-	// enter. FAILED_PRECONDITION: nobody knows how long runs take, as no run of the
+	// enter. FAILED_PRECONDITION: it is not known how long runs take, as no run of the
 	// queue has ended; give durations. RESOURCE_EXHAUSTED as of SimulateSchedules.
 	SimulateQueue(context.Context, *SimulateQueueRequest) (*SimulateQueueResponse, error)
 	// ReserveSlot reserves the next slot of a queue for work outside Carillon,

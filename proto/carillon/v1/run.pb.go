@@ -2767,7 +2767,7 @@ func (x *ExplainRunResponse) GetWouldStart() *StartEstimate {
 // queue that ended.
 type StartEstimate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With the median run times. Null: nobody knows; the first of assumes says why.
+	// With the median run times. Null: it is not known; the first of assumes says why.
 	P50 *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=p50,proto3" json:"p50,omitempty"`
 	// With run times that one of ten runs exceeds.
 	P90 *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=p90,proto3" json:"p90,omitempty"`
