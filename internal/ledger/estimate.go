@@ -135,8 +135,8 @@ func (c *QueueCopy) Play(now time.Time, takes func(*CopiedRun) (took time.Durati
 	p.Facts.Limits = make(map[schedule.LimitRef]*LimitNow, len(c.Limits))
 	for ref, l := range c.Limits {
 		own := *l
-		if own.Used = used[ref]; c.UsesCut[ref] {
-			own.Used = max(own.Used, l.Used)
+		if !c.UsesCut[ref] { // a run that was admitted before the limit was made does not use it
+			own.Used = min(own.Used, used[ref])
 		}
 		p.Facts.Limits[ref] = &own
 	}

@@ -48,6 +48,9 @@ func (c *copied) wait(n int, limits ...string) *ledger.CopiedRun {
 func (c *copied) fly(n int, elapsed time.Duration, limits ...string) *ledger.CopiedRun {
 	r := copiedRun(n, limits...)
 	r.State, r.Began = schedule.QueueRunning, estimatedAt.Add(-elapsed)
+	for _, ref := range r.Limits {
+		c.Limits[ref].Used++
+	}
 	c.Flights = append(c.Flights, r)
 	return &c.Flights[len(c.Flights)-1]
 }
@@ -208,6 +211,15 @@ func TestAnEstimatePlaysTheAdmissionsOfItsQueue(t *testing.T) {
 			c.wait(10).Workflow = "long"
 			return c
 		}, p50: 10 * s, p90: 10 * s},
+		"a run in flight from before the limit was made does not use it": {make: func() *copied {
+			c := newCopied(5)
+			c.limit("gpu", 1)
+			c.took("w", 10*s)
+			c.fly(1, 0, "gpu")
+			c.limit("gpu", 1)
+			c.wait(9, "gpu")
+			return c
+		}},
 		"a limit that a run of another queue uses": {make: func() *copied {
 			c := newCopied(5)
 			c.limit("gpu", 1).Used = 1

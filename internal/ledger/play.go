@@ -251,7 +251,7 @@ func (p *Play) happen(e playEvent) {
 func (p *Play) free(limits []schedule.LimitRef) {
 	for _, ref := range limits {
 		if l := p.Facts.Limits[ref]; l != nil {
-			l.Used--
+			l.Used = max(0, l.Used-1)
 		}
 		p.unpark(ref)
 	}

@@ -186,6 +186,7 @@ const (
 	jobExpired
 	jobOverdue // it reaches its max_run_ms
 	runOverdue // outside of queues
+	estimatePlayed       // an admission is compared with the play of its queue
 	situations
 )
 
@@ -199,6 +200,7 @@ var situationNames = [situations]string{
 	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
+	"admission compared with its play",
 }
 
 // Coverage counts faults by call, over all worlds.

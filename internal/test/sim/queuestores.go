@@ -22,8 +22,12 @@ func (s store) QueuesWaiting(ctx context.Context) (queues []schedule.QueueNow, e
 
 func (s store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
 	err = s.tell(ctx, siteAdmit, uint64(req.QueueNo), func() (err error) {
+		before, copied := s.played(&req)
 		out, err = s.ledger.Admit(context.WithoutCancel(ctx), req)
 		s.admitted(&req, &out)
+		if copied && err == nil && out.Alone {
+			s.checkPlay(&req, &before, &out)
+		}
 		return err
 	})
 	if err != nil {
