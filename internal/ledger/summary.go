@@ -51,59 +51,42 @@ func (p *Play) Sums(from time.Time, longest int, shown func(i int) bool) PlaySum
 	if last, all := p.lastEnd(); all && !last.IsZero() {
 		s.LastEnd, until = last, last
 	}
+	s.countRuns(p, shown)
+	slices.SortStableFunc(s.Longest, func(a, b PlayedWait) int { return cmp.Compare(b.Wait, a.Wait) })
+	s.Longest = s.Longest[:min(len(s.Longest), longest)]
+	if span := until.Sub(from); span > 0 {
+		s.PerMinute = float64(s.Started) / span.Minutes()
+	}
+	s.use(p, from, until)
+	return s
+}
+
+// countRuns adds the runs that were not in flight before, and their waits.
+func (s *PlaySums) countRuns(p *Play, shown func(i int) bool) {
 	var all []time.Duration
 	byKey := make(map[string][]time.Duration)
-	flights := usage{from: from, until: until}
-	limits := make(map[schedule.LimitRef]*usage, len(p.Facts.Limits))
-	note := func(refs []schedule.LimitRef, began, ended time.Time) {
-		for _, ref := range refs {
-			if limits[ref] == nil {
-				limits[ref] = &usage{from: from, until: until}
-			}
-			limits[ref].add(began, ended)
-		}
-	}
-	for i := range p.Uses {
-		note(p.Uses[i].Limits, p.Uses[i].From, p.Uses[i].Until)
-	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		if !r.Started.IsZero() {
-			flights.add(r.Started, r.Ended)
-			note(r.Limits, r.Started, r.Ended)
-		}
 		if r.InFlightBefore {
 			continue
 		}
-		s.Runs++
-		if !r.Ended.IsZero() {
-			s.Ended++
-		}
 		wait, waited := r.waited(p.Now)
-		switch {
-		case !waited: // it cannot start yet
-			if shown(i) {
-				k := s.Keys[r.Set]
-				k.Runs++
-				s.Keys[r.Set] = k
-			}
-			continue
-		case r.Started.IsZero():
-			s.Waiting++
-		default:
-			s.Started++
+		s.count(r, waited)
+		if waited {
+			all = append(all, wait.Wait)
 		}
-		all = append(all, wait.Wait)
 		if !shown(i) {
 			continue
 		}
-		s.Longest = append(s.Longest, wait)
-		byKey[r.Set] = append(byKey[r.Set], wait.Wait)
 		k := s.Keys[r.Set]
 		if k.Runs++; !r.Started.IsZero() {
 			k.Started++
 		}
 		s.Keys[r.Set] = k
+		if waited {
+			s.Longest = append(s.Longest, wait)
+			byKey[r.Set] = append(byKey[r.Set], wait.Wait)
+		}
 	}
 	s.waits(all)
 	for set, waits := range byKey {
@@ -111,25 +94,53 @@ func (p *Play) Sums(from time.Time, longest int, shown func(i int) bool) PlaySum
 		k.waits(waits)
 		s.Keys[set] = k
 	}
-	slices.SortStableFunc(s.Longest, func(a, b PlayedWait) int { return cmp.Compare(b.Wait, a.Wait) })
-	s.Longest = s.Longest[:min(len(s.Longest), longest)]
-	if span := until.Sub(from); span > 0 {
-		s.PerMinute = float64(s.Started) / span.Minutes()
+}
+
+func (s *PlaySums) count(r *PlayedRun, waited bool) {
+	s.Runs++
+	switch {
+	case !r.Started.IsZero():
+		s.Started++
+	case waited:
+		s.Waiting++
+	}
+	if !r.Ended.IsZero() {
+		s.Ended++
+	}
+}
+
+// use adds how much of max_in_flight and of the limits was used between two instants.
+func (s *PlaySums) use(p *Play, from, until time.Time) {
+	flights := usage{from: from, until: until}
+	limits := make(map[schedule.LimitRef]*usage, len(p.Facts.Limits))
+	for ref := range p.Facts.Limits {
+		limits[ref] = &usage{from: from, until: until}
+	}
+	note := func(refs []schedule.LimitRef, began, ended time.Time) {
+		for _, ref := range refs {
+			if limits[ref] != nil {
+				limits[ref].add(began, ended)
+			}
+		}
+	}
+	for i := range p.Uses {
+		note(p.Uses[i].Limits, p.Uses[i].From, p.Uses[i].Until)
+	}
+	for i := range p.Runs {
+		if r := &p.Runs[i]; !r.Started.IsZero() {
+			flights.add(r.Started, r.Ended)
+			note(r.Limits, r.Started, r.Ended)
+		}
 	}
 	s.Most, s.Share = flights.most(), flights.share(int(p.Facts.Queue.MaxInFlight))
 	for ref, l := range p.Facts.Limits {
-		u := limits[ref]
-		if u == nil {
-			u = &usage{from: from, until: until}
-		}
-		used := LimitUsage{Ref: ref, Max: l.Max, Unlimited: l.Unlimited, Most: u.most()}
+		used := LimitUsage{Ref: ref, Max: l.Max, Unlimited: l.Unlimited, Most: limits[ref].most()}
 		if !l.Unlimited {
-			used.Share = u.share(l.Max)
+			used.Share = limits[ref].share(l.Max)
 		}
 		s.Limits = append(s.Limits, used)
 	}
 	slices.SortFunc(s.Limits, func(a, b LimitUsage) int { return cmp.Compare(a.Ref.String(), b.Ref.String()) })
-	return s
 }
 
 func (w *WaitSums) waits(waits []time.Duration) {

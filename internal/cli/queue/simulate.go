@@ -143,23 +143,10 @@ func writeSimulation(p *render.Page, resp *carillonv1.SimulateQueueResponse) {
 			}
 			limits = append(limits, []string{names[i], l.GetLimit(), most, n(l.GetMostUsed()), n(l.GetUsedPercent()) + " %"})
 		}
-		for _, k := range q.GetKeys() {
-			if len(q.GetKeys()) > 1 {
-				keys = append(keys, []string{
-					names[i], strings.Join(k.GetLimits(), " "), n(k.GetRuns()), n(k.GetStarted()), render.Millis(k.GetWaitP50Ms()), render.Millis(k.GetWaitP90Ms()), render.Millis(k.GetWaitMaxMs()),
-				})
-			}
+		if len(q.GetKeys()) > 1 {
+			keys = append(keys, keyRows(names[i], q)...)
 		}
-		for _, w := range q.GetLongest()[:min(len(q.GetLongest()), 3)] {
-			run, started := w.GetArrivals(), "still waits"
-			if key := w.GetIdempotencyKey(); key != "" {
-				run = render.ShortKey(key)
-			}
-			if w.GetStartedAt() != nil {
-				started = p.When(w.GetStartedAt())
-			}
-			waits = append(waits, []string{names[i], run, render.Millis(w.GetWaitMs()), started})
-		}
+		waits = append(waits, waitRows(p, names[i], q)...)
 	}
 	p.Table([]string{"settings", "max in flight", "runs", "started", "waiting", "wait p50", "wait p90", "longest", "starts/min", "used", "all ended"}, rows)
 	for _, t := range []struct {
@@ -179,4 +166,31 @@ func writeSimulation(p *render.Page, resp *carillonv1.SimulateQueueResponse) {
 	for _, sentence := range resp.GetAssumes() {
 		p.Line("%s.", sentence)
 	}
+}
+
+// keyRows are the waits by the limits of the runs.
+func keyRows(name string, q *carillonv1.SimulatedQueue) (rows [][]string) {
+	for _, k := range q.GetKeys() {
+		rows = append(rows, []string{
+			name, strings.Join(k.GetLimits(), " "), fmt.Sprint(k.GetRuns()), fmt.Sprint(k.GetStarted()), render.Millis(k.GetWaitP50Ms()), render.Millis(k.GetWaitP90Ms()), render.Millis(k.GetWaitMaxMs()),
+		})
+	}
+	return rows
+}
+
+// waitsShown bounds the longest waits in the table.
+const waitsShown = 3
+
+func waitRows(p *render.Page, name string, q *carillonv1.SimulatedQueue) (rows [][]string) {
+	for _, w := range q.GetLongest()[:min(len(q.GetLongest()), waitsShown)] {
+		run, started := w.GetArrivals(), "still waits"
+		if key := w.GetIdempotencyKey(); key != "" {
+			run = render.ShortKey(key)
+		}
+		if w.GetStartedAt() != nil {
+			started = p.When(w.GetStartedAt())
+		}
+		rows = append(rows, []string{name, run, render.Millis(w.GetWaitMs()), started})
+	}
+	return rows
 }
