@@ -51,8 +51,13 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 			return err
 		}
 	}
+	if facts.Queue != nil && len(req.Uniques) > 0 {
+		if facts.Uniques, err = d.lockUniques(ctx, q, facts.Queue.No, req.Uniques); err != nil {
+			return err
+		}
+	}
 	decided, err := decide(facts)
-	if err != nil || len(decided.Runs) == 0 && decided.Group == nil {
+	if err != nil || decided.Empty() {
 		return err
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
@@ -67,7 +72,7 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		}
 	}
 	if req.RequestID != "" {
-		if err := noteEnqueued(ctx, q, facts.Queue.No, req, &decided, runs); err != nil {
+		if err := noteEnqueued(ctx, q, facts.Queue.No, req, &decided); err != nil {
 			return err
 		}
 	}
@@ -75,6 +80,9 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {
 			return err
 		}
+	}
+	if err := d.writeUniques(ctx, q, &decided); err != nil {
+		return err
 	}
 	if decided.Group != nil {
 		if err := d.settleGroup(ctx, q, decided.Group, false, decided.Now); err != nil {
@@ -88,12 +96,12 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 }
 
 // noteEnqueued keeps what a request with an id has made.
-func noteEnqueued(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest, decided *schedule.Enqueue, runs []schedule.Run) error {
+func noteEnqueued(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest, decided *schedule.Enqueue) error {
 	var keys strings.Builder
-	for i := range runs {
-		keys.WriteString(runs[i].Key.String())
+	for _, key := range decided.Answer() {
+		keys.WriteString(key.String())
 	}
-	n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now)
+	n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now, orNull(string(decided.Marks)))
 	if err == nil && n == 0 {
 		err = errEnqueued
 	}
@@ -106,11 +114,12 @@ func noteEnqueued(ctx context.Context, q Queries, queueNo int32, req *schedule.E
 func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {
 	var hash schedule.Key
 	var keys string
-	there, err := one(ctx, q, []any{&hash, &keys}, sqlEnqueuedBefore, queueNo, req.UserID, req.RequestID)
+	var marks schedule.Marks
+	there, err := one(ctx, q, []any{&hash, &keys, &marks}, sqlEnqueuedBefore, queueNo, req.UserID, req.RequestID)
 	if err != nil || !there {
 		return nil, err
 	}
-	record := &schedule.EnqueueRecord{BodyHash: hash}
+	record := &schedule.EnqueueRecord{BodyHash: hash, Marks: marks}
 	for ; len(keys) >= 2*len(hash); keys = keys[2*len(hash):] {
 		key, err := schedule.ParseKey(keys[:2*len(hash)])
 		if err != nil {

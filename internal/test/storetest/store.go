@@ -160,6 +160,7 @@ var topics = []topic{
 	{name: "limit uses", checks: limitUses},
 	{name: "rates", checks: rates},
 	{name: "reservations", checks: reservations},
+	{name: "unique", checks: uniques},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
