@@ -11,14 +11,14 @@ import (
 // runRow is a run in a table, a strip, or on a run page.
 type runRow struct {
 	*carillonv1.Run
-	Planned, RunAt, FireAt, Waiting, Claimed, CancelAsked, Launched, Started, Ended, Timeout, Entered moment
+	Planned, RunAt, FireAt, Waiting, Claimed, CancelAsked, Launched, Started, Ended, Timeout, Entered, UniqueUntil, FireBy moment
 }
 
 func (v *visit) row(r *carillonv1.Run) runRow {
 	return runRow{
 		Run: r, Planned: v.at(r.GetCreatedAt()), RunAt: v.at(r.GetRunAt()), FireAt: v.at(r.GetFireAt()), Waiting: v.at(r.GetWaitingSince()),
 		Claimed: v.at(r.GetClaimedAt()), CancelAsked: v.at(r.GetCancelRequestedAt()), Launched: v.at(r.GetLaunchedAt()), Started: v.at(r.GetStartedAt()),
-		Ended: v.at(r.GetCompletedAt()), Timeout: v.at(r.GetTimeoutAt()), Entered: v.at(r.GetEnqueuedAt()),
+		Ended: v.at(r.GetCompletedAt()), Timeout: v.at(r.GetTimeoutAt()), Entered: v.at(r.GetEnqueuedAt()), UniqueUntil: v.at(r.GetUnique().GetUntil()), FireBy: v.at(r.GetUnique().GetFireBy()),
 	}
 }
 

@@ -54,6 +54,8 @@ const (
 	MinDebounceQuiet = 100 * time.Millisecond
 	MaxDebounceQuiet = time.Hour
 	MaxDebounce      = 24 * time.Hour
+	// UniqueKeyHint says what a key is made of.
+	UniqueKeyHint = "use 1 to 200 printable characters without spaces at the ends, and a hash of longer keys"
 	// debounceMax is the default of MaxMS, in quiet times.
 	debounceMax = 10
 )
@@ -86,7 +88,7 @@ func (u *Unique) Check(c *Collect, field string) {
 	case u.Key == "":
 		c.Note(field+".key", "is required", "name what there is to be one run of")
 	case !Printable(u.Key, MaxUniqueKey):
-		c.Add(field+".key", u.Key, fmt.Sprintf("is not 1 to %d printable characters without spaces at the ends", MaxUniqueKey), "use a hash of longer keys")
+		c.Add(field+".key", u.Key, "is not a valid key", UniqueKeyHint)
 	}
 	if !slices.Contains(UniqueScopes, u.Scope) {
 		c.Add(field+".scope", u.Scope, "is not waiting, open or period", "")

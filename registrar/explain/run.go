@@ -86,6 +86,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	default:
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
+	x.unique()
 	x.life()
 	x.attempts()
 	x.out.Lines = x.lines

@@ -1577,7 +1577,11 @@ type EnqueueRunRequest struct {
 	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// The group that the run joins: it must be of the same queue and owner.
 	// FAILED_PRECONDITION: it is sealed or has ended. Default: none.
-	GroupId       string `protobuf:"bytes,25,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	GroupId string `protobuf:"bytes,25,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// At most one run of the queue and owner has this key. It is checked when a
+	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
+	// a run of a group. Default: none.
+	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,18 +1742,121 @@ func (x *EnqueueRunRequest) GetGroupId() string {
 	return ""
 }
 
+func (x *EnqueueRunRequest) GetUnique() *UniqueKey {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+// UniqueKey says what there is to be one run of.
+type UniqueKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 200 printable characters. Owners of a shared queue have their own
+	// keys.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// How long a run holds the key. open (default): until it and its automatic
+	// retries are over. waiting: until its queue admits it. period: for period_ms
+	// from its entry on, also after its end. A cancel frees the key at once.
+	Scope *string `protobuf:"bytes,2,opt,name=scope,proto3,oneof" json:"scope,omitempty"`
+	// Scope period: 1 to 2592000000.
+	PeriodMs uint32 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
+	// What becomes of a request while another run holds the key. return
+	// (default): the answer is that run, and nothing changes. replace: the same,
+	// and that run gets input, priority and start of the request if it was never
+	// admitted; it keeps its place, limits, attempts and webhook. ALREADY_EXISTS:
+	// it is a run of another schedule. refuse: ALREADY_EXISTS.
+	OnDuplicate *string `protobuf:"bytes,4,opt,name=on_duplicate,json=onDuplicate,proto3,oneof" json:"on_duplicate,omitempty"`
+	// With replace: the run starts once no request has replaced it for a while.
+	// INVALID_ARGUMENT together with run_at or delay_ms. Default: none.
+	Debounce      *Debounce `protobuf:"bytes,5,opt,name=debounce,proto3" json:"debounce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UniqueKey) Reset() {
+	*x = UniqueKey{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UniqueKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UniqueKey) ProtoMessage() {}
+
+func (x *UniqueKey) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UniqueKey.ProtoReflect.Descriptor instead.
+func (*UniqueKey) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UniqueKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetScope() string {
+	if x != nil && x.Scope != nil {
+		return *x.Scope
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetPeriodMs() uint32 {
+	if x != nil {
+		return x.PeriodMs
+	}
+	return 0
+}
+
+func (x *UniqueKey) GetOnDuplicate() string {
+	if x != nil && x.OnDuplicate != nil {
+		return *x.OnDuplicate
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetDebounce() *Debounce {
+	if x != nil {
+		return x.Debounce
+	}
+	return nil
+}
+
 type EnqueueRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// The request was made before: no run was added.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// With duplicate the run that holds the unique key; only its key if it is not
+	// stored any more.
+	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The request was made before: no run was added, and the answer is the same.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Another run holds the unique key: no run was added.
+	Duplicate bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// That run has the input, priority and start of the request now.
+	Replaced      bool `protobuf:"varint,4,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRunResponse) Reset() {
 	*x = EnqueueRunResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1868,7 @@ func (x *EnqueueRunResponse) String() string {
 func (*EnqueueRunResponse) ProtoMessage() {}
 
 func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1881,7 @@ func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnqueueRunResponse) GetRun() *Run {
@@ -1787,6 +1894,20 @@ func (x *EnqueueRunResponse) GetRun() *Run {
 func (x *EnqueueRunResponse) GetRepeated() bool {
 	if x != nil {
 		return x.Repeated
+	}
+	return false
+}
+
+func (x *EnqueueRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+func (x *EnqueueRunResponse) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
 	}
 	return false
 }
@@ -1811,7 +1932,7 @@ type EnqueueRunsRequest struct {
 
 func (x *EnqueueRunsRequest) Reset() {
 	*x = EnqueueRunsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1944,7 @@ func (x *EnqueueRunsRequest) String() string {
 func (*EnqueueRunsRequest) ProtoMessage() {}
 
 func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1957,7 @@ func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EnqueueRunsRequest) GetQueueId() string {
@@ -1917,14 +2038,18 @@ type NewQueuedRun struct {
 	Limits []string `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	// A name in WEBHOOK_TARGETS_FILE that the owner may use: the target of the
 	// message about the end of this run and of its retries. Default: the queue's.
-	Webhook       string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	Webhook string `protobuf:"bytes,21,opt,name=webhook,proto3" json:"webhook,omitempty"`
+	// At most one run of the queue and owner has this key. It is checked when a
+	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
+	// a run of a group. Default: none.
+	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewQueuedRun) Reset() {
 	*x = NewQueuedRun{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2061,7 @@ func (x *NewQueuedRun) String() string {
 func (*NewQueuedRun) ProtoMessage() {}
 
 func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2074,7 @@ func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewQueuedRun.ProtoReflect.Descriptor instead.
 func (*NewQueuedRun) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NewQueuedRun) GetScheduleId() string {
@@ -2029,19 +2154,33 @@ func (x *NewQueuedRun) GetWebhook() string {
 	return ""
 }
 
+func (x *NewQueuedRun) GetUnique() *UniqueKey {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
 type EnqueueRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the runs, in the order of the request.
+	// Of the runs, in the order of the request. Runs of one request with the same
+	// unique key are treated as if they came one after the other.
 	IdempotencyKeys []string `protobuf:"bytes,1,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
-	// The request was made before: no run was added.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The request was made before: no run was added, and the answer is the same.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The places of runs that were not added, because another run holds their
+	// unique key: idempotency_keys has that run. From 0.
+	Duplicates []uint32 `protobuf:"varint,3,rep,packed,name=duplicates,proto3" json:"duplicates,omitempty"`
+	// Those of them where that run has input, priority and start of the request
+	// now.
+	Replaced      []uint32 `protobuf:"varint,4,rep,packed,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRunsResponse) Reset() {
 	*x = EnqueueRunsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2192,7 @@ func (x *EnqueueRunsResponse) String() string {
 func (*EnqueueRunsResponse) ProtoMessage() {}
 
 func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2205,7 @@ func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnqueueRunsResponse) GetIdempotencyKeys() []string {
@@ -2083,6 +2222,20 @@ func (x *EnqueueRunsResponse) GetRepeated() bool {
 	return false
 }
 
+func (x *EnqueueRunsResponse) GetDuplicates() []uint32 {
+	if x != nil {
+		return x.Duplicates
+	}
+	return nil
+}
+
+func (x *EnqueueRunsResponse) GetReplaced() []uint32 {
+	if x != nil {
+		return x.Replaced
+	}
+	return nil
+}
+
 type ListWaitingRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	QueueId string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
@@ -2096,7 +2249,7 @@ type ListWaitingRequest struct {
 
 func (x *ListWaitingRequest) Reset() {
 	*x = ListWaitingRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2261,7 @@ func (x *ListWaitingRequest) String() string {
 func (*ListWaitingRequest) ProtoMessage() {}
 
 func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2274,7 @@ func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
 func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListWaitingRequest) GetQueueId() string {
@@ -2156,7 +2309,7 @@ type ListWaitingResponse struct {
 
 func (x *ListWaitingResponse) Reset() {
 	*x = ListWaitingResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2321,7 @@ func (x *ListWaitingResponse) String() string {
 func (*ListWaitingResponse) ProtoMessage() {}
 
 func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2334,7 @@ func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingResponse.ProtoReflect.Descriptor instead.
 func (*ListWaitingResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListWaitingResponse) GetRuns() []*Run {
@@ -2225,7 +2378,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2390,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2403,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Reservation) GetReservationId() string {
@@ -2352,7 +2505,7 @@ type ReserveSlotRequest struct {
 
 func (x *ReserveSlotRequest) Reset() {
 	*x = ReserveSlotRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2517,7 @@ func (x *ReserveSlotRequest) String() string {
 func (*ReserveSlotRequest) ProtoMessage() {}
 
 func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2530,7 @@ func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReserveSlotRequest) GetQueueId() string {
@@ -2433,7 +2586,7 @@ type ReserveSlotResponse struct {
 
 func (x *ReserveSlotResponse) Reset() {
 	*x = ReserveSlotResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2598,7 @@ func (x *ReserveSlotResponse) String() string {
 func (*ReserveSlotResponse) ProtoMessage() {}
 
 func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2611,7 @@ func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReserveSlotResponse) GetReservation() *Reservation {
@@ -2486,7 +2639,7 @@ type GetReservationRequest struct {
 
 func (x *GetReservationRequest) Reset() {
 	*x = GetReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2651,7 @@ func (x *GetReservationRequest) String() string {
 func (*GetReservationRequest) ProtoMessage() {}
 
 func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2664,7 @@ func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
 func (*GetReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetReservationRequest) GetReservationId() string {
@@ -2537,7 +2690,7 @@ type GetReservationResponse struct {
 
 func (x *GetReservationResponse) Reset() {
 	*x = GetReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2702,7 @@ func (x *GetReservationResponse) String() string {
 func (*GetReservationResponse) ProtoMessage() {}
 
 func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2715,7 @@ func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
 func (*GetReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetReservationResponse) GetReservation() *Reservation {
@@ -2581,7 +2734,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2746,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2759,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListReservationsRequest) GetQueueId() string {
@@ -2625,7 +2778,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2790,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2803,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -2672,7 +2825,7 @@ type ExtendReservationRequest struct {
 
 func (x *ExtendReservationRequest) Reset() {
 	*x = ExtendReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +2837,7 @@ func (x *ExtendReservationRequest) String() string {
 func (*ExtendReservationRequest) ProtoMessage() {}
 
 func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +2850,7 @@ func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
 func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExtendReservationRequest) GetReservationId() string {
@@ -2723,7 +2876,7 @@ type ExtendReservationResponse struct {
 
 func (x *ExtendReservationResponse) Reset() {
 	*x = ExtendReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2888,7 @@ func (x *ExtendReservationResponse) String() string {
 func (*ExtendReservationResponse) ProtoMessage() {}
 
 func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2901,7 @@ func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
 func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExtendReservationResponse) GetReservation() *Reservation {
@@ -2767,7 +2920,7 @@ type ReleaseReservationRequest struct {
 
 func (x *ReleaseReservationRequest) Reset() {
 	*x = ReleaseReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2932,7 @@ func (x *ReleaseReservationRequest) String() string {
 func (*ReleaseReservationRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2945,7 @@ func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReleaseReservationRequest) GetReservationId() string {
@@ -2812,7 +2965,7 @@ type ReleaseReservationResponse struct {
 
 func (x *ReleaseReservationResponse) Reset() {
 	*x = ReleaseReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2977,7 @@ func (x *ReleaseReservationResponse) String() string {
 func (*ReleaseReservationResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2990,7 @@ func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseReservationResponse) GetReservation() *Reservation {
@@ -2993,7 +3146,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xce\b\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -3017,14 +3170,25 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\await_ms\x18\x0f \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMs\x12'\n" +
 	"\x06limits\x18\x10 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12=\n" +
-	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupIdB\v\n" +
+	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupId\x12.\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
-	"\t_position\"T\n" +
+	"\t_position\"\xcb\x02\n" +
+	"\tUniqueKey\x12E\n" +
+	"\x03key\x18\x01 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,200}$R\x03key\x127\n" +
+	"\x05scope\x18\x02 \x01(\tB\x1c\xbaH\x19r\x17R\awaitingR\x04openR\x06periodH\x00R\x05scope\x88\x01\x01\x12(\n" +
+	"\tperiod_ms\x18\x03 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\bperiodMs\x12F\n" +
+	"\fon_duplicate\x18\x04 \x01(\tB\x1e\xbaH\x1br\x19R\x06returnR\areplaceR\x06refuseH\x01R\vonDuplicate\x88\x01\x01\x121\n" +
+	"\bdebounce\x18\x05 \x01(\v2\x15.carillon.v1.DebounceR\bdebounceB\b\n" +
+	"\x06_scopeB\x0f\n" +
+	"\r_on_duplicate\"\x8e\x01\n" +
 	"\x12EnqueueRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xef\x02\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1c\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\x12\x1a\n" +
+	"\breplaced\x18\x04 \x01(\bR\breplaced\"\xef\x02\n" +
 	"\x12EnqueueRunsRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12:\n" +
@@ -3033,7 +3197,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\x9b\x05\n" +
+	"\t_position\"\xcb\x05\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -3049,13 +3213,18 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\fmax_attempts\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x02R\vmaxAttempts\x88\x01\x01\x12'\n" +
 	"\x06limits\x18\n" +
 	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
-	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhookB\v\n" +
+	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12.\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
-	"\r_max_attempts\"\\\n" +
+	"\r_max_attempts\"\x98\x01\n" +
 	"\x13EnqueueRunsResponse\x12)\n" +
 	"\x10idempotency_keys\x18\x01 \x03(\tR\x0fidempotencyKeys\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xa7\x01\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\x03 \x03(\rR\n" +
+	"duplicates\x12\x1a\n" +
+	"\breplaced\x18\x04 \x03(\rR\breplaced\"\xa7\x01\n" +
 	"\x12ListWaitingRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12%\n" +
 	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
@@ -3149,7 +3318,7 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_carillon_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),                      // 0: carillon.v1.Queue
 	(*QueueEvent)(nil),                 // 1: carillon.v1.QueueEvent
@@ -3172,100 +3341,105 @@ var file_carillon_v1_queue_proto_goTypes = []any{
 	(*ListQueueEventsRequest)(nil),     // 18: carillon.v1.ListQueueEventsRequest
 	(*ListQueueEventsResponse)(nil),    // 19: carillon.v1.ListQueueEventsResponse
 	(*EnqueueRunRequest)(nil),          // 20: carillon.v1.EnqueueRunRequest
-	(*EnqueueRunResponse)(nil),         // 21: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),         // 22: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),               // 23: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),        // 24: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),         // 25: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),        // 26: carillon.v1.ListWaitingResponse
-	(*Reservation)(nil),                // 27: carillon.v1.Reservation
-	(*ReserveSlotRequest)(nil),         // 28: carillon.v1.ReserveSlotRequest
-	(*ReserveSlotResponse)(nil),        // 29: carillon.v1.ReserveSlotResponse
-	(*GetReservationRequest)(nil),      // 30: carillon.v1.GetReservationRequest
-	(*GetReservationResponse)(nil),     // 31: carillon.v1.GetReservationResponse
-	(*ListReservationsRequest)(nil),    // 32: carillon.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),   // 33: carillon.v1.ListReservationsResponse
-	(*ExtendReservationRequest)(nil),   // 34: carillon.v1.ExtendReservationRequest
-	(*ExtendReservationResponse)(nil),  // 35: carillon.v1.ExtendReservationResponse
-	(*ReleaseReservationRequest)(nil),  // 36: carillon.v1.ReleaseReservationRequest
-	(*ReleaseReservationResponse)(nil), // 37: carillon.v1.ReleaseReservationResponse
-	nil,                                // 38: carillon.v1.Queue.LabelsEntry
-	nil,                                // 39: carillon.v1.UpsertQueueRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
-	(*Rate)(nil),                       // 41: carillon.v1.Rate
-	(*Run)(nil),                        // 42: carillon.v1.Run
+	(*UniqueKey)(nil),                  // 21: carillon.v1.UniqueKey
+	(*EnqueueRunResponse)(nil),         // 22: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 23: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 24: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 25: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 26: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 27: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 28: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 29: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 30: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 31: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 32: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 33: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 34: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 35: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 36: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 37: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 38: carillon.v1.ReleaseReservationResponse
+	nil,                                // 39: carillon.v1.Queue.LabelsEntry
+	nil,                                // 40: carillon.v1.UpsertQueueRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 41: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 42: carillon.v1.Rate
+	(*Debounce)(nil),                   // 43: carillon.v1.Debounce
+	(*Run)(nil),                        // 44: carillon.v1.Run
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	38, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	40, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	40, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	40, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	40, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	41, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	40, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	39, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	41, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	39, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	41, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	41, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	41, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	41, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	42, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	41, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	40, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	42, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
 	0,  // 9: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 10: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 11: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	40, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	41, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 13: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 14: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 15: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 16: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
 	1,  // 17: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	40, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	42, // 19: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	23, // 20: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	40, // 21: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	42, // 22: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	40, // 23: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	40, // 24: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	40, // 25: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	27, // 26: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 27: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 28: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	27, // 29: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 30: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	2,  // 31: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	4,  // 32: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	6,  // 33: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	8,  // 34: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	10, // 35: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	12, // 36: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	14, // 37: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	16, // 38: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	18, // 39: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	20, // 40: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	22, // 41: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	25, // 42: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	28, // 43: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	30, // 44: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	32, // 45: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	34, // 46: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	36, // 47: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	3,  // 48: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 49: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 50: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 51: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 52: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 53: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 54: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 55: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 56: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	21, // 57: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	24, // 58: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	26, // 59: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	29, // 60: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	31, // 61: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	33, // 62: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	35, // 63: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	37, // 64: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	48, // [48:65] is the sub-list for method output_type
-	31, // [31:48] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	41, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	21, // 19: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	43, // 20: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	44, // 21: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	24, // 22: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	41, // 23: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	21, // 24: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	44, // 25: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	41, // 26: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	41, // 27: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	41, // 28: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	28, // 29: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 30: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 31: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	28, // 32: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 33: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	2,  // 34: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	4,  // 35: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	6,  // 36: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	8,  // 37: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	10, // 38: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	12, // 39: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	14, // 40: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	16, // 41: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	18, // 42: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	20, // 43: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	23, // 44: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	26, // 45: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	29, // 46: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	31, // 47: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	33, // 48: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	35, // 49: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	37, // 50: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	3,  // 51: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	5,  // 52: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	7,  // 53: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	9,  // 54: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	11, // 55: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	13, // 56: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	15, // 57: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	17, // 58: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	19, // 59: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	22, // 60: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	25, // 61: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	27, // 62: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	30, // 63: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	32, // 64: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	34, // 65: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	36, // 66: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	38, // 67: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	51, // [51:68] is the sub-list for method output_type
+	34, // [34:51] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3277,16 +3451,17 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[34].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[24].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
