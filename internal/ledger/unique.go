@@ -156,15 +156,13 @@ func (u *Uniques) Changes() (holds []schedule.UniqueHold, replaced []schedule.Ru
 
 // UniqueAfter is what the end of a run makes of the key that it holds; keeps = false: it is free.
 // A retry, and the run after a snooze or an interruption, takes it over, except with scope waiting:
-// there the first admission has freed it. With scope period it stays until its time is over, unless
-// the run was cancelled.
+// there the first admission has freed it. With scope period it stays, unless the run was cancelled:
+// the clock of who ends a run does not say whether the time is over.
 func UniqueAfter(h schedule.UniqueHold, r *schedule.Run) (after schedule.UniqueHold, keeps bool) {
-	next, goesOn := r.RetriedBy()
-	over := h.Scope == schedule.UniquePeriod && !h.Until.After(r.CompletedAt)
-	switch {
-	case h.Scope == schedule.UniqueWaiting, over:
+	if h.Scope == schedule.UniqueWaiting {
 		return h, false
-	case goesOn:
+	}
+	if next, goesOn := r.RetriedBy(); goesOn {
 		h.RunKey = next
 		return h, true
 	}

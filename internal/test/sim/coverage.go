@@ -183,6 +183,11 @@ const (
 	reservationReleased
 	reservationExpired   // its user has forgotten it
 	reservationWithdrawn // nobody waits for it
+	keyReturned          // a request finds the run that holds its unique key
+	keyReplaced          // and replaces it
+	keyRefused           // and is refused
+	keyOfRetry           // the run that holds the key is a retry
+	keyTakenAgain        // from a run that holds it no more
 	situations
 )
 
@@ -195,6 +200,7 @@ var situationNames = [situations]string{
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
 	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
+	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
 }
 
 // Coverage counts faults by call, over all worlds.

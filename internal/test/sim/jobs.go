@@ -29,11 +29,12 @@ type queueWatch struct {
 	limitWatch
 	groupWatch
 	reservationWatch
+	uniqueWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(), reservationWatch: newReservationWatch(),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(), reservationWatch: newReservationWatch(), uniqueWatch: uniqueWatch{keys: make(map[uniqueName]*keyHolder)},
 	}
 }
 
@@ -172,6 +173,7 @@ func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	if of != nil {
 		l.jobs[r.Key].behind = of.behind
 	}
+	l.handedOver(r)
 	l.coverage.situations[jobRetried].Add(1)
 }
 
@@ -202,6 +204,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	if delay > 0 {
 		l.coverage.situations[jobDelayed].Add(1)
 	}
+	l.tookKey(r, in.Unique)
 	if n == len(e.Runs)-1 {
 		l.placing = append(l.placing, e)
 	}
@@ -281,6 +284,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	same := r.Priority == before.Priority && r.Queue.Limits == before.Queue.Limits && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
 	switch {
 	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeChained && released || placeOf(before) == placeDelayed && !r.FireAt.After(now)):
+	case l.replacedJob(j, before):
 	case u == nil || u.Key != r.Key:
 		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
 	case j.admissions > 0 && !bytes.Equal(r.Input, before.Input):
@@ -371,6 +375,9 @@ func (l *ledgerWatch) withJobs() []*history {
 // one that was not has all or none, and the executor and the ledger agree on each.
 func (w *world) jobsOver() {
 	for _, e := range w.watch.entries {
+		if !e.group && e.unique() {
+			continue // see answeredUnique
+		}
 		if len(e.rows) != 0 && len(e.rows) != len(e.Runs) || e.keys != nil && !slices.Equal(e.keys, e.rows) {
 			w.violation("request %s of %d runs has made %d, and %d were answered", e.RequestID, len(e.Runs), len(e.rows), len(e.keys))
 		}
