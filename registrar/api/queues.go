@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -208,10 +207,6 @@ func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRun
 	}
 	resp := &carillonv1.EnqueueRunResponse{Repeated: done.Repeated, Duplicate: done.Marks.Duplicate(0), Replaced: done.Marks.Replaced(0)}
 	run, err := s.ended(ctx, done.Keys[0], time.Duration(req.GetWaitMs())*time.Millisecond)
-	if resp.GetDuplicate() && errors.Is(err, schedule.ErrNotFound) { // a key of scope period may outlive its run
-		resp.Run = &carillonv1.Run{IdempotencyKey: done.Keys[0].String()}
-		return resp, nil
-	}
 	if err != nil {
 		return nil, err
 	}

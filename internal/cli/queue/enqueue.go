@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +112,7 @@ func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
 	case resp.GetReplaced():
 		p.Line("this run holds the unique key and was replaced")
 	case resp.GetDuplicate():
-		p.Line("this run holds the unique key: nothing was added; it is %s", cmp.Or(r.GetStatus(), "not stored any more"))
+		p.Line("this run holds the unique key: nothing was added; it is %s", r.GetStatus())
 	case r.GetQueueState() == "delayed":
 		p.Line("in queue %s, starts not before %s", r.GetQueueId(), p.When(r.GetFireAt()))
 	case r.GetPosition() > 0:

@@ -1841,8 +1841,7 @@ func (x *UniqueKey) GetDebounce() *Debounce {
 
 type EnqueueRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With duplicate the run that holds the unique key; only its key if it is not
-	// stored any more.
+	// With duplicate the run that holds the unique key.
 	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// The request was made before: no run was added, and the answer is the same.
 	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
