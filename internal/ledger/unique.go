@@ -11,7 +11,7 @@ import (
 // snooze or a run by hand asks for nothing. A row outlives its run only with scope period, so a key
 // is judged by its run and not by the row.
 
-// EntryVerdict is what becomes of an entry with a unique key.
+// EntryVerdict is the answer to an entry with a unique key.
 type EntryVerdict int
 
 // The verdicts.

@@ -20,7 +20,7 @@ const (
 // UniqueScopes is the closed set.
 var UniqueScopes = []UniqueScope{UniqueWaiting, UniqueOpen, UniquePeriod}
 
-// OnDuplicate says what becomes of an entry under a key that another run holds.
+// OnDuplicate is the answer to an entry under a key that another run holds.
 type OnDuplicate string
 
 // The answers to a duplicate.
@@ -152,7 +152,7 @@ type UniqueFact struct {
 	Run *Run
 }
 
-// Marks say what became of the runs of a request, a character for each; "": all are new runs.
+// Marks say which runs of a request are new, a character for each; "": all are new runs.
 type Marks string
 
 // The marks.

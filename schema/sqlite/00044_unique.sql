@@ -1,6 +1,6 @@
 -- +goose Up
 -- Unique keys of runs in queues. A row names the run that holds a key: an entry under the same key
--- finds it. Whoever ends the run deletes its row, or gives it to the retry.
+-- finds it. The end of the run deletes its row, or gives it to the retry.
 CREATE TABLE queue_uniques (
     queue_no   INTEGER NOT NULL,
     hash       BLOB NOT NULL, -- of queue_id, user_id and unique_key
@@ -17,8 +17,8 @@ CREATE TABLE queue_uniques (
 CREATE INDEX queue_uniques_run ON queue_uniques (run_key);
 CREATE INDEX queue_uniques_until ON queue_uniques (until) WHERE until IS NOT NULL;
 
--- What became of each run of a request, if it was not a new run for each: . new, d there already,
--- r there already and replaced.
+-- Of each run of a request, unless all were new: . new, d there already, r there already and
+-- replaced.
 ALTER TABLE queue_requests ADD COLUMN marks TEXT;
 
 -- +goose Down

@@ -35,10 +35,10 @@ func uniqueFields(h *schedule.UniqueHold) []any {
 	return []any{&h.QueueNo, &h.Hash, &h.UserID, &h.Key, &h.RunKey, &h.Scope, &h.FirstAt, &h.Until, &h.Replaced, &h.FireBy}
 }
 
-// lockUniques reads the keys of a request with the runs that hold them. Whoever takes a key has its
-// lock; whoever frees one has ended its run, and so had the row of the run. This is why the row is
-// locked before it is known whether the key still names the run: the key of one that was open
-// cannot have changed, and that of another is read again.
+// lockUniques reads the keys of a request with the runs that hold them. A transaction takes a key
+// under its lock, and frees one when it ends the run, with the row of the run locked. So the row is
+// locked here before it is known whether the key still names the run: the key of an open run cannot
+// have changed, and that of another run is read again.
 func (d *Dialect) lockUniques(ctx context.Context, q Queries, queueNo int32, hashes []schedule.Key) (map[schedule.Key]schedule.UniqueFact, error) {
 	if d.LockUniques != "" {
 		locks := make([]int32, len(hashes))

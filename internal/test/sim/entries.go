@@ -25,6 +25,7 @@ type entry struct {
 	marks    schedule.Marks
 	replaces schedule.Key
 	start    time.Time // of that run
+	done     bool      // it was replaced
 }
 
 // unique reports whether the request is for one run with a unique key.

@@ -283,8 +283,8 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	released := placeOf(r) == placeWaiting && !r.FireAt.After(now) || placeOf(r) == placeDelayed && r.FireAt.After(now.Add(-l.profile.maxSkew-time.Millisecond))
 	same := r.Priority == before.Priority && r.Queue.Limits == before.Queue.Limits && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
 	switch {
-	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeChained && released || placeOf(before) == placeDelayed && !r.FireAt.After(now)):
 	case l.replacedJob(j, before):
+	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeChained && released || placeOf(before) == placeDelayed && !r.FireAt.After(now)):
 	case u == nil || u.Key != r.Key:
 		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
 	case j.admissions > 0 && !bytes.Equal(r.Input, before.Input):

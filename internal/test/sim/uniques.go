@@ -56,7 +56,7 @@ func (l *ledgerWatch) judged(req *schedule.EnqueueRequest, facts *schedule.Enque
 	if e == nil || e.RequestID != req.RequestID || facts.Earlier != nil || facts.Queue == nil || len(req.Uniques) == 0 || len(e.Runs) > 1 { // without keys it only looks
 		return
 	}
-	e.answer, e.marks, e.replaces = nil, "", schedule.Key{}
+	e.answer, e.marks, e.replaces, e.done = nil, "", schedule.Key{}, false
 	in := &e.Runs[0]
 	h := l.keys[uniqueName{facts.Queue.No, in.Unique.Key}]
 	if err != nil {
@@ -174,6 +174,7 @@ func (l *ledgerWatch) replacedJob(j *job, before *schedule.Run) bool {
 	if j.admissions > 0 || !bytes.Equal(r.Input, in.Input) || r.Priority != *in.Priority || r.Queue.Limits != before.Queue.Limits || !r.FireAt.Equal(e.start) {
 		l.violation("request %s made of run %.12s: %+v, and it was to start at %s", e.RequestID, r.Key, r, e.start)
 	}
+	e.done, e.replaces = true, schedule.Key{}
 	return true
 }
 
@@ -181,6 +182,9 @@ func (l *ledgerWatch) replacedJob(j *job, before *schedule.Run) bool {
 func (l *ledgerWatch) answeredUnique(e *entry, out *registrar.Enqueued) {
 	if !slices.Equal(out.Keys, e.answer) || out.Marks != e.marks {
 		l.violation("request %s was judged %q %v, and is answered with %q %v", e.RequestID, e.marks, e.answer, out.Marks, out.Keys)
+	}
+	if e.marks == "r" && !e.done {
+		l.violation("request %s is answered with run %v, which it has not replaced", e.RequestID, e.answer)
 	}
 	if e.marks == "" != slices.Equal(e.answer, e.rows) {
 		l.violation("request %s is answered with %q %v, and has made %v", e.RequestID, e.marks, e.answer, e.rows)

@@ -1761,7 +1761,7 @@ type UniqueKey struct {
 	Scope *string `protobuf:"bytes,2,opt,name=scope,proto3,oneof" json:"scope,omitempty"`
 	// Scope period: 1 to 2592000000.
 	PeriodMs uint32 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
-	// What becomes of a request while another run holds the key. return
+	// The answer to a request while another run holds the key. return
 	// (default): the answer is that run, and nothing changes. replace: the same,
 	// and that run gets input, priority and start of the request if it was never
 	// admitted; it keeps its place, limits, attempts and webhook. ALREADY_EXISTS:

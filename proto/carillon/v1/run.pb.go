@@ -501,7 +501,7 @@ func (x *Run) GetUnique() *HeldUniqueKey {
 	return nil
 }
 
-// HeldUniqueKey is a unique key with what has become of its run.
+// HeldUniqueKey is a unique key of a run that holds it.
 type HeldUniqueKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
