@@ -156,6 +156,7 @@ var whole = map[string]string{
 	"sqlRewindBacklogs":      "a clock that steps back is rare",
 	"sqlBlockingOwner":       "asked once in a while, where no schedule has the overlap key any more",
 	"sqlQueuesWaiting":       "one row per queue",
+	"sqlDeletedQueues":       "one row per queue",
 	"sqlFailureGroups":       "one row per failing schedule",
 	"sqlFailureExamples":     "one row per failing schedule",
 }
