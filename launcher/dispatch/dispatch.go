@@ -57,13 +57,13 @@ type Dispatcher struct {
 	retries retry.Launches
 	calls   sync.WaitGroup
 
-	mu     sync.Mutex
-	open   int  // admitted or sent again, and not answered
-	first  int  // of the queues of the next round
-	held   bool // runs are to be sent again: the next free calls are theirs
+	mu    sync.Mutex
+	open  int  // admitted or sent again, and not answered
+	first int  // of the queues of the next round
+	held  bool // runs are to be sent again: the next free calls are theirs
 	// deletedSince is from when on the next sweep looks into deleted queues.
 	deletedSince time.Time
-	stalls map[int32]stall
+	stalls       map[int32]stall
 	// limited are the queues in which runs waited for a limit or a rate at the last visit.
 	limited map[int32]bool
 

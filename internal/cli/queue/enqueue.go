@@ -72,18 +72,17 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
+	unique = entryFlags(f, flagged)
 	f.StringVarP(&file, "file", "f", "", "`FILE` with a run as JSON, or several as JSON Lines; - is standard input")
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
 	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
-	entryFlags(f, flagged)
-	unique = uniqueFlags(f)
 	o.Flags(cmd)
 	o.CompleteArg(cmd, client.QueueIDs)
 	return o.CompleteFlags(cmd)
 }
 
-// entryFlags are the flags of a run's fields.
-func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
+// entryFlags are the flags of a run's fields. unique is its unique key, once they are parsed.
+func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) (unique func() *carillonv1.UniqueKey) {
 	f.StringVar(&req.ScheduleId, "schedule", "", "`ID` of the schedule that the run belongs to")
 	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow, instead of a schedule")
 	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
@@ -99,6 +98,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
 	f.StringVar(&req.GroupId, "group", "", "`ID` of the group that the run joins")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
+	return uniqueFlags(f)
 }
 
 func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {

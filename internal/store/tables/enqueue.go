@@ -45,15 +45,8 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 			return fmt.Errorf("read an earlier request: %w", err)
 		}
 	}
-	if req.GroupID != "" {
-		if err := d.readGroup(ctx, q, req.GroupID, &facts); err != nil {
-			return err
-		}
-	}
-	if facts.Queue != nil && len(req.Uniques) > 0 {
-		if facts.Uniques, err = d.lockUniques(ctx, q, facts.Queue.No, req.Uniques); err != nil {
-			return err
-		}
+	if err := d.lockEntry(ctx, q, req, &facts); err != nil {
+		return err
 	}
 	decided, err := decide(facts)
 	if err != nil || decided.Empty() {
@@ -92,6 +85,20 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return nil
 	}
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
+}
+
+// lockEntry adds the group and the unique keys of the request to the facts, and locks them in this
+// order.
+func (d *Dialect) lockEntry(ctx context.Context, q Queries, req *schedule.EnqueueRequest, f *schedule.EnqueueFacts) (err error) {
+	if req.GroupID != "" {
+		if err := d.readGroup(ctx, q, req.GroupID, f); err != nil {
+			return err
+		}
+	}
+	if f.Queue != nil && len(req.Uniques) > 0 {
+		f.Uniques, err = d.lockUniques(ctx, q, f.Queue.No, req.Uniques)
+	}
+	return err
 }
 
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait
