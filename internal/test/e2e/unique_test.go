@@ -40,8 +40,8 @@ func (r *rest) entry(key string) (got entered) {
 	return got
 }
 
-// TestAUniqueRunInBackoffIsReturnedAndItsRetryRuns: the only process dies while the retry waits.
-func TestAUniqueRunInBackoffIsReturnedAndItsRetryRuns(t *testing.T) {
+// TestLongAUniqueRunInBackoffIsReturnedAndItsRetryRuns: the only process dies while the retry waits.
+func TestLongAUniqueRunInBackoffIsReturnedAndItsRetryRuns(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
 		p, api, e, _ := groupSite(t, database)
 		api.do("PUT", "/v1/schedules/s", `{"user_id": "ada", "workflow_id": "w", "version": 1, "overlap_policy": "allow", "retry": {"max_attempts": 2, "backoff_ms": 4000}}`, nil)
