@@ -30,7 +30,7 @@ var slotQueueMutants = []struct {
 		"internal/ledger/queued.go", `next.Queue.Priority = before.Queue.Priority`, ``,
 	}}},
 	{"a run that was replaced waits in a paused queue", []edit{{
-		"internal/ledger/queued.go", `if r.Stage() == schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {`, `if false {`,
+		"internal/ledger/queued.go", `case !r.CancelRequestedAt.IsZero(): // a newer slot replaces it`, `case false:`,
 	}}},
 	{"a slot in a queue has not the limits of its schedule", []edit{{
 		"internal/ledger/entry.go", `schedule.JoinLimits(q.Limits, d.Limits)`, `schedule.JoinLimits(q.Limits)`,
