@@ -37,6 +37,8 @@ type QueuedInput struct {
 	Webhook string `json:",omitempty"`
 	// ExpiresMS bounds its wait; nil: as its schedule says, else the queue.
 	ExpiresMS *uint32 `json:",omitempty"`
+	// Unique asks that no other run has its key; nil: it has none.
+	Unique *schedule.Unique `json:",omitempty"`
 }
 
 // EnqueueInput is a request to put runs into a queue, all or none.
@@ -57,6 +59,7 @@ type EnqueueInput struct {
 // Enqueued is what a request has put into a queue, or had put before.
 type Enqueued struct {
 	Keys     []schedule.Key
+	Marks    schedule.Marks // of the keys
 	Repeated bool
 }
 
@@ -102,7 +105,9 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 		}
 		return Enqueued{}, err
 	}
-	req := schedule.EnqueueRequest{QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place(), GroupID: e.joins}
+	req := schedule.EnqueueRequest{
+		QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place(), GroupID: e.joins, Uniques: e.uniqueHashes(),
+	}
 	call := auth.CallFrom(ctx)
 	var rows []schedule.Run
 	if err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
@@ -120,8 +125,13 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 		call.Recorded = call.Audited
 	}
 	if !e.out.Repeated {
+		for i := range e.out.Marks {
+			if e.out.Marks.Duplicate(i) {
+				r.duplicate(e.out.Marks.Replaced(i))
+			}
+		}
 		r.counts.entered(rows)
-		r.log.DebugContext(ctx, "runs enqueued", "queue_id", queue.QueueID, "runs", len(e.out.Keys), "user_id", e.UserID)
+		r.log.DebugContext(ctx, "runs enqueued", "queue_id", queue.QueueID, "runs", len(rows), "user_id", e.UserID)
 	}
 	return e.out, nil
 }
@@ -142,7 +152,7 @@ type enqueue struct {
 	schedules []*schedule.Schedule                  // of each run
 	attempts  uint32                                // of a run whose schedule has no retry policy
 	bounded   func(schedule.Limits) schedule.Limits // adds the limit of all queues
-	full      error                                 // the queue has too many waiting runs; nil: it has not
+	full      func(n int) error                     // whether the queue has too many waiting runs for n more
 	out       Enqueued
 }
 
@@ -206,6 +216,9 @@ func checkEnqueue(ctx context.Context, in *EnqueueInput) error {
 	}
 	for i := range in.Runs {
 		in.Runs[i].check(&c, in.prefix(i))
+		if in.Runs[i].Unique != nil && (in.GroupID != "" || in.newGroup) {
+			c.Note(in.prefix(i)+"unique", "is set for a run of a group", "a group has each of its runs; put the run into the queue without a group")
+		}
 	}
 	return c.Err()
 }
@@ -254,6 +267,7 @@ func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
 		schedule.CheckExpires(&c, "expires_ms", *ms)
 	}
 	schedule.CheckLimitRefs(&c, "limits", in.Limits)
+	in.checkUnique(&c)
 	addPrefixed(all, prefix, c.Err())
 }
 

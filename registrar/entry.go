@@ -2,7 +2,6 @@ package registrar
 
 import (
 	"cmp"
-	"crypto/rand"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ func (e *enqueue) earlier(f schedule.EnqueueFacts) (bool, error) {
 	if f.Earlier.BodyHash != e.hash {
 		return false, schedule.Explain(schedule.ErrKeyConflict, "request_id %q was used before in queue %s for another request; use a new one", e.RequestID, schedule.Quote(e.QueueID))
 	}
-	e.out = Enqueued{Keys: f.Earlier.Keys, Repeated: true}
+	e.out = Enqueued{Keys: f.Earlier.Keys, Marks: f.Earlier.Marks, Repeated: true}
 	return true, nil
 }
 
@@ -41,22 +40,17 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 		return schedule.Enqueue{}, noQueue(e.QueueID)
 	case q.Closed:
 		return schedule.Enqueue{}, schedule.Explain(schedule.ErrPrecondition, "queue %s is closed: it takes no new runs until it is opened", schedule.Quote(e.QueueID))
-	case e.full != nil:
-		return schedule.Enqueue{}, e.full
 	}
 	limits, err := e.limitsIn(q)
 	if err != nil {
 		return schedule.Enqueue{}, err
 	}
-	out := schedule.Enqueue{Runs: make([]schedule.Run, len(e.Runs)), BodyHash: e.hash, Now: now}
-	e.out.Keys = make([]schedule.Key, len(e.Runs))
-	for i := range e.Runs {
-		requestID := orDefault(e.RequestID, "/"+rand.Text()) // no request id has a slash
-		if e.newGroup {
-			requestID = "/members/" + e.joins // a group is made once
-		}
-		out.Runs[i] = e.row(q, limits[i], i, schedule.JobKey(now, e.QueueID, e.UserID, requestID, i), now)
-		e.out.Keys[i] = out.Runs[i].Key
+	out := schedule.Enqueue{BodyHash: e.hash, Now: now}
+	if err := e.enterRuns(f, limits, &out); err != nil {
+		return schedule.Enqueue{}, err
+	}
+	if err := e.full(len(out.Runs) + len(e.rows)); err != nil {
+		return schedule.Enqueue{}, err
 	}
 	for i := range e.rows {
 		row := e.rows[i]
@@ -71,6 +65,7 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 			return schedule.Enqueue{}, err
 		}
 	}
+	out.Keys, out.Marks = e.out.Keys, e.out.Marks
 	return out, nil
 }
 

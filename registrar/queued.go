@@ -18,14 +18,18 @@ const maxShownPosition = 10_000
 // namedRuns adds the ids of queues and groups to runs.
 type namedRuns struct {
 	RunStore
-	id    func(context.Context, int32) (string, error)
-	group func(context.Context, int32) (string, error)
+	id     func(context.Context, int32) (string, error)
+	group  func(context.Context, int32) (string, error)
+	unique func(context.Context, schedule.Key) (*schedule.UniqueHold, error)
 }
 
 func (s namedRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	run, err := s.RunStore.GetRun(ctx, key)
 	if err == nil {
 		err = s.name(ctx, run)
+	}
+	if err == nil && run.IsJob() {
+		run.Queue.Unique, err = s.unique(ctx, key)
 	}
 	return run, err
 }
@@ -56,6 +60,14 @@ func (s namedRuns) name(ctx context.Context, run *schedule.Run) (err error) {
 		run.Queue.GroupID, err = s.group(ctx, run.Queue.GroupNo)
 	}
 	return err
+}
+
+// uniqueOf is the unique key that a run holds; nil: none.
+func (r *Registrar) uniqueOf(ctx context.Context, key schedule.Key) (*schedule.UniqueHold, error) {
+	if r.entries == nil {
+		return nil, nil
+	}
+	return r.entries.UniqueOf(ctx, key)
 }
 
 // queueID is the id of a queue by its number.

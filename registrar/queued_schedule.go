@@ -51,13 +51,17 @@ func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *en
 	if !q.Shared && e.UserID != q.UserID {
 		return schedule.Invalid("user_id", e.UserID, "is not the owner of queue "+schedule.Quote(q.QueueID)+", which is not shared", "share the queue, or use another one")
 	}
+	e.full = func(int) error { return nil }
 	limit := q.MaxWaiting
 	if limit == 0 {
 		return nil
 	}
 	waiting, again, err := r.waitingIn(ctx, q, len(e.Runs)+len(e.rows))
-	if err == nil && waiting+len(e.Runs)+len(e.rows) > int(limit) {
-		e.full = schedule.RetryLater(again, "queue %s is full: %d runs wait in it, and max_waiting is %d; try again in %s, or ask its owner to raise max_waiting",
+	e.full = func(n int) error {
+		if n == 0 || waiting+n <= int(limit) {
+			return nil
+		}
+		return schedule.RetryLater(again, "queue %s is full: %d runs wait in it, and max_waiting is %d; try again in %s, or ask its owner to raise max_waiting",
 			schedule.Quote(q.QueueID), waiting, limit, again)
 	}
 	return err

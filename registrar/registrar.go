@@ -90,6 +90,8 @@ type Options struct {
 	Ended func(status schedule.Status, reason schedule.Reason)
 	// EndedLate hears of each report of an end after another end of the run. Optional.
 	EndedLate func()
+	// Duplicate hears of each entry that finds another run under its unique key. Optional.
+	Duplicate func(replaced bool)
 	// Worked hears how many steps of package work each call that looks ahead has
 	// spent. Optional.
 	Worked func(call string, steps int)
@@ -134,6 +136,7 @@ type Registrar struct {
 	log          *slog.Logger
 	ended        func(status schedule.Status, reason schedule.Reason)
 	endedLate    func()
+	duplicate    func(replaced bool)
 	worked       func(call string, steps int)
 	limit        func(schedule.Key) error
 	cfg          Config
@@ -149,6 +152,9 @@ func New(o Options) *Registrar {
 	}
 	if o.Ended == nil {
 		o.Ended = func(schedule.Status, schedule.Reason) {}
+	}
+	if o.Duplicate == nil {
+		o.Duplicate = func(bool) {}
 	}
 	if o.EndedLate == nil {
 		o.EndedLate = func() {}
@@ -181,7 +187,7 @@ func New(o Options) *Registrar {
 	r := &Registrar{
 		schedules: scopedSchedules{schedules}, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, logs: o.Logs, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
-		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
+		log: o.Logger.With("component", "registrar"), ended: o.Ended, endedLate: o.EndedLate, duplicate: o.Duplicate, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.webhook, r.outbox, r.wakeOutbox = o.Webhook, o.Outbox, o.WakeOutbox
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
@@ -193,7 +199,7 @@ func New(o Options) *Registrar {
 		r.reservations = auditedReservations{o.Reservations}
 	}
 	r.instances, r.groups = o.Instances, o.Groups
-	r.runs = scopedRuns{namedRuns{runs, r.queueID, r.groupID}}
+	r.runs = scopedRuns{namedRuns{runs, r.queueID, r.groupID, r.uniqueOf}}
 	r.unscoped = schedules
 	return r
 }

@@ -191,6 +191,8 @@ type EnqueueStore interface {
 	// admission finds them, how many runs of higher priorities wait, up to counted, and up to users
 	// runs in flight, of the queue and of each limit.
 	ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, users int, now time.Time) (ledger.WaitingPlace, error)
+	// UniqueOf is the unique key that a run holds; nil: none.
+	UniqueOf(ctx context.Context, key schedule.Key) (*schedule.UniqueHold, error)
 	// QueueID is the id of a queue by its number, also of a deleted one; "": there is none.
 	QueueID(ctx context.Context, queueNo int32) (string, error)
 	// ChangeQueued changes a run that is not over, as decide says, in one transaction, and returns

@@ -45,3 +45,19 @@ func newWorkMetrics(reg prometheus.Registerer) func(call string, steps int) {
 	reg.MustRegister(steps)
 	return func(call string, n int) { steps.WithLabelValues(call).Observe(float64(n)) }
 }
+
+// newDuplicateMetrics counts entries that found another run under their unique key.
+func newDuplicateMetrics(reg prometheus.Registerer) func(replaced bool) {
+	n := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_queue_duplicates_total", Help: "Runs that did not enter a queue because another run holds their unique key; replaced: that run has their input now.",
+	}, []string{"answer"})
+	reg.MustRegister(n)
+	returned, replacedRuns := n.WithLabelValues("returned"), n.WithLabelValues("replaced")
+	return func(replaced bool) {
+		if replaced {
+			replacedRuns.Inc()
+		} else {
+			returned.Inc()
+		}
+	}
+}

@@ -29,6 +29,9 @@ func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
 		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the queue", key[:12], "in turn", "driver", "by subject-operator", "created", "1 run waiting, 0 of 3 in flight, 1 delayed.", `action="/ui/queues/gpu/resume"`, "5 in 1m", `<a href="/ui/limits/card">card=a7</a>`, "2h")
 		g.browse("operator", "/ui/runs/"+key, nil).holds(t, "its run", `<a href="/ui/limits/card">card=a7</a>`, `<a href="/ui/queues/gpu">gpu</a>, waiting, position 1 of its priority`)
 		g.browse("operator", "/ui/runs?queue=gpu", nil).holds(t, "its runs", key[:10])
+		_, unique, _ := strings.Cut(must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1,"delay_ms":3600000,"unique":{"key":"doc <7>","scope":"period","period_ms":60000}}`), `"idempotency_key":"`)
+		g.browse("operator", "/ui/runs/"+unique[:64], nil).holds(t, "a unique run", "Unique key", "doc &lt;7&gt;, scope period", "until")
+		must("POST", "/v1/runs/"+unique[:64]+":cancel", `{}`)
 		if got := g.browse("viewer", "/ui/queues/gpu/close", url.Values{}); got.code != http.StatusForbidden {
 			t.Errorf("who may only look closes: %d", got.code)
 		}

@@ -45,6 +45,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		Simulator:    simulate.New(a.workerConfig()),
 		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
 		Worked:       newWorkMetrics(a.registry),
+		Duplicate:    newDuplicateMetrics(a.registry),
 		Config: registrar.Config{
 			DefaultOverlap:     schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:     schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),

@@ -130,9 +130,30 @@ func TestADeploymentWorksWithALeastPrivilegedRoleForEachPart(t *testing.T) {
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`) // changes nothing, but adds an event
 	}
 	reservesWithRoles(t, registrar, launcher)
+	uniqueWithRoles(t, registrar, launcher)
 	call(t, registrar, "POST", "/v1/schedules/now:trigger", `{"overlap_policy":"allow"}`)
 	call(t, registrar, "GET", "/v1/workers", "")
 	call(t, registrar, "DELETE", "/v1/schedules/now", "")
+}
+
+// uniqueWithRoles: the registrar replaces the run that holds a key, and the launcher frees the key.
+func uniqueWithRoles(t *testing.T, registrar, launcher *app.App) {
+	t.Helper()
+	const unique = `{"workflow_id":"later","version":1,"unique":{"key":"k","on_duplicate":"replace"}}`
+	call(t, registrar, "POST", "/v1/queues/gpu:pause", `{}`)
+	_, key, _ := strings.Cut(call(t, registrar, "POST", "/v1/queues/gpu/runs", unique), `"idempotency_key":"`)
+	key = key[:64]
+	if answer := call(t, registrar, "POST", "/v1/queues/gpu/runs", unique); !strings.Contains(answer, `"replaced":true`) || !strings.Contains(answer, key) {
+		t.Errorf("the run is not replaced: %s", answer)
+	}
+	call(t, registrar, "POST", "/v1/queues/gpu:resume", `{}`)
+	eventually(t, "the executor has the run", func() bool {
+		return strings.Contains(call(t, registrar, "GET", "/v1/runs/"+key, ""), `"STARTED"`)
+	})
+	call(t, launcher, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`)
+	if answer := call(t, registrar, "POST", "/v1/queues/gpu/runs", unique); !strings.Contains(answer, `"duplicate":false`) {
+		t.Errorf("the key is not free: %s", answer)
+	}
 }
 
 // reservesWithRoles: the registrar grants a reservation, the launcher grants another one before a

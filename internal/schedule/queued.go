@@ -43,6 +43,8 @@ type QueuePlace struct {
 	GroupNo  int32  // of its group; 0: none
 	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it
 	GroupID  string // of the group; the registrar sets it
+
+	Unique *UniqueHold // the unique key that it holds; GetRun of the registrar sets it
 }
 
 // In reports whether the run is, or was, in a queue.
@@ -106,6 +108,7 @@ type EnqueueRequest struct {
 	// those from there on move back. 0: all go to the end.
 	Position int
 	GroupID  string // of the group that the runs join; "": none
+	Uniques  []Key  // hashes of the unique keys of the runs, ascending, each once
 }
 
 // EnqueueFacts is what a transaction reads for an EnqueueRequest.
@@ -116,22 +119,47 @@ type EnqueueFacts struct {
 	// not over.
 	Group     *JobGroup
 	GroupOpen bool
+	// Uniques are the keys of the request that have a row, by hash. Nobody takes or frees one of them
+	// before the transaction is over.
+	Uniques map[Key]UniqueFact
 }
 
 // EnqueueRecord is what is kept of a request with an id.
 type EnqueueRecord struct {
 	BodyHash [32]byte
 	Keys     []Key
+	Marks    Marks
 }
 
 // Enqueue is the decision on an EnqueueRequest. The store gives the runs their positions, in
 // their order.
 type Enqueue struct {
-	Runs     []Run     // none: nothing is written, unless Group is set
-	Group    *JobGroup // of the runs, as it is afterwards; No = 0: it is new. It ends if nothing of it is left
+	Runs []Run // new ones
+	// Keys are the answer, a key for each run of the request; nil: those of Runs. With neither of
+	// them, and no Group, nothing is written.
+	Keys     []Key
+	Marks    Marks        // of Keys
+	Replaced []Run        // runs of EnqueueFacts.Uniques as they are now
+	Uniques  []UniqueHold // keys as they are now
+	Group    *JobGroup    // of the runs, as it is afterwards; No = 0: it is new. It ends if nothing of it is left
 	Audit    *AuditEntry
 	BodyHash [32]byte
 	Now      time.Time
+}
+
+// Empty reports whether nothing is written.
+func (e *Enqueue) Empty() bool { return len(e.Runs) == 0 && len(e.Keys) == 0 && e.Group == nil }
+
+// Answer has a key for each run of the request.
+func (e *Enqueue) Answer() []Key {
+	if e.Keys != nil {
+		return e.Keys
+	}
+	keys := make([]Key, len(e.Runs))
+	for i := range e.Runs {
+		keys[i] = e.Runs[i].Key
+	}
+	return keys
 }
 
 // QueueCounts counts the open runs of a queue.

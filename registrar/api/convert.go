@@ -115,6 +115,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
 		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
+		Unique: uniqueOf(r.Queue.Unique),
 	}
 	if !mayBeTold(r) {
 		out.WebhookState = string(schedule.WebhookNone)

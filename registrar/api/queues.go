@@ -182,13 +182,14 @@ type queuedWork interface {
 	GetRunAt() *timestamppb.Timestamp
 	GetLimits() []string
 	GetWebhook() string
+	GetUnique() *carillonv1.UniqueKey
 }
 
 func queuedInput(w queuedWork, priority *int32, delay, attempts, expires *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
 		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts, Limits: w.GetLimits(),
-		Webhook: w.GetWebhook(), ExpiresMS: expires,
+		Webhook: w.GetWebhook(), ExpiresMS: expires, Unique: uniqueIn(w.GetUnique()),
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -204,15 +205,15 @@ func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRun
 	if err != nil {
 		return nil, err
 	}
+	resp := &carillonv1.EnqueueRunResponse{Repeated: done.Repeated, Duplicate: done.Marks.Duplicate(0), Replaced: done.Marks.Replaced(0)}
 	run, err := s.ended(ctx, done.Keys[0], time.Duration(req.GetWaitMs())*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.placed(ctx, run)
-	if err != nil {
+	if resp.Run, err = s.placed(ctx, run); err != nil {
 		return nil, err
 	}
-	return &carillonv1.EnqueueRunResponse{Run: shown, Repeated: done.Repeated}, nil
+	return resp, nil
 }
 
 // Pauses between two looks at a run that a caller waits for.
@@ -276,6 +277,12 @@ func (s *queueServer) EnqueueRuns(ctx context.Context, req *carillonv1.EnqueueRu
 	resp := &carillonv1.EnqueueRunsResponse{Repeated: done.Repeated, IdempotencyKeys: make([]string, len(done.Keys))}
 	for i, key := range done.Keys {
 		resp.IdempotencyKeys[i] = key.String()
+		if done.Marks.Duplicate(i) {
+			resp.Duplicates = append(resp.Duplicates, uint32(i))
+		}
+		if done.Marks.Replaced(i) {
+			resp.Replaced = append(resp.Replaced, uint32(i))
+		}
 	}
 	return resp, nil
 }

@@ -68,6 +68,38 @@ var refusedReservations = []refused{
 	},
 }
 
+var refusedUniques = []refused{
+	badJob("a unique key that is none", `,"unique":{"scope":"open"}`, "unique.key", "required"),
+	badJob("an empty unique key", `,"unique":{"key":""}`, "unique.key", "required"),
+	badJob("a unique key of 201 characters", `,"unique":{"key":"`+strings.Repeat("é", 201)+`"}`, "unique.key", "200"),
+	badJob("a unique key with a control character", `,"unique":{"key":"a\u0000b"}`, "unique.key", ""),
+	badJob("a unique key with a space at its end", `,"unique":{"key":"a "}`, "unique.key", "spaces at the ends"),
+	badJob("an unknown scope", `,"unique":{"key":"k","scope":"ever"}`, "unique.scope", "waiting"),
+	badJob("an unknown on_duplicate", `,"unique":{"key":"k","on_duplicate":"drop"}`, "unique.on_duplicate", "refuse"),
+	badJob("scope period without period_ms", `,"unique":{"key":"k","scope":"period"}`, "unique.period_ms", "required"),
+	badJob("scope period of 0", `,"unique":{"key":"k","scope":"period","period_ms":0}`, "unique.period_ms", "required"),
+	badJob("a period over 30 days", `,"unique":{"key":"k","scope":"period","period_ms":2592000001}`, "unique.period_ms", "2592000000"),
+	badJob("a period with scope open", `,"unique":{"key":"k","period_ms":1}`, "unique.period_ms", "scope period"),
+	badJob("debounce without replace", `,"unique":{"key":"k","debounce":{"quiet_ms":1000}}`, "unique.debounce", "replace"),
+	badJob("debounce with refuse", `,"unique":{"key":"k","on_duplicate":"refuse","debounce":{"quiet_ms":1000}}`, "unique.debounce", "replace"),
+	badJob("debounce without quiet_ms", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{}}`, "unique.debounce.quiet_ms", "100"),
+	badJob("quiet_ms over an hour", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":3600001}}`, "unique.debounce.quiet_ms", "3600000"),
+	badJob("quiet_ms over max_ms", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000,"max_ms":999}}`, "unique.debounce.max_ms", "1000"),
+	badJob("max_ms over a day", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000,"max_ms":86400001}}`, "unique.debounce.max_ms", "86400000"),
+	badJob("debounce and delay_ms", `,"delay_ms":1,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000}}`, "unique.debounce", "delay_ms"),
+	badJob("a member of unique that is none", `,"unique":{"key":"k","ttl":1}`, "unique.ttl", "is not a field"),
+	badJob("a unique key in a group", `,"group_id":"g","unique":{"key":"k"}`, "unique", "group"),
+	badBatch("a bad unique key among good ones", `{"workflow_id":"w","version":1},{"workflow_id":"w","version":1,"unique":{"key":"k","scope":"period"}}`, "runs[1].unique.period_ms", "required"),
+	{
+		name: "a group with a unique key", call: "GroupService/CreateGroup", rest: "POST /v1/groups",
+		body: `{"group_id":"g","queue_id":"q","runs":[{"workflow_id":"w","version":1,"unique":{"key":"k"}}]}`, field: "runs[0].unique", says: "group",
+	},
+	{
+		name: "a group whose last run has a unique key", call: "GroupService/CreateGroup", rest: "POST /v1/groups",
+		body: `{"group_id":"g","queue_id":"q","runs":[],"on_complete":{"workflow_id":"w","version":1,"unique":{"key":"k"}}}`, field: "on_complete.unique", says: "group",
+	},
+}
+
 var refusedQueues = []refused{
 	badQueue("max_in_flight 0", `,"max_in_flight":0`, "max_in_flight", "10000"),
 	badQueue("max_in_flight 10001", `,"max_in_flight":10001`, "max_in_flight", "10001"),
@@ -115,7 +147,7 @@ var refusedQueues = []refused{
 	badJob("wait_ms 60001", `,"wait_ms":60001`, "wait_ms", "60000"),
 	badJob("max_attempts 0", `,"max_attempts":0`, "max_attempts", "1"),
 	badJob("max_attempts 26", `,"max_attempts":26`, "max_attempts", "25"),
-	badJob("an unknown member", `,"unique":{}`, "unique", "is not a field"),
+	badJob("an unknown member", `,"sticky":{}`, "sticky", "is not a field"),
 	badJob("an input over 64 KiB", `,"input":"`+strings.Repeat("x", 64<<10)+`"`, "input", "65536"),
 	badJob("an input 33 deep", `,"input":`+nested(33), "input", "32"),
 	badJob("an input with a member twice", `,"input":{"a":1,"a":2}`, "input", "a"),
@@ -234,7 +266,7 @@ func TestJobsGoThroughREST(t *testing.T) {
 		t.Errorf("the first one moved back: %s", text)
 	}
 	batch := r.must("POST", "/v1/queues/gpu/runs:batch", `{"runs":[`+job(`,"delay_ms":60000`)+`,`+job(`,"priority":7`)+`]}`)
-	if strings.Count(batch, `"`) != 2*(2+2) { // two members, two keys
+	if strings.Count(batch, `"`) != 2*(4+2) { // four members, two keys
 		t.Errorf("a batch: %s", batch)
 	}
 	waiting := r.must("GET", "/v1/queues/gpu/waiting?page_size=3", "")

@@ -96,6 +96,8 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 			return quoted(v) + " is not a valid owner id", schedule.OwnerHint
 		} else if fd != nil && fd.FullName() == "carillon.v1.SetLimitKeyRequest.key" {
 			return quoted(v) + " is not a valid key", schedule.LimitKeyHint
+		} else if fd != nil && fd.FullName() == "carillon.v1.UniqueKey.key" {
+			return quoted(v) + " is not a valid key", schedule.UniqueKeyHint
 		}
 		return quoted(v) + " is not a valid id", idHint(v.FieldDescriptor)
 	case rule == "string.max_bytes" || rule == "bytes.max_len":

@@ -90,6 +90,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	default:
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
+	x.unique()
 	x.life()
 	x.attempts()
 	x.out.Lines = x.lines
@@ -116,30 +117,6 @@ func (x *runText) subject() string {
 		s += fmt.Sprintf(" attempt %d,", r.Attempt)
 	}
 	return s
-}
-
-func (x *runText) over() {
-	x.Verdict = map[schedule.Status]Verdict{
-		schedule.StatusSuccess: VerdictRan, schedule.StatusFailed: VerdictFailed, schedule.StatusSkipped: VerdictSkipped, schedule.StatusCancelled: VerdictCancelled,
-	}[x.Run.Status]
-	x.say("%s %s", x.subject(), x.outcome())
-	switch schedule.Reason(x.Why) {
-	case schedule.ReasonDeleted:
-		what := "schedule"
-		if x.Run.Queue.In() {
-			what = "queue"
-		}
-		x.say("Its %s was deleted", what)
-	case schedule.ReasonGrantExpired, schedule.ReasonGrantRevoked, schedule.ReasonGrantDenied:
-		x.say("Its execution grant does not allow it: %s", x.Detail)
-	case schedule.ReasonOverlap, schedule.ReasonQueueFull, schedule.ReasonMissed, schedule.ReasonCoalesced, schedule.ReasonPaused:
-		x.say("The reason is %s", x.Why)
-	default:
-		x.ended()
-	}
-	if x.Run.IsDead() {
-		x.say("It is dead: `carillon run retry %s` runs it again", x.Run.Key)
-	}
 }
 
 // waits is for a run that no launcher has taken yet.

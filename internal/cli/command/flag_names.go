@@ -101,6 +101,13 @@ var flagOfField = map[string][]string{
 	"run_at":             {"at"},
 	"delay_ms":           {"in"},
 	"force":              {"force"},
+	"key":                {"unique"},
+	"scope":              {"unique-scope"},
+	"period_ms":          {"unique-period"},
+	"on_duplicate":       {"on-duplicate"},
+	"debounce":           {"debounce"},
+	"quiet_ms":           {"debounce"},
+	"max_ms":             {"debounce-max"},
 }
 
 // argumentOfField lists the arguments that set a field of the API, as in use lines.

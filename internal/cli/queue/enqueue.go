@@ -22,6 +22,7 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	var file, input string
 	var wait bool
+	var unique func() *carillonv1.UniqueKey
 	flagged := &carillonv1.EnqueueRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "enqueue QUEUE",
@@ -29,14 +30,16 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 		Long: "Puts a run of a schedule or of a workflow version into a queue. With -f the run is JSON with the API's field\n" +
 			"names; flags then replace single fields. A file with several JSON values, such as JSON Lines, is a batch of up\n" +
 			"to 5000 runs: all of them enter the queue, or none. The queue \"default\" is made at its first use.\n\n" +
+			"With --unique no run is added while another one holds the key: the output is the key of that run.\n\n" +
 			"With --wait the command returns when the run ends, and fails unless the run succeeds.",
 		Example: "  carillon enqueue gpu --workflow resize --version 3 --user ada --input '{\"image\": 17}'\n" +
 			"  carillon enqueue gpu --schedule nightly --priority 10 --wait\n" +
 			"  carillon enqueue gpu -f job.json --request-id order-17\n" +
+			"  carillon enqueue search --workflow index --version 1 --unique doc-7 --on-duplicate replace --debounce 5s\n" +
 			"  carillon enqueue mail --user ops -f - < jobs.jsonl",
 		Args: command.ExactArgs("QUEUE"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			flagged.QueueId = args[0]
+			flagged.QueueId, flagged.Unique = args[0], unique()
 			if input != "" {
 				raw, err := o.Content(input)
 				if err != nil {
@@ -69,17 +72,17 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
+	unique = entryFlags(f, flagged)
 	f.StringVarP(&file, "file", "f", "", "`FILE` with a run as JSON, or several as JSON Lines; - is standard input")
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
 	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
-	entryFlags(f, flagged)
 	o.Flags(cmd)
 	o.CompleteArg(cmd, client.QueueIDs)
 	return o.CompleteFlags(cmd)
 }
 
-// entryFlags are the flags of a run's fields.
-func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
+// entryFlags are the flags of a run's fields. unique is its unique key, once they are parsed.
+func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) (unique func() *carillonv1.UniqueKey) {
 	f.StringVar(&req.ScheduleId, "schedule", "", "`ID` of the schedule that the run belongs to")
 	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow, instead of a schedule")
 	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
@@ -96,6 +99,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) {
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
 	f.StringVar(&req.GroupId, "group", "", "`ID` of the group that the run joins")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
+	return uniqueFlags(f)
 }
 
 func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
@@ -104,6 +108,12 @@ func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
 	switch {
 	case resp.GetRepeated():
 		p.Line("the request was made before; the run is %s", r.GetStatus())
+	case resp.GetReplaced() && r.GetQueueState() == "delayed":
+		p.Line("this run holds the unique key and was replaced; it starts not before %s", p.When(r.GetFireAt()))
+	case resp.GetReplaced():
+		p.Line("this run holds the unique key and was replaced")
+	case resp.GetDuplicate():
+		p.Line("this run holds the unique key: nothing was added; it is %s", r.GetStatus())
 	case r.GetQueueState() == "delayed":
 		p.Line("in queue %s, starts not before %s", r.GetQueueId(), p.When(r.GetFireAt()))
 	case r.GetPosition() > 0:
@@ -127,7 +137,7 @@ func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged
 	each := &carillonv1.NewQueuedRun{
 		ScheduleId: flagged.GetScheduleId(), WorkflowId: flagged.GetWorkflowId(), Version: flagged.GetVersion(), ExecutionGrantId: flagged.GetExecutionGrantId(),
 		Input: flagged.GetInput(), Priority: flagged.Priority, RunAt: flagged.GetRunAt(), DelayMs: flagged.DelayMs, MaxAttempts: flagged.MaxAttempts, Limits: flagged.GetLimits(),
-		Webhook: flagged.GetWebhook(),
+		Webhook: flagged.GetWebhook(), Unique: flagged.GetUnique(),
 	}
 	for i, value := range values {
 		one := &carillonv1.NewQueuedRun{}
@@ -145,7 +155,10 @@ func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged
 		if resp.GetRepeated() {
 			p.Line("the request was made before: its %s", render.Count(len(resp.GetIdempotencyKeys()), "run"))
 		} else {
-			p.Line("%s in queue %s", render.Count(len(resp.GetIdempotencyKeys()), "run"), req.GetQueueId())
+			p.Line("%s in queue %s", render.Count(len(resp.GetIdempotencyKeys())-len(resp.GetDuplicates()), "run"), req.GetQueueId())
+		}
+		if n := len(resp.GetDuplicates()); n > 0 {
+			p.Line("%s not added: other runs hold their unique keys, %d of them replaced", render.Count(n, "run"), len(resp.GetReplaced()))
 		}
 		for _, key := range resp.GetIdempotencyKeys() {
 			p.Line("%s", key)

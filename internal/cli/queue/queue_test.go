@@ -19,6 +19,8 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 	definition, job, jobs := filepath.Join(dir, "gpu.yaml"), filepath.Join(dir, "job.json"), filepath.Join(dir, "jobs.jsonl")
 	clitest.WriteFile(t, definition, "queue_id: gpu\nuser_id: ada\nmax_in_flight: 7\n")
 	clitest.WriteFile(t, job, `{"workflow_id": "resize", "version": 3, "input": {"z":1, "a":[2]}}`)
+	unique := filepath.Join(dir, "unique.json")
+	clitest.WriteFile(t, unique, `{"schedule_id": "nightly", "unique": {"key": "doc 7", "scope": "waiting"}}`)
 	clitest.WriteFile(t, jobs, `{"workflow_id": "resize", "version": 3, "input": {"n":1}}
 {"schedule_id": "nightly", "priority": 4}
 `)
@@ -121,6 +123,24 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 				QueueId: "gpu", WorkflowId: "resize", Version: 3, ExecutionGrantId: "g", UserId: "ada", Input: []byte(`{"n":1}`), Priority: clitest.Pointer[int32](-5),
 				Position: clitest.Pointer[uint32](2), RunAt: clitest.Time("2026-04-01T00:00:00Z"), MaxAttempts: clitest.Pointer[uint32](4), RequestId: "r", Webhook: "billing",
 			},
+		},
+		{
+			name: "every flag of a unique key has its field",
+			args: []string{
+				"enqueue", "gpu", "--schedule", "nightly", "--unique", "doc 7", "--unique-scope", "period", "--unique-period", "1h", "--on-duplicate", "replace",
+				"--debounce", "5s", "--debounce-max", "1m",
+			},
+			want: &carillonv1.EnqueueRunRequest{QueueId: "gpu", ScheduleId: "nightly", Unique: &carillonv1.UniqueKey{
+				Key: "doc 7", Scope: clitest.Pointer("period"), PeriodMs: 3_600_000, OnDuplicate: clitest.Pointer("replace"),
+				Debounce: &carillonv1.Debounce{QuietMs: 5000, MaxMs: 60_000},
+			}},
+		},
+		{
+			name: "flags replace fields of the unique key in a file",
+			args: []string{"enqueue", "gpu", "-f", unique, "--on-duplicate", "refuse"},
+			want: &carillonv1.EnqueueRunRequest{QueueId: "gpu", ScheduleId: "nightly", Unique: &carillonv1.UniqueKey{
+				Key: "doc 7", Scope: clitest.Pointer("waiting"), OnDuplicate: clitest.Pointer("refuse"),
+			}},
 		},
 		{
 			name: "an entry of a schedule goes next, after a delay",

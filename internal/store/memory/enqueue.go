@@ -39,8 +39,11 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 			copied := *g
 			facts.Group, facts.GroupOpen = &copied, t.firstMember(g.No) != nil
 		}
+		if facts.Queue != nil {
+			facts.Uniques = t.uniqueFacts(facts.Queue.No, req.Uniques)
+		}
 		decided, err := decide(facts)
-		if err != nil || len(decided.Runs) == 0 && decided.Group == nil {
+		if err != nil || decided.Empty() {
 			return err
 		}
 		runs := slices.Clone(decided.Runs)
@@ -53,7 +56,7 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 			}
 		}
 		record := enqueueRecord{createdAt: at(decided.Now)}
-		record.BodyHash = decided.BodyHash
+		record.BodyHash, record.Marks, record.Keys = decided.BodyHash, decided.Marks, decided.Answer()
 		for i := range runs {
 			if t.schedules[runs[i].ScheduleID] == nil {
 				return fmt.Errorf("insert a run of schedule %s: %w", runs[i].ScheduleID, schedule.ErrNotFound)
@@ -62,7 +65,9 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 			if old := t.runs[runs[i].RetryOf]; old != nil && old.IsDead() { // of a group
 				t.change(old, func(r *schedule.Run) { r.Dead = new(bool) })
 			}
-			record.Keys = append(record.Keys, runs[i].Key)
+		}
+		if err := t.writeUniques(&decided); err != nil {
+			return err
 		}
 		if req.RequestID != "" {
 			t.enqueued[id] = record
@@ -291,15 +296,9 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		}
 		after = change.Run
 		after.UpdatedAt = at(change.Now)
-		if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {
-			return ledger.ErrAdmitted
+		if err := t.writeQueued(after, change.Now); err != nil {
+			return err
 		}
-		t.change(run, func(r *schedule.Run) {
-			r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), after.UpdatedAt
-			r.StartBy = at(after.StartBy)
-			r.Queue.Priority, r.Queue.State, r.Queue.Limits = after.Queue.Priority, after.Queue.State, after.Queue.Limits
-		})
-		t.queued = true
 		t.audit(change.Audit, change.Now)
 		return nil
 	})
@@ -307,6 +306,22 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		return nil, fmt.Errorf("change run %s: %w", key, err)
 	}
 	return after, nil
+}
+
+// writeQueued writes what may change of a run that waits, unless it was admitted.
+func (t *tx) writeQueued(after *schedule.Run, now time.Time) error {
+	run := t.runs[after.Key]
+	if run == nil || run.Status.Terminal() || run.Queue.State.Admitted() ||
+		!run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {
+		return ledger.ErrAdmitted
+	}
+	t.change(run, func(r *schedule.Run) {
+		r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), at(now)
+		r.StartBy = at(after.StartBy)
+		r.Queue.Priority, r.Queue.State, r.Queue.Limits = after.Queue.Priority, after.Queue.State, after.Queue.Limits
+	})
+	t.queued = true
+	return nil
 }
 
 // MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.

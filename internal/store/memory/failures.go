@@ -51,6 +51,7 @@ func (t *tx) followUp() error {
 		t.insert(t.next[i], t.next[i].CreatedAt)
 	}
 	t.next = nil
+	t.settleUniques()
 	t.settleGroups()
 	after, err := ledger.FollowUp(t.ended, t)
 	if err != nil {

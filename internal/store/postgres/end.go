@@ -232,6 +232,9 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := dialect.FreeUses(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
+	if err := dialect.SettleUniques(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+		return err
+	}
 	if err := followUp(ctx, tx, rows); err != nil {
 		return err
 	}

@@ -44,6 +44,11 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			}
 			gone += n
 		}
+		free, err := tables.PruneUniques(ctx, queries{tx}, s.Now(), limit)
+		if err != nil {
+			return err
+		}
+		gone += free
 		var (
 			id  string
 			ids []string

@@ -9,3 +9,15 @@ const (
 
 	sqlDrawPositions = `SELECT nextval('queue_positions') FROM generate_series(1, $1::integer)`
 )
+
+// Unique keys of runs in queues.
+const (
+	// sqlLockUniques keeps entries under one key apart. The class is 1667330677.
+	sqlLockUniques = `SELECT pg_advisory_xact_lock(1667330677, n) FROM unnest($1::integer[]) n`
+
+	uniqueColumns = `u.queue_no, u.hash, u.user_id, u.unique_key, u.run_key, u.scope, u.first_at, u.until, u.replaced, u.fire_by`
+
+	sqlUniquesByHash = `SELECT ` + uniqueColumns + ` FROM queue_uniques u WHERE u.queue_no = $1 AND u.hash = ANY($2::bytea[])`
+
+	sqlUniquesOfRuns = `SELECT ` + uniqueColumns + ` FROM queue_uniques u WHERE u.run_key = ANY($1::bytea[])`
+)

@@ -21,7 +21,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, LockQueue: sqlLockQueue, ShareQueue: shareQueue, DrawPositions: sqlDrawPositions,
+		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, LockQueue: sqlLockQueue, ShareQueue: shareQueue, LockUniques: sqlLockUniques, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns, DrawPositions: sqlDrawPositions,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits,
@@ -58,6 +58,12 @@ var dialect = &tables.Dialect{
 	},
 	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
 		return insertQueued(ctx, q.(queries).conn.(pgx.Tx), runs, now)
+	},
+	LockOpen: func(ctx context.Context, q tables.Queries, keys []schedule.Key) (map[schedule.Key]*schedule.Run, error) {
+		return lockNamed(ctx, q.(queries).conn.(pgx.Tx), keys)
+	},
+	WriteQueued: func(ctx context.Context, q tables.Queries, r *schedule.Run) (int, error) {
+		return writeQueued(ctx, q.(queries).conn.(pgx.Tx), r)
 	},
 	WakeQueues:  func(q tables.Queries) { wakeQueues(q.(queries).conn.(pgx.Tx)) },
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},

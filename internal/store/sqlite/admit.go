@@ -260,6 +260,13 @@ func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]sc
 		tables.WaitingKind{State: schedule.QueueDelayed, List: list(sqlListDelayed)}, tables.WaitingKind{State: schedule.QueueChained, List: list(sqlListChained)})
 }
 
+// writeQueued writes what may change of a run that waits, unless it was admitted meanwhile.
+func writeQueued(ctx context.Context, t tx, r *schedule.Run) (int, error) {
+	n, err := t.exec(ctx, sqlChangeQueued, keyArg(r.Key), rawArg(r.Input), int64(r.Priority), int64(r.Queue.Priority), micros(r.RunAt),
+		micros(r.FireAt), int64(r.Queue.State.Code()), dueAt(r), micros(r.UpdatedAt), string(r.Queue.Limits), micros(r.StartBy))
+	return int(n), err
+}
+
 // ChangeQueued changes a run that waits in a queue, as decide says, in one transaction, and
 // returns the run after it. The input of one that was admitted before stays.
 func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(*schedule.Run) (schedule.QueuedChange, error)) (after *schedule.Run, err error) {
@@ -277,8 +284,7 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		}
 		after = change.Run
 		after.UpdatedAt = change.Now
-		n, err := t.exec(ctx, sqlChangeQueued, keyArg(key), rawArg(after.Input), int64(after.Priority), int64(after.Queue.Priority), micros(after.RunAt),
-			micros(after.FireAt), int64(after.Queue.State.Code()), dueAt(after), micros(change.Now), string(after.Queue.Limits), micros(after.StartBy))
+		n, err := writeQueued(ctx, t, after)
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted
 		}

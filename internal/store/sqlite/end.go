@@ -285,6 +285,9 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 		}
 		left = left[n:]
 	}
+	if err := dialect.SettleUniques(ctx, queries{t}, len(added), func(i int) *schedule.Run { return &added[i].Run }); err != nil {
+		return err
+	}
 	if err := followUp(ctx, t, added); err != nil {
 		return err
 	}

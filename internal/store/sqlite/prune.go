@@ -34,6 +34,11 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if err != nil {
 			return err
 		}
+		free, err := tables.PruneUniques(ctx, queries{t}, s.Now(), limit)
+		if err != nil {
+			return err
+		}
+		pruned += free
 		n, err := s.pruneTombstones(ctx, t, before, limit)
 		if err != nil {
 			return err

@@ -41,3 +41,12 @@ var (
 	sqlListChained = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_chained` + ofOpen + `
  WHERE o.queue_no = ?1 AND o.queue_state = 3 ORDER BY o.position_key, o.idempotency_key LIMIT ?2 OFFSET ?3`
 )
+
+// Unique keys of runs in queues.
+const (
+	uniqueColumns = `u.queue_no, u.hash, u.user_id, u.unique_key, u.run_key, u.scope, u.first_at, u.until, u.replaced, u.fire_by`
+
+	sqlUniquesByHash = `SELECT ` + uniqueColumns + ` FROM json_each(?2) j CROSS JOIN queue_uniques u ON u.queue_no = ?1 AND u.hash = unhex(j.value)`
+
+	sqlUniquesOfRuns = `SELECT ` + uniqueColumns + ` FROM json_each(?1) j CROSS JOIN queue_uniques u INDEXED BY queue_uniques_run ON u.run_key = unhex(j.value)`
+)

@@ -19,7 +19,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups,
+		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
@@ -90,6 +90,17 @@ var dialect = &tables.Dialect{
 			return err
 		}
 		return noteRedriven(ctx, t, slices.DeleteFunc(slices.Clone(runs), func(r schedule.Run) bool { return r.RetryOf.IsZero() })) // of a group
+	},
+	LockOpen: func(ctx context.Context, q tables.Queries, keys []schedule.Key) (map[schedule.Key]*schedule.Run, error) {
+		rows, err := openRowsOf(ctx, q.(queries).querier.(tx), keys)
+		runs := make(map[schedule.Key]*schedule.Run, len(rows))
+		for key, r := range rows {
+			runs[key] = &r.Run
+		}
+		return runs, err
+	},
+	WriteQueued: func(ctx context.Context, q tables.Queries, r *schedule.Run) (int, error) {
+		return writeQueued(ctx, q.(queries).querier.(tx), r)
 	},
 	WakeQueues: func(q tables.Queries) { *q.(queries).querier.(tx).queues = true },
 }

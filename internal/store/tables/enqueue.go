@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -46,13 +45,11 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 			return fmt.Errorf("read an earlier request: %w", err)
 		}
 	}
-	if req.GroupID != "" {
-		if err := d.readGroup(ctx, q, req.GroupID, &facts); err != nil {
-			return err
-		}
+	if err := d.lockEntry(ctx, q, req, &facts); err != nil {
+		return err
 	}
 	decided, err := decide(facts)
-	if err != nil || len(decided.Runs) == 0 && decided.Group == nil {
+	if err != nil || decided.Empty() {
 		return err
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
@@ -67,7 +64,7 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		}
 	}
 	if req.RequestID != "" {
-		if err := noteEnqueued(ctx, q, facts.Queue.No, req, &decided, runs); err != nil {
+		if err := noteEnqueued(ctx, q, facts.Queue.No, req, &decided); err != nil {
 			return err
 		}
 	}
@@ -75,6 +72,9 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {
 			return err
 		}
+	}
+	if err := d.writeUniques(ctx, q, &decided); err != nil {
+		return err
 	}
 	if decided.Group != nil {
 		if err := d.settleGroup(ctx, q, decided.Group, false, decided.Now); err != nil {
@@ -87,38 +87,18 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
 }
 
-// noteEnqueued keeps what a request with an id has made.
-func noteEnqueued(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest, decided *schedule.Enqueue, runs []schedule.Run) error {
-	var keys strings.Builder
-	for i := range runs {
-		keys.WriteString(runs[i].Key.String())
-	}
-	n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(decided.BodyHash), keys.String(), decided.Now)
-	if err == nil && n == 0 {
-		err = errEnqueued
-	}
-	if err != nil {
-		return fmt.Errorf("note the request: %w", err)
-	}
-	return nil
-}
-
-func enqueuedBefore(ctx context.Context, q Queries, queueNo int32, req *schedule.EnqueueRequest) (*schedule.EnqueueRecord, error) {
-	var hash schedule.Key
-	var keys string
-	there, err := one(ctx, q, []any{&hash, &keys}, sqlEnqueuedBefore, queueNo, req.UserID, req.RequestID)
-	if err != nil || !there {
-		return nil, err
-	}
-	record := &schedule.EnqueueRecord{BodyHash: hash}
-	for ; len(keys) >= 2*len(hash); keys = keys[2*len(hash):] {
-		key, err := schedule.ParseKey(keys[:2*len(hash)])
-		if err != nil {
-			return nil, err
+// lockEntry adds the group and the unique keys of the request to the facts, and locks them in this
+// order.
+func (d *Dialect) lockEntry(ctx context.Context, q Queries, req *schedule.EnqueueRequest, f *schedule.EnqueueFacts) (err error) {
+	if req.GroupID != "" {
+		if err := d.readGroup(ctx, q, req.GroupID, f); err != nil {
+			return err
 		}
-		record.Keys = append(record.Keys, key)
 	}
-	return record, nil
+	if f.Queue != nil && len(req.Uniques) > 0 {
+		f.Uniques, err = d.lockUniques(ctx, q, f.Queue.No, req.Uniques)
+	}
+	return err
 }
 
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait

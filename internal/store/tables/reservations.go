@@ -91,7 +91,7 @@ func (d *Dialect) addReservation(ctx context.Context, q Queries, req *schedule.R
 	added.QueueNo, added.QueueID, added.Position = queueNo, req.QueueID, positions[0]
 	c.Add = &added
 	if req.RequestID != "" {
-		n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(c.BodyHash), added.ID.String(), c.Now)
+		n, err := q.Exec(ctx, sqlNoteEnqueued, queueNo, req.UserID, req.RequestID, schedule.Key(c.BodyHash), added.ID.String(), c.Now, nil)
 		if err == nil && n == 0 {
 			err = errEnqueued
 		}

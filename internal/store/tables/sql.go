@@ -159,8 +159,8 @@ FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NUL
 	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
 	sqlSetStall = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, stall_level = excluded.stall_level, stall_reason = excluded.stall_reason`
-	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
-	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys, r.marks FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
+	sqlNoteEnqueued   = `INSERT INTO queue_requests (queue_no, user_id, request_id, body_hash, keys, created_at, marks) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	// sqlSchedulesWithLimit reads those with the id somewhere in the text of their limits; a key may
 	// have it too.

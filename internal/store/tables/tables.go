@@ -49,6 +49,11 @@ type Dialect struct {
 	WindowTerms    func(*schedule.TermWindow) Call
 	InsertAudit    func(context.Context, Queries, []schedule.AuditEntry) error
 	InsertQueued   func(context.Context, Queries, []schedule.Run, time.Time) error
+	// LockOpen reads the open runs among some, and keeps others from them.
+	LockOpen func(context.Context, Queries, []schedule.Key) (map[schedule.Key]*schedule.Run, error)
+	// WriteQueued writes what may change of a run that waits in a queue, and counts the rows: none if
+	// it was admitted.
+	WriteQueued func(context.Context, Queries, *schedule.Run) (int, error)
 	// CancelMembers cancels open members of a group as the step says, without those that others have
 	// locked, and counts them. It does not settle the group.
 	CancelMembers func(context.Context, Queries, ledger.MemberStep, time.Time) (int, error)
@@ -86,6 +91,9 @@ type Statements struct {
 	LockJobGroup                                                                                  string // ends the statement that reads a group, to lock it
 	LockJobGroups                                                                                 string // groups by number, in this order, without those that others have locked
 	CountJobGroups                                                                                string // by number
+	LockUniques                                                                                   string // of the numbers in $1, in this order; "": a write transaction is alone
+	UniquesByHash                                                                                 string // of queue $1, those of the hashes in $2
+	UniquesOfRuns                                                                                 string // those that the runs of the keys in $1 hold
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

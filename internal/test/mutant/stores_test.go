@@ -159,6 +159,23 @@ var storeMutants = []struct {
 	{"the end of a reservation keeps its uses of limits", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
 		"internal/store/tables/reservations.go", `r.Granted() && r.Limits != "" {`, `r.Granted() && r.Limits == "" {`,
 	}}},
+	{"entries under one unique key are not kept apart", []suite{contract(postgres, "unique")}, []mutant.Edit{{
+		postgres + "/tables.go", "LockUniques: sqlLockUniques, ", "",
+	}}},
+	{"an entry does not hold the run of its unique key", []suite{contract(postgres, "unique")}, []mutant.Edit{{
+		postgres + "/queued.go", "	rows, err := lockKeys(ctx, tx, keys)\n", "	rows, err := lockOpen(ctx, tx, strings.ReplaceAll(sqlLockKeys, \"FOR UPDATE OF o\", \"\"), keyBytes(keys))\n",
+	}, {
+		postgres + "/queued.go", "	\"fmt\"\n", "	\"fmt\"\n	\"strings\"\n",
+	}}},
+	{"the end of a run gives its unique key away although another run has taken it", []suite{contract(postgres, "unique"), contract(sqlite, "unique")}, []mutant.Edit{{
+		"internal/store/tables/uniques.go", "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)\nON CONFLICT (queue_no, hash) DO UPDATE SET run_key = excluded.run_key,", "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)\nON CONFLICT (queue_no, hash) DO UPDATE SET",
+	}}},
+	{"the retry of a run does not hold its unique key", []suite{contract(postgres, "unique"), contract(sqlite, "unique")}, []mutant.Edit{{
+		"internal/store/tables/uniques.go", "case after.RunKey != h.RunKey:", "case false:",
+	}}},
+	{"a unique key that is held is pruned", []suite{contract(postgres, "unique"), contract(sqlite, "unique")}, []mutant.Edit{{
+		"internal/store/tables/uniques.go", "WHERE until < $1 ORDER BY until LIMIT $2)", "WHERE until > $1 ORDER BY until LIMIT $2)",
+	}}},
 	{"an admission does not see the reservations of its queue", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
 		"internal/store/tables/sql.go", `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`, `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -$1)`,
 	}}},

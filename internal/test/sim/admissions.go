@@ -191,7 +191,16 @@ func (l *ledgerWatch) admittedBy(key schedule.Key, name string) {
 // cancelCarried: where nothing fails, the executor hears of each cancel.
 func (w *world) cancelCarried(j *job) {
 	wk, p := w.executor.works[j.row.Key], &w.profile
-	if p.plain && !p.incidents && p.executorCancels && wk != nil && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
+	if p.plain && !p.incidents && p.executorCancels && wk != nil && !wk.refused && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
 		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
 	}
+}
+
+// withJobs are all runs.
+func (l *ledgerWatch) withJobs() []*history {
+	all := slices.Clone(l.order)
+	for _, j := range l.jobOrder {
+		all = append(all, j.history)
+	}
+	return all
 }

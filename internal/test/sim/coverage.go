@@ -184,9 +184,14 @@ const (
 	reservationExpired   // its user has forgotten it
 	reservationWithdrawn // nobody waits for it
 	jobExpired
-	jobOverdue // it reaches its max_run_ms
-	runOverdue // outside of queues
-	estimatePlayed       // an admission is compared with the play of its queue
+	jobOverdue     // it reaches its max_run_ms
+	runOverdue     // outside of queues
+	estimatePlayed // an admission is compared with the play of its queue
+	keyReturned    // a request finds the run that holds its unique key
+	keyReplaced    // and replaces it
+	keyRefused     // and is refused
+	keyOfRetry     // the run that holds the key is a retry
+	keyTakenAgain  // from a run that holds it no more
 	situations
 )
 
@@ -201,6 +206,7 @@ var situationNames = [situations]string{
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 	"admission compared with its play",
+	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -19,7 +19,17 @@ type entry struct {
 	rows   []schedule.Key  // that it has made, in their order
 	at     time.Duration   // when they came
 	keys   []schedule.Key  // as they were answered; nil: they were not
+
+	// Of a request with a unique key: the last verdict on it, and the run that it replaces.
+	answer   []schedule.Key
+	marks    schedule.Marks
+	replaces schedule.Key
+	start    time.Time // of that run
+	done     bool      // it was replaced
 }
+
+// unique reports whether the request is for one run with a unique key.
+func (e *entry) unique() bool { return e.Runs[0].Unique != nil }
 
 // enter is the pending request of a user.
 func (l *ledgerWatch) enter(e *entry) {
@@ -43,6 +53,12 @@ func (l *ledgerWatch) entered(e *entry, out *registrar.Enqueued, err error) {
 		if errors.Is(err, schedule.ErrPrecondition) {
 			l.coverage.situations[jobRefused].Add(1)
 		}
+	case !e.group && e.unique() && (e.keys == nil || out.Repeated):
+		l.answeredUnique(e, out)
+		if e.keys != nil {
+			l.coverage.situations[jobRepeated].Add(1)
+		}
+		e.keys = out.Keys
 	case !slices.Equal(out.Keys, e.rows), e.keys != nil && !out.Repeated:
 		l.violation("request %s is answered with %v (repeated: %t), and has made %v", e.RequestID, out.Keys, out.Repeated, e.rows)
 	case e.keys != nil:
@@ -72,7 +88,7 @@ func (l *ledgerWatch) someEntry(d dice) *entry {
 	defer l.mu.Unlock()
 	var made []*entry
 	for _, e := range l.entries {
-		if len(e.rows) > 0 && !e.group {
+		if len(e.rows)+len(e.keys) > 0 && !e.group {
 			made = append(made, e)
 		}
 	}

@@ -29,11 +29,12 @@ type queueWatch struct {
 	limitWatch
 	groupWatch
 	reservationWatch
+	uniqueWatch
 }
 
 func newQueueWatch() queueWatch {
 	return queueWatch{
-		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(), reservationWatch: newReservationWatch(),
+		queues: make(map[int32]*queueLife), jobs: make(map[schedule.Key]*job), budgets: make(map[schedule.Key]*uint32), retryCancels: make(map[schedule.Key]bool), limitWatch: newLimitWatch(), groupWatch: newGroupWatch(), reservationWatch: newReservationWatch(), uniqueWatch: uniqueWatch{keys: make(map[uniqueName]*keyHolder)},
 	}
 }
 
@@ -173,6 +174,7 @@ func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	if of != nil {
 		l.jobs[r.Key].behind = of.behind
 	}
+	l.handedOver(r)
 	l.coverage.situations[jobRetried].Add(1)
 }
 
@@ -204,6 +206,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	if delay > 0 {
 		l.coverage.situations[jobDelayed].Add(1)
 	}
+	l.tookKey(r, in.Unique)
 	if n == len(e.Runs)-1 {
 		l.placing = append(l.placing, e)
 	}
@@ -285,6 +288,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	released := placeOf(r) == placeWaiting && !r.FireAt.After(now) || placeOf(r) == placeDelayed && r.FireAt.After(now.Add(-l.profile.maxSkew-time.Millisecond))
 	same := r.Priority == before.Priority && r.Queue.Limits == before.Queue.Limits && bytes.Equal(r.Input, before.Input) && r.FireAt.Equal(before.FireAt)
 	switch {
+	case l.replacedJob(j, before):
 	case same && (placeOf(r) == placeOf(before) || placeOf(before) == placeChained && released || placeOf(before) == placeDelayed && !r.FireAt.After(now)):
 	case u == nil || u.Key != r.Key:
 		l.violation("the job %.12s was changed and nobody asked: %+v, and was %+v", r.Key, r, before)
@@ -362,19 +366,13 @@ func (l *ledgerWatch) isJob(key schedule.Key) bool {
 	return l.jobs[key] != nil
 }
 
-// withJobs are all runs.
-func (l *ledgerWatch) withJobs() []*history {
-	all := slices.Clone(l.order)
-	for _, j := range l.jobOrder {
-		all = append(all, j.history)
-	}
-	return all
-}
-
 // jobsOver checks the runs of queues at the end: each request that was answered has all its runs,
 // one that was not has all or none, and the executor and the ledger agree on each.
 func (w *world) jobsOver() {
 	for _, e := range w.watch.entries {
+		if !e.group && e.unique() {
+			continue // see answeredUnique
+		}
 		if len(e.rows) != 0 && len(e.rows) != len(e.Runs) || e.keys != nil && !slices.Equal(e.keys, e.rows) {
 			w.violation("request %s of %d runs has made %d, and %d were answered", e.RequestID, len(e.Runs), len(e.rows), len(e.keys))
 		}

@@ -79,7 +79,7 @@ var queueMutants = []struct {
 	{"an update changes a run after its admission", []edit{{
 		"registrar/queued.go", `if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {`, `if run.Status.Terminal() {`,
 	}, {
-		"internal/store/memory/enqueue.go", `if run.Queue.State.Admitted() || !run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {`, `if false {`,
+		"internal/store/memory/enqueue.go", "if run == nil || run.Status.Terminal() || run.Queue.State.Admitted() ||\n\t\t!run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {", `if run == nil {`,
 	}}},
 	{"a retry of a run does not enter its queue at the place of the run", []edit{{
 		"internal/ledger/queued.go", `Position: before.Queue.Position,`, `Position: before.Queue.Position + 1,`,

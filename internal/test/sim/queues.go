@@ -175,6 +175,9 @@ func (w *world) enqueue(n, runs int, d dice) {
 	for i := range runs {
 		e.add(w.profile.limited, d.of(100+uint64(i)))
 	}
+	if u := d.of(20); runs == 1 && !e.placed && u.perMille(600) {
+		e.addUnique(u)
+	}
 	w.askToEnter(e)
 }
 

@@ -98,7 +98,13 @@ func (s store) ListenQueues(ctx context.Context, wake func()) error {
 
 // Enqueue and the methods below are calls of the registrar that can fail.
 func (a apiStore) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
-	return a.away.tell(ctx, siteEnqueue, 0, func() error { return a.Store.Enqueue(context.WithoutCancel(ctx), req, decide) })
+	return a.away.tell(ctx, siteEnqueue, 0, func() error {
+		return a.Store.Enqueue(context.WithoutCancel(ctx), req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
+			out, err := decide(f)
+			a.away.watch.judged(&req, &f, &out, err)
+			return out, err
+		})
+	})
 }
 
 // ChangeQueue see Enqueue.

@@ -88,7 +88,7 @@ func fill(t testing.TB, v reflect.Value, n *int64) {
 		fillFields(t, v, n)
 		to.ScheduleID, to.Revision = "s", 1
 		to.Status, to.Trigger, to.OverlapPolicy, to.Exclusive = schedule.StatusStarted, schedule.TriggerManual, schedule.OverlapQueue, true
-		to.Queue.State, to.Queue.ID, to.Queue.GroupID = schedule.QueueRunning, "", "" // the registrar names the queue and the group
+		to.Queue.State, to.Queue.ID, to.Queue.GroupID, to.Queue.Unique = schedule.QueueRunning, "", "", nil // the registrar names the queue and the group, and reads the key
 	case *string:
 		*to = strings.Repeat("x", int(*n))
 	default:

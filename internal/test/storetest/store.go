@@ -163,6 +163,7 @@ var topics = []topic{
 	{name: "rates", checks: rates},
 	{name: "reservations", checks: reservations},
 	{name: "copies", checks: queueCopies},
+	{name: "unique", checks: uniques},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

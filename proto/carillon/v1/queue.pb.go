@@ -1622,7 +1622,11 @@ type EnqueueRunRequest struct {
 	// The run ends SKIPPED(expired) once it has waited for so long since it could
 	// have started, within 1000 to 2592000000. It counts for the first attempt.
 	// Default: that of the schedule, else of the queue.
-	ExpiresMs     *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	ExpiresMs *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	// At most one run of the queue and owner has this key. It is checked when a
+	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
+	// a run of a group. Default: none.
+	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1790,18 +1794,120 @@ func (x *EnqueueRunRequest) GetExpiresMs() uint32 {
 	return 0
 }
 
+func (x *EnqueueRunRequest) GetUnique() *UniqueKey {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+// UniqueKey says what there is to be one run of.
+type UniqueKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 200 printable characters. Owners of a shared queue have their own
+	// keys.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// How long a run holds the key. open (default): until it and its automatic
+	// retries are over. waiting: until its queue admits it. period: for period_ms
+	// from its entry on, also after its end. A cancel frees the key at once.
+	Scope *string `protobuf:"bytes,2,opt,name=scope,proto3,oneof" json:"scope,omitempty"`
+	// Scope period: 1 to 2592000000.
+	PeriodMs uint32 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
+	// The answer to a request while another run holds the key. return
+	// (default): the answer is that run, and nothing changes. replace: the same,
+	// and that run gets input, priority and start of the request if it was never
+	// admitted; it keeps its place, limits, attempts and webhook. ALREADY_EXISTS:
+	// it is a run of another schedule. refuse: ALREADY_EXISTS.
+	OnDuplicate *string `protobuf:"bytes,4,opt,name=on_duplicate,json=onDuplicate,proto3,oneof" json:"on_duplicate,omitempty"`
+	// With replace: the run starts once no request has replaced it for a while.
+	// INVALID_ARGUMENT together with run_at or delay_ms. Default: none.
+	Debounce      *Debounce `protobuf:"bytes,5,opt,name=debounce,proto3" json:"debounce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UniqueKey) Reset() {
+	*x = UniqueKey{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UniqueKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UniqueKey) ProtoMessage() {}
+
+func (x *UniqueKey) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UniqueKey.ProtoReflect.Descriptor instead.
+func (*UniqueKey) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UniqueKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetScope() string {
+	if x != nil && x.Scope != nil {
+		return *x.Scope
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetPeriodMs() uint32 {
+	if x != nil {
+		return x.PeriodMs
+	}
+	return 0
+}
+
+func (x *UniqueKey) GetOnDuplicate() string {
+	if x != nil && x.OnDuplicate != nil {
+		return *x.OnDuplicate
+	}
+	return ""
+}
+
+func (x *UniqueKey) GetDebounce() *Debounce {
+	if x != nil {
+		return x.Debounce
+	}
+	return nil
+}
+
 type EnqueueRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// The request was made before: no run was added.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// With duplicate the run that holds the unique key.
+	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The request was made before: no run was added, and the answer is the same.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Another run holds the unique key: no run was added.
+	Duplicate bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// That run has the input, priority and start of the request now.
+	Replaced      bool `protobuf:"varint,4,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRunResponse) Reset() {
 	*x = EnqueueRunResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1919,7 @@ func (x *EnqueueRunResponse) String() string {
 func (*EnqueueRunResponse) ProtoMessage() {}
 
 func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1932,7 @@ func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnqueueRunResponse) GetRun() *Run {
@@ -1839,6 +1945,20 @@ func (x *EnqueueRunResponse) GetRun() *Run {
 func (x *EnqueueRunResponse) GetRepeated() bool {
 	if x != nil {
 		return x.Repeated
+	}
+	return false
+}
+
+func (x *EnqueueRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+func (x *EnqueueRunResponse) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
 	}
 	return false
 }
@@ -1863,7 +1983,7 @@ type EnqueueRunsRequest struct {
 
 func (x *EnqueueRunsRequest) Reset() {
 	*x = EnqueueRunsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +1995,7 @@ func (x *EnqueueRunsRequest) String() string {
 func (*EnqueueRunsRequest) ProtoMessage() {}
 
 func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2008,7 @@ func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EnqueueRunsRequest) GetQueueId() string {
@@ -1973,14 +2093,18 @@ type NewQueuedRun struct {
 	// The run ends SKIPPED(expired) once it has waited for so long since it could
 	// have started, within 1000 to 2592000000. It counts for the first attempt.
 	// Default: that of the schedule, else of the queue.
-	ExpiresMs     *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	ExpiresMs *uint32 `protobuf:"varint,30,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	// At most one run of the queue and owner has this key. It is checked when a
+	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
+	// a run of a group. Default: none.
+	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewQueuedRun) Reset() {
 	*x = NewQueuedRun{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2116,7 @@ func (x *NewQueuedRun) String() string {
 func (*NewQueuedRun) ProtoMessage() {}
 
 func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2129,7 @@ func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewQueuedRun.ProtoReflect.Descriptor instead.
 func (*NewQueuedRun) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NewQueuedRun) GetScheduleId() string {
@@ -2092,19 +2216,33 @@ func (x *NewQueuedRun) GetExpiresMs() uint32 {
 	return 0
 }
 
+func (x *NewQueuedRun) GetUnique() *UniqueKey {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
 type EnqueueRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the runs, in the order of the request.
+	// Of the runs, in the order of the request. Runs of one request with the same
+	// unique key are treated as if they came one after the other.
 	IdempotencyKeys []string `protobuf:"bytes,1,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
-	// The request was made before: no run was added.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The request was made before: no run was added, and the answer is the same.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The places of runs that were not added, because another run holds their
+	// unique key: idempotency_keys has that run. From 0.
+	Duplicates []uint32 `protobuf:"varint,3,rep,packed,name=duplicates,proto3" json:"duplicates,omitempty"`
+	// Those of them where that run has input, priority and start of the request
+	// now.
+	Replaced      []uint32 `protobuf:"varint,4,rep,packed,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRunsResponse) Reset() {
 	*x = EnqueueRunsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2254,7 @@ func (x *EnqueueRunsResponse) String() string {
 func (*EnqueueRunsResponse) ProtoMessage() {}
 
 func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2267,7 @@ func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnqueueRunsResponse) GetIdempotencyKeys() []string {
@@ -2146,6 +2284,20 @@ func (x *EnqueueRunsResponse) GetRepeated() bool {
 	return false
 }
 
+func (x *EnqueueRunsResponse) GetDuplicates() []uint32 {
+	if x != nil {
+		return x.Duplicates
+	}
+	return nil
+}
+
+func (x *EnqueueRunsResponse) GetReplaced() []uint32 {
+	if x != nil {
+		return x.Replaced
+	}
+	return nil
+}
+
 type ListWaitingRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	QueueId string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
@@ -2159,7 +2311,7 @@ type ListWaitingRequest struct {
 
 func (x *ListWaitingRequest) Reset() {
 	*x = ListWaitingRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2323,7 @@ func (x *ListWaitingRequest) String() string {
 func (*ListWaitingRequest) ProtoMessage() {}
 
 func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2336,7 @@ func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
 func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListWaitingRequest) GetQueueId() string {
@@ -2219,7 +2371,7 @@ type ListWaitingResponse struct {
 
 func (x *ListWaitingResponse) Reset() {
 	*x = ListWaitingResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2383,7 @@ func (x *ListWaitingResponse) String() string {
 func (*ListWaitingResponse) ProtoMessage() {}
 
 func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2396,7 @@ func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingResponse.ProtoReflect.Descriptor instead.
 func (*ListWaitingResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListWaitingResponse) GetRuns() []*Run {
@@ -2288,7 +2440,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2452,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2465,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Reservation) GetReservationId() string {
@@ -2415,7 +2567,7 @@ type ReserveSlotRequest struct {
 
 func (x *ReserveSlotRequest) Reset() {
 	*x = ReserveSlotRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2579,7 @@ func (x *ReserveSlotRequest) String() string {
 func (*ReserveSlotRequest) ProtoMessage() {}
 
 func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2592,7 @@ func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReserveSlotRequest) GetQueueId() string {
@@ -2496,7 +2648,7 @@ type ReserveSlotResponse struct {
 
 func (x *ReserveSlotResponse) Reset() {
 	*x = ReserveSlotResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2660,7 @@ func (x *ReserveSlotResponse) String() string {
 func (*ReserveSlotResponse) ProtoMessage() {}
 
 func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2673,7 @@ func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReserveSlotResponse) GetReservation() *Reservation {
@@ -2549,7 +2701,7 @@ type GetReservationRequest struct {
 
 func (x *GetReservationRequest) Reset() {
 	*x = GetReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2713,7 @@ func (x *GetReservationRequest) String() string {
 func (*GetReservationRequest) ProtoMessage() {}
 
 func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2726,7 @@ func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
 func (*GetReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetReservationRequest) GetReservationId() string {
@@ -2600,7 +2752,7 @@ type GetReservationResponse struct {
 
 func (x *GetReservationResponse) Reset() {
 	*x = GetReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2764,7 @@ func (x *GetReservationResponse) String() string {
 func (*GetReservationResponse) ProtoMessage() {}
 
 func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2777,7 @@ func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
 func (*GetReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetReservationResponse) GetReservation() *Reservation {
@@ -2644,7 +2796,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2808,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2821,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListReservationsRequest) GetQueueId() string {
@@ -2688,7 +2840,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2852,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2865,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -2735,7 +2887,7 @@ type ExtendReservationRequest struct {
 
 func (x *ExtendReservationRequest) Reset() {
 	*x = ExtendReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2899,7 @@ func (x *ExtendReservationRequest) String() string {
 func (*ExtendReservationRequest) ProtoMessage() {}
 
 func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2912,7 @@ func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
 func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExtendReservationRequest) GetReservationId() string {
@@ -2786,7 +2938,7 @@ type ExtendReservationResponse struct {
 
 func (x *ExtendReservationResponse) Reset() {
 	*x = ExtendReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2950,7 @@ func (x *ExtendReservationResponse) String() string {
 func (*ExtendReservationResponse) ProtoMessage() {}
 
 func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2963,7 @@ func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
 func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExtendReservationResponse) GetReservation() *Reservation {
@@ -2830,7 +2982,7 @@ type ReleaseReservationRequest struct {
 
 func (x *ReleaseReservationRequest) Reset() {
 	*x = ReleaseReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2994,7 @@ func (x *ReleaseReservationRequest) String() string {
 func (*ReleaseReservationRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3007,7 @@ func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReleaseReservationRequest) GetReservationId() string {
@@ -2875,7 +3027,7 @@ type ReleaseReservationResponse struct {
 
 func (x *ReleaseReservationResponse) Reset() {
 	*x = ReleaseReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3039,7 @@ func (x *ReleaseReservationResponse) String() string {
 func (*ReleaseReservationResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3052,7 @@ func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseReservationResponse) GetReservation() *Reservation {
@@ -3068,7 +3220,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe1\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x91\t\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -3094,15 +3246,26 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12=\n" +
 	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupId\x122\n" +
 	"\n" +
-	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x04R\texpiresMs\x88\x01\x01B\v\n" +
+	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x04R\texpiresMs\x88\x01\x01\x12.\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
 	"\t_positionB\r\n" +
-	"\v_expires_ms\"T\n" +
+	"\v_expires_ms\"\xcb\x02\n" +
+	"\tUniqueKey\x12E\n" +
+	"\x03key\x18\x01 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,200}$R\x03key\x127\n" +
+	"\x05scope\x18\x02 \x01(\tB\x1c\xbaH\x19r\x17R\awaitingR\x04openR\x06periodH\x00R\x05scope\x88\x01\x01\x12(\n" +
+	"\tperiod_ms\x18\x03 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\bperiodMs\x12F\n" +
+	"\fon_duplicate\x18\x04 \x01(\tB\x1e\xbaH\x1br\x19R\x06returnR\areplaceR\x06refuseH\x01R\vonDuplicate\x88\x01\x01\x121\n" +
+	"\bdebounce\x18\x05 \x01(\v2\x15.carillon.v1.DebounceR\bdebounceB\b\n" +
+	"\x06_scopeB\x0f\n" +
+	"\r_on_duplicate\"\x8e\x01\n" +
 	"\x12EnqueueRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xef\x02\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1c\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\x12\x1a\n" +
+	"\breplaced\x18\x04 \x01(\bR\breplaced\"\xef\x02\n" +
 	"\x12EnqueueRunsRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12:\n" +
@@ -3111,7 +3274,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\xde\x05\n" +
+	"\t_position\"\x8e\x06\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -3129,14 +3292,19 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x04\"\x05r\x03\x18\x81\x02R\x06limits\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x122\n" +
 	"\n" +
-	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x03R\texpiresMs\x88\x01\x01B\v\n" +
+	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x03R\texpiresMs\x88\x01\x01\x12.\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\r\n" +
-	"\v_expires_ms\"\\\n" +
+	"\v_expires_ms\"\x98\x01\n" +
 	"\x13EnqueueRunsResponse\x12)\n" +
 	"\x10idempotency_keys\x18\x01 \x03(\tR\x0fidempotencyKeys\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xa7\x01\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\x03 \x03(\rR\n" +
+	"duplicates\x12\x1a\n" +
+	"\breplaced\x18\x04 \x03(\rR\breplaced\"\xa7\x01\n" +
 	"\x12ListWaitingRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12%\n" +
 	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
@@ -3231,7 +3399,7 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_carillon_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),                      // 0: carillon.v1.Queue
 	(*QueueEvent)(nil),                 // 1: carillon.v1.QueueEvent
@@ -3254,104 +3422,109 @@ var file_carillon_v1_queue_proto_goTypes = []any{
 	(*ListQueueEventsRequest)(nil),     // 18: carillon.v1.ListQueueEventsRequest
 	(*ListQueueEventsResponse)(nil),    // 19: carillon.v1.ListQueueEventsResponse
 	(*EnqueueRunRequest)(nil),          // 20: carillon.v1.EnqueueRunRequest
-	(*EnqueueRunResponse)(nil),         // 21: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),         // 22: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),               // 23: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),        // 24: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),         // 25: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),        // 26: carillon.v1.ListWaitingResponse
-	(*Reservation)(nil),                // 27: carillon.v1.Reservation
-	(*ReserveSlotRequest)(nil),         // 28: carillon.v1.ReserveSlotRequest
-	(*ReserveSlotResponse)(nil),        // 29: carillon.v1.ReserveSlotResponse
-	(*GetReservationRequest)(nil),      // 30: carillon.v1.GetReservationRequest
-	(*GetReservationResponse)(nil),     // 31: carillon.v1.GetReservationResponse
-	(*ListReservationsRequest)(nil),    // 32: carillon.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),   // 33: carillon.v1.ListReservationsResponse
-	(*ExtendReservationRequest)(nil),   // 34: carillon.v1.ExtendReservationRequest
-	(*ExtendReservationResponse)(nil),  // 35: carillon.v1.ExtendReservationResponse
-	(*ReleaseReservationRequest)(nil),  // 36: carillon.v1.ReleaseReservationRequest
-	(*ReleaseReservationResponse)(nil), // 37: carillon.v1.ReleaseReservationResponse
-	nil,                                // 38: carillon.v1.Queue.LabelsEntry
-	nil,                                // 39: carillon.v1.UpsertQueueRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
-	(*Rate)(nil),                       // 41: carillon.v1.Rate
-	(*Run)(nil),                        // 42: carillon.v1.Run
-	(*SimulateQueueRequest)(nil),       // 43: carillon.v1.SimulateQueueRequest
-	(*SimulateQueueResponse)(nil),      // 44: carillon.v1.SimulateQueueResponse
+	(*UniqueKey)(nil),                  // 21: carillon.v1.UniqueKey
+	(*EnqueueRunResponse)(nil),         // 22: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 23: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 24: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 25: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 26: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 27: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 28: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 29: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 30: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 31: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 32: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 33: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 34: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 35: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 36: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 37: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 38: carillon.v1.ReleaseReservationResponse
+	nil,                                // 39: carillon.v1.Queue.LabelsEntry
+	nil,                                // 40: carillon.v1.UpsertQueueRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 41: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 42: carillon.v1.Rate
+	(*Debounce)(nil),                   // 43: carillon.v1.Debounce
+	(*Run)(nil),                        // 44: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 45: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 46: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	38, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	40, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	40, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	40, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	40, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	41, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	40, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	39, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	41, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	39, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	41, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	41, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	41, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	41, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	42, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	41, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	40, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	42, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
 	0,  // 9: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 10: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 11: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	40, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	41, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 13: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 14: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 15: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
 	0,  // 16: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
 	1,  // 17: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	40, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	42, // 19: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	23, // 20: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	40, // 21: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	42, // 22: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	40, // 23: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	40, // 24: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	40, // 25: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	27, // 26: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 27: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 28: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	27, // 29: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	27, // 30: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	2,  // 31: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	4,  // 32: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	6,  // 33: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	8,  // 34: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	10, // 35: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	12, // 36: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	14, // 37: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	16, // 38: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	18, // 39: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	20, // 40: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	22, // 41: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	25, // 42: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	43, // 43: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	28, // 44: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	30, // 45: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	32, // 46: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	34, // 47: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	36, // 48: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	3,  // 49: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 50: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 51: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 52: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 53: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 54: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 55: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 56: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 57: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	21, // 58: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	24, // 59: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	26, // 60: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	44, // 61: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	29, // 62: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	31, // 63: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	33, // 64: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	35, // 65: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	37, // 66: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	49, // [49:67] is the sub-list for method output_type
-	31, // [31:49] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	41, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	21, // 19: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	43, // 20: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	44, // 21: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	24, // 22: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	41, // 23: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	21, // 24: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	44, // 25: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	41, // 26: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	41, // 27: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	41, // 28: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	28, // 29: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 30: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 31: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	28, // 32: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	28, // 33: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	2,  // 34: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	4,  // 35: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	6,  // 36: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	8,  // 37: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	10, // 38: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	12, // 39: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	14, // 40: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	16, // 41: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	18, // 42: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	20, // 43: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	23, // 44: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	26, // 45: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	45, // 46: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	29, // 47: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	31, // 48: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	33, // 49: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	35, // 50: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	37, // 51: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	3,  // 52: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	5,  // 53: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	7,  // 54: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	9,  // 55: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	11, // 56: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	13, // 57: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	15, // 58: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	17, // 59: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	19, // 60: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	22, // 61: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	25, // 62: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	27, // 63: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	46, // 64: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	30, // 65: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	32, // 66: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	34, // 67: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	36, // 68: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	38, // 69: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	52, // [52:70] is the sub-list for method output_type
+	34, // [34:52] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3364,16 +3537,17 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_simulate_queue_proto_init()
 	file_carillon_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[34].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[24].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

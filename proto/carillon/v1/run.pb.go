@@ -133,7 +133,10 @@ type Run struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// From its acceptance to its end: it is FAILED(deadline) then. Null: it may take
 	// any time.
-	DeadlineAt    *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	// The unique key that it holds, as UniqueKey of queue.proto. Only GetRun and
+	// the calls that return one run of a queue read it.
+	Unique        *HeldUniqueKey `protobuf:"bytes,57,opt,name=unique,proto3" json:"unique,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -511,6 +514,159 @@ func (x *Run) GetDeadlineAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Run) GetUnique() *HeldUniqueKey {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+// HeldUniqueKey is a unique key of a run that holds it.
+type HeldUniqueKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// waiting, open or period.
+	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	// When the first run under it entered the queue.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	// Scope period: it is free from then on.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// How often another request has replaced the run.
+	Replaced uint32 `protobuf:"varint,5,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	// With debounce: further requests do not move the start of the run behind it.
+	FireBy        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=fire_by,json=fireBy,proto3" json:"fire_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldUniqueKey) Reset() {
+	*x = HeldUniqueKey{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldUniqueKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldUniqueKey) ProtoMessage() {}
+
+func (x *HeldUniqueKey) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldUniqueKey.ProtoReflect.Descriptor instead.
+func (*HeldUniqueKey) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *HeldUniqueKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *HeldUniqueKey) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *HeldUniqueKey) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *HeldUniqueKey) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *HeldUniqueKey) GetReplaced() uint32 {
+	if x != nil {
+		return x.Replaced
+	}
+	return 0
+}
+
+func (x *HeldUniqueKey) GetFireBy() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FireBy
+	}
+	return nil
+}
+
+// Debounce delays work until requests for it stop.
+type Debounce struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// So long after the last request, within 100 to 3600000.
+	QuietMs uint32 `protobuf:"varint,1,opt,name=quiet_ms,json=quietMs,proto3" json:"quiet_ms,omitempty"`
+	// But not longer than this after the first one, within quiet_ms to 86400000.
+	// Default: ten times quiet_ms.
+	MaxMs         uint32 `protobuf:"varint,2,opt,name=max_ms,json=maxMs,proto3" json:"max_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Debounce) Reset() {
+	*x = Debounce{}
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Debounce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Debounce) ProtoMessage() {}
+
+func (x *Debounce) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Debounce.ProtoReflect.Descriptor instead.
+func (*Debounce) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Debounce) GetQuietMs() uint32 {
+	if x != nil {
+		return x.QuietMs
+	}
+	return 0
+}
+
+func (x *Debounce) GetMaxMs() uint32 {
+	if x != nil {
+		return x.MaxMs
+	}
+	return 0
+}
+
 // RunLaunch describes a launch with at least one failed attempt.
 type RunLaunch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -531,7 +687,7 @@ type RunLaunch struct {
 
 func (x *RunLaunch) Reset() {
 	*x = RunLaunch{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +699,7 @@ func (x *RunLaunch) String() string {
 func (*RunLaunch) ProtoMessage() {}
 
 func (x *RunLaunch) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +712,7 @@ func (x *RunLaunch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLaunch.ProtoReflect.Descriptor instead.
 func (*RunLaunch) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunLaunch) GetAttempts() int32 {
@@ -607,7 +763,7 @@ type LaunchAttempt struct {
 
 func (x *LaunchAttempt) Reset() {
 	*x = LaunchAttempt{}
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +775,7 @@ func (x *LaunchAttempt) String() string {
 func (*LaunchAttempt) ProtoMessage() {}
 
 func (x *LaunchAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +788,7 @@ func (x *LaunchAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchAttempt.ProtoReflect.Descriptor instead.
 func (*LaunchAttempt) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LaunchAttempt) GetAt() *timestamppb.Timestamp {
@@ -689,7 +845,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +857,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +870,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LogPart) GetSeq() uint32 {
@@ -770,7 +926,7 @@ type GetRunLogsRequest struct {
 
 func (x *GetRunLogsRequest) Reset() {
 	*x = GetRunLogsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +938,7 @@ func (x *GetRunLogsRequest) String() string {
 func (*GetRunLogsRequest) ProtoMessage() {}
 
 func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +951,7 @@ func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetRunLogsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetRunLogsRequest) GetIdempotencyKey() string {
@@ -841,7 +997,7 @@ type GetRunLogsResponse struct {
 
 func (x *GetRunLogsResponse) Reset() {
 	*x = GetRunLogsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1009,7 @@ func (x *GetRunLogsResponse) String() string {
 func (*GetRunLogsResponse) ProtoMessage() {}
 
 func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1022,7 @@ func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetRunLogsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetRunLogsResponse) GetParts() []*LogPart {
@@ -908,7 +1064,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1076,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1089,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetRunRequest) GetIdempotencyKey() string {
@@ -956,7 +1112,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1124,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1137,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -1039,7 +1195,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1207,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1220,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListRunsRequest) GetScheduleId() string {
@@ -1203,7 +1359,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1371,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1384,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1281,7 +1437,7 @@ type ReportRunRequest struct {
 
 func (x *ReportRunRequest) Reset() {
 	*x = ReportRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1449,7 @@ func (x *ReportRunRequest) String() string {
 func (*ReportRunRequest) ProtoMessage() {}
 
 func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1462,7 @@ func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunRequest.ProtoReflect.Descriptor instead.
 func (*ReportRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportRunRequest) GetIdempotencyKey() string {
@@ -1391,7 +1547,7 @@ type ReportRunResponse struct {
 
 func (x *ReportRunResponse) Reset() {
 	*x = ReportRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1559,7 @@ func (x *ReportRunResponse) String() string {
 func (*ReportRunResponse) ProtoMessage() {}
 
 func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1572,7 @@ func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunResponse.ProtoReflect.Descriptor instead.
 func (*ReportRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportRunResponse) GetRun() *Run {
@@ -1448,7 +1604,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1616,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1629,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelRunRequest) GetIdempotencyKey() string {
@@ -1509,7 +1665,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1677,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1690,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1577,7 +1733,7 @@ type UpdateRunRequest struct {
 
 func (x *UpdateRunRequest) Reset() {
 	*x = UpdateRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1745,7 @@ func (x *UpdateRunRequest) String() string {
 func (*UpdateRunRequest) ProtoMessage() {}
 
 func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1758,7 @@ func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateRunRequest) GetIdempotencyKey() string {
@@ -1663,7 +1819,7 @@ type UpdateRunResponse struct {
 
 func (x *UpdateRunResponse) Reset() {
 	*x = UpdateRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1831,7 @@ func (x *UpdateRunResponse) String() string {
 func (*UpdateRunResponse) ProtoMessage() {}
 
 func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1844,7 @@ func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateRunResponse) GetRun() *Run {
@@ -1719,7 +1875,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1887,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1900,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -1792,7 +1948,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1960,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1973,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -1850,7 +2006,7 @@ type DeadRunFilter struct {
 
 func (x *DeadRunFilter) Reset() {
 	*x = DeadRunFilter{}
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +2018,7 @@ func (x *DeadRunFilter) String() string {
 func (*DeadRunFilter) ProtoMessage() {}
 
 func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +2031,7 @@ func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadRunFilter.ProtoReflect.Descriptor instead.
 func (*DeadRunFilter) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeadRunFilter) GetScheduleId() string {
@@ -1976,7 +2132,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2144,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2157,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RedriveRunsRequest) GetFilter() *DeadRunFilter {
@@ -2080,7 +2236,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2248,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2261,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -2161,7 +2317,7 @@ type RedrivenSchedule struct {
 
 func (x *RedrivenSchedule) Reset() {
 	*x = RedrivenSchedule{}
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2329,7 @@ func (x *RedrivenSchedule) String() string {
 func (*RedrivenSchedule) ProtoMessage() {}
 
 func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2342,7 @@ func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedrivenSchedule.ProtoReflect.Descriptor instead.
 func (*RedrivenSchedule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RedrivenSchedule) GetScheduleId() string {
@@ -2222,7 +2378,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2390,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2403,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -2315,7 +2471,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2483,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2496,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -2371,7 +2527,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2539,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2552,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -2471,7 +2627,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2639,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2652,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -2527,7 +2683,7 @@ type MoveRunRequest struct {
 
 func (x *MoveRunRequest) Reset() {
 	*x = MoveRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2695,7 @@ func (x *MoveRunRequest) String() string {
 func (*MoveRunRequest) ProtoMessage() {}
 
 func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2708,7 @@ func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunRequest.ProtoReflect.Descriptor instead.
 func (*MoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MoveRunRequest) GetIdempotencyKey() string {
@@ -2600,7 +2756,7 @@ type MoveRunResponse struct {
 
 func (x *MoveRunResponse) Reset() {
 	*x = MoveRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2768,7 @@ func (x *MoveRunResponse) String() string {
 func (*MoveRunResponse) ProtoMessage() {}
 
 func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2781,7 @@ func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunResponse.ProtoReflect.Descriptor instead.
 func (*MoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MoveRunResponse) GetRun() *Run {
@@ -2645,7 +2801,7 @@ type ExplainRunRequest struct {
 
 func (x *ExplainRunRequest) Reset() {
 	*x = ExplainRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +2813,7 @@ func (x *ExplainRunRequest) String() string {
 func (*ExplainRunRequest) ProtoMessage() {}
 
 func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +2826,7 @@ func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainRunRequest) GetIdempotencyKey() string {
@@ -2699,7 +2855,7 @@ type ExplainRunResponse struct {
 
 func (x *ExplainRunResponse) Reset() {
 	*x = ExplainRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2867,7 @@ func (x *ExplainRunResponse) String() string {
 func (*ExplainRunResponse) ProtoMessage() {}
 
 func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +2880,7 @@ func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainRunResponse) GetRun() *Run {
@@ -2779,7 +2935,7 @@ type StartEstimate struct {
 
 func (x *StartEstimate) Reset() {
 	*x = StartEstimate{}
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2947,7 @@ func (x *StartEstimate) String() string {
 func (*StartEstimate) ProtoMessage() {}
 
 func (x *StartEstimate) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2960,7 @@ func (x *StartEstimate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartEstimate.ProtoReflect.Descriptor instead.
 func (*StartEstimate) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StartEstimate) GetP50() *timestamppb.Timestamp {
@@ -2857,7 +3013,7 @@ type RunBlock struct {
 
 func (x *RunBlock) Reset() {
 	*x = RunBlock{}
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3025,7 @@ func (x *RunBlock) String() string {
 func (*RunBlock) ProtoMessage() {}
 
 func (x *RunBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3038,7 @@ func (x *RunBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
 func (*RunBlock) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunBlock) GetWhat() string {
@@ -2950,7 +3106,7 @@ type RedeliverWebhooksRequest struct {
 
 func (x *RedeliverWebhooksRequest) Reset() {
 	*x = RedeliverWebhooksRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3118,7 @@ func (x *RedeliverWebhooksRequest) String() string {
 func (*RedeliverWebhooksRequest) ProtoMessage() {}
 
 func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3131,7 @@ func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksRequest.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RedeliverWebhooksRequest) GetIdempotencyKey() string {
@@ -3018,7 +3174,7 @@ type RedeliverWebhooksResponse struct {
 
 func (x *RedeliverWebhooksResponse) Reset() {
 	*x = RedeliverWebhooksResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3186,7 @@ func (x *RedeliverWebhooksResponse) String() string {
 func (*RedeliverWebhooksResponse) ProtoMessage() {}
 
 func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3199,7 @@ func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksResponse.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RedeliverWebhooksResponse) GetRedelivered() uint32 {
@@ -3064,7 +3220,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x15\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x15\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3132,13 +3288,25 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
 	"\vdeadline_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deadlineAtB\f\n" +
+	"deadlineAt\x122\n" +
+	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06uniqueB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
 	"\b_log_urlB\f\n" +
 	"\n" +
-	"_trace_url\"\xd5\x01\n" +
+	"_trace_url\"\xf1\x01\n" +
+	"\rHeldUniqueKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x125\n" +
+	"\bfirst_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1a\n" +
+	"\breplaced\x18\x05 \x01(\rR\breplaced\x123\n" +
+	"\afire_by\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireBy\"V\n" +
+	"\bDebounce\x12'\n" +
+	"\bquiet_ms\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\xdd\xdb\x01(dR\aquietMs\x12!\n" +
+	"\x06max_ms\x18\x02 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xb8\x99)R\x05maxMs\"\xd5\x01\n" +
 	"\tRunLaunch\x12\x1a\n" +
 	"\battempts\x18\x01 \x01(\x05R\battempts\x12B\n" +
 	"\x0fnext_attempt_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12:\n" +
@@ -3407,127 +3575,133 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                       // 0: carillon.v1.Run
-	(*RunLaunch)(nil),                 // 1: carillon.v1.RunLaunch
-	(*LaunchAttempt)(nil),             // 2: carillon.v1.LaunchAttempt
-	(*LogPart)(nil),                   // 3: carillon.v1.LogPart
-	(*GetRunLogsRequest)(nil),         // 4: carillon.v1.GetRunLogsRequest
-	(*GetRunLogsResponse)(nil),        // 5: carillon.v1.GetRunLogsResponse
-	(*GetRunRequest)(nil),             // 6: carillon.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 7: carillon.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 8: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 9: carillon.v1.ListRunsResponse
-	(*ReportRunRequest)(nil),          // 10: carillon.v1.ReportRunRequest
-	(*ReportRunResponse)(nil),         // 11: carillon.v1.ReportRunResponse
-	(*CancelRunRequest)(nil),          // 12: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 13: carillon.v1.CancelRunResponse
-	(*UpdateRunRequest)(nil),          // 14: carillon.v1.UpdateRunRequest
-	(*UpdateRunResponse)(nil),         // 15: carillon.v1.UpdateRunResponse
-	(*RetryRunRequest)(nil),           // 16: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),          // 17: carillon.v1.RetryRunResponse
-	(*DeadRunFilter)(nil),             // 18: carillon.v1.DeadRunFilter
-	(*RedriveRunsRequest)(nil),        // 19: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),       // 20: carillon.v1.RedriveRunsResponse
-	(*RedrivenSchedule)(nil),          // 21: carillon.v1.RedrivenSchedule
-	(*WatchRunsRequest)(nil),          // 22: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),         // 23: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),         // 24: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),        // 25: carillon.v1.ExportRunsResponse
-	(*MoveRunRequest)(nil),            // 26: carillon.v1.MoveRunRequest
-	(*MoveRunResponse)(nil),           // 27: carillon.v1.MoveRunResponse
-	(*ExplainRunRequest)(nil),         // 28: carillon.v1.ExplainRunRequest
-	(*ExplainRunResponse)(nil),        // 29: carillon.v1.ExplainRunResponse
-	(*StartEstimate)(nil),             // 30: carillon.v1.StartEstimate
-	(*RunBlock)(nil),                  // 31: carillon.v1.RunBlock
-	(*RedeliverWebhooksRequest)(nil),  // 32: carillon.v1.RedeliverWebhooksRequest
-	(*RedeliverWebhooksResponse)(nil), // 33: carillon.v1.RedeliverWebhooksResponse
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
+	(*HeldUniqueKey)(nil),             // 1: carillon.v1.HeldUniqueKey
+	(*Debounce)(nil),                  // 2: carillon.v1.Debounce
+	(*RunLaunch)(nil),                 // 3: carillon.v1.RunLaunch
+	(*LaunchAttempt)(nil),             // 4: carillon.v1.LaunchAttempt
+	(*LogPart)(nil),                   // 5: carillon.v1.LogPart
+	(*GetRunLogsRequest)(nil),         // 6: carillon.v1.GetRunLogsRequest
+	(*GetRunLogsResponse)(nil),        // 7: carillon.v1.GetRunLogsResponse
+	(*GetRunRequest)(nil),             // 8: carillon.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 9: carillon.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 10: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 11: carillon.v1.ListRunsResponse
+	(*ReportRunRequest)(nil),          // 12: carillon.v1.ReportRunRequest
+	(*ReportRunResponse)(nil),         // 13: carillon.v1.ReportRunResponse
+	(*CancelRunRequest)(nil),          // 14: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 15: carillon.v1.CancelRunResponse
+	(*UpdateRunRequest)(nil),          // 16: carillon.v1.UpdateRunRequest
+	(*UpdateRunResponse)(nil),         // 17: carillon.v1.UpdateRunResponse
+	(*RetryRunRequest)(nil),           // 18: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),          // 19: carillon.v1.RetryRunResponse
+	(*DeadRunFilter)(nil),             // 20: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),        // 21: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),       // 22: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),          // 23: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),          // 24: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),         // 25: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),         // 26: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),        // 27: carillon.v1.ExportRunsResponse
+	(*MoveRunRequest)(nil),            // 28: carillon.v1.MoveRunRequest
+	(*MoveRunResponse)(nil),           // 29: carillon.v1.MoveRunResponse
+	(*ExplainRunRequest)(nil),         // 30: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),        // 31: carillon.v1.ExplainRunResponse
+	(*StartEstimate)(nil),             // 32: carillon.v1.StartEstimate
+	(*RunBlock)(nil),                  // 33: carillon.v1.RunBlock
+	(*RedeliverWebhooksRequest)(nil),  // 34: carillon.v1.RedeliverWebhooksRequest
+	(*RedeliverWebhooksResponse)(nil), // 35: carillon.v1.RedeliverWebhooksResponse
+	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	34, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	34, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	34, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	34, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	34, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	34, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	34, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	34, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	34, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	34, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	34, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
-	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	34, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	34, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	34, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
-	34, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	34, // 16: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	34, // 17: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
-	2,  // 18: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	34, // 19: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	34, // 20: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	3,  // 21: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 22: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	34, // 23: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	34, // 24: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	34, // 25: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 26: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 27: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 28: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	34, // 29: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 30: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 31: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	34, // 32: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	34, // 33: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	18, // 34: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	21, // 35: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 36: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	34, // 37: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	34, // 38: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 39: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	34, // 40: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	34, // 41: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 42: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 43: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 44: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	34, // 45: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	31, // 46: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	30, // 47: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
-	34, // 48: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
-	34, // 49: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
-	34, // 50: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	6,  // 51: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	8,  // 52: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	10, // 53: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	4,  // 54: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	12, // 55: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	28, // 56: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	14, // 57: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	26, // 58: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	16, // 59: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	19, // 60: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	32, // 61: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	22, // 62: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	24, // 63: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	7,  // 64: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	9,  // 65: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	11, // 66: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	5,  // 67: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	13, // 68: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	29, // 69: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	15, // 70: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	27, // 71: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	17, // 72: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	20, // 73: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	33, // 74: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	23, // 75: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	25, // 76: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	64, // [64:77] is the sub-list for method output_type
-	51, // [51:64] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	36, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	36, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	36, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	36, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	36, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	36, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	36, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	36, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	36, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	36, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	36, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	3,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
+	36, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	36, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	36, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
+	36, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	1,  // 16: carillon.v1.Run.unique:type_name -> carillon.v1.HeldUniqueKey
+	36, // 17: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
+	36, // 18: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
+	36, // 19: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
+	36, // 20: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	36, // 21: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	4,  // 22: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	36, // 23: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	36, // 24: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	5,  // 25: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 26: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	36, // 27: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 28: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	36, // 29: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 30: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 31: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 32: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	36, // 33: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 34: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 35: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	36, // 36: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	36, // 37: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	20, // 38: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	23, // 39: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 40: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	36, // 41: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 42: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 43: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	36, // 44: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 45: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 46: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 47: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 48: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	36, // 49: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	33, // 50: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	32, // 51: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	36, // 52: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	36, // 53: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	36, // 54: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	8,  // 55: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	10, // 56: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	12, // 57: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	6,  // 58: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	14, // 59: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	30, // 60: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	16, // 61: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	28, // 62: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	18, // 63: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	21, // 64: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	34, // 65: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	24, // 66: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	26, // 67: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	9,  // 68: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	11, // 69: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	13, // 70: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	7,  // 71: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	15, // 72: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	31, // 73: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	17, // 74: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	29, // 75: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	19, // 76: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	22, // 77: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	35, // 78: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	25, // 79: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	27, // 80: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	68, // [68:81] is the sub-list for method output_type
+	55, // [55:68] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3536,23 +3710,23 @@ func file_carillon_v1_run_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
