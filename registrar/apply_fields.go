@@ -51,6 +51,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"queue_id", d.QueueID},
 		{"limits", strings.Join(d.Limits, ", ")},
 		{"webhook", d.Webhook},
+		{"fair_key", d.FairKey},
 		{"max_run_ms", number(d.MaxRunMS)},
 		{"expires_ms", number(d.ExpiresMS)},
 	}

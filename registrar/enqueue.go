@@ -35,6 +35,8 @@ type QueuedInput struct {
 	// Webhook is the target of the message about its end; "": the queue's. A request without it
 	// keeps the hash of older releases.
 	Webhook string `json:",omitempty"`
+	// FairKey is what the run counts for in a fair queue; "": the schedule's, or the owner.
+	FairKey string `json:",omitempty"`
 	// ExpiresMS bounds its wait; nil: as its schedule says, else the queue.
 	ExpiresMS *uint32 `json:",omitempty"`
 	// Unique asks that no other run has its key; nil: it has none.
@@ -268,6 +270,7 @@ func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
 	}
 	schedule.CheckLimitRefs(&c, "limits", in.Limits)
 	in.checkUnique(&c)
+	schedule.CheckFairKey(&c, "fair_key", in.FairKey)
 	addPrefixed(all, prefix, c.Err())
 }
 

@@ -56,6 +56,7 @@ func (e *enqueue) decide(f schedule.EnqueueFacts, now time.Time) (schedule.Enque
 		row := e.rows[i]
 		row.Queue = schedule.QueuePlace{
 			No: q.No, State: queueState(row.FireAt, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: row.Queue.Limits,
+			FairKey: row.Queue.FairKey,
 		}
 		row.Enter(schedule.StatusPlanned)
 		out.Runs, e.out.Keys = append(out.Runs, row), append(e.out.Keys, row.Key)
@@ -100,6 +101,10 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	}
 	row.Webhook = cmp.Or(in.Webhook, s.Webhook)
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
+	row.Queue.FairKey = cmp.Or(in.FairKey, s.FairKey)
+	if q.IsFair() { // also of a run that names its place: it draws nothing
+		row.Queue.FairKey = cmp.Or(row.Queue.FairKey, s.UserID)
+	}
 	row.StartBy = schedule.StartBy(schedule.Later(at, now), value(in.ExpiresMS, 0), s.ExpiresMS, q.ExpiresMS)
 	row.Enter(schedule.StatusPlanned)
 	return row

@@ -76,6 +76,7 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	if err != nil || place.Queue == nil {
 		return err
 	}
+	f.Turns = place.Turns
 	f.Queue, f.Before, f.Sees = &place.QueueFacts, place.Before, auth.FromContext(ctx).Sees
 	if f.InFlight, err = r.readable(ctx, place.Flights); err != nil {
 		return err

@@ -97,7 +97,7 @@ func (in *GroupInput) check() error {
 func completion(r *schedule.Run) *schedule.GroupRun {
 	return &schedule.GroupRun{
 		ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, MaxQueued: r.MaxQueued, Input: r.Input, Priority: r.Priority,
-		MaxAttempts: r.MaxAttempts, Limits: r.Queue.Limits, Webhook: r.Webhook, WorkflowID: r.WorkflowID, Version: r.Version,
+		MaxAttempts: r.MaxAttempts, Limits: r.Queue.Limits, Webhook: r.Webhook, FairKey: r.Queue.FairKey, WorkflowID: r.WorkflowID, Version: r.Version,
 	}
 }
 

@@ -17,6 +17,9 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 		if len(d.Limits) > 0 {
 			c.Note("limits", "is set without queue_id: only runs of a queue use limits", hint)
 		}
+		if d.FairKey != "" {
+			c.Note("fair_key", "is set without queue_id: only runs of a queue take turns", hint)
+		}
 		if d.ExpiresMS != 0 {
 			c.Note("expires_ms", "is set without queue_id: only runs of a queue wait for an admission", hint)
 		}
@@ -26,6 +29,7 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 	}
 	schedule.CheckExpires(c, "expires_ms", d.ExpiresMS)
 	schedule.CheckLimitRefs(c, "limits", d.Limits)
+	schedule.CheckFairKey(c, "fair_key", d.FairKey)
 }
 
 // checkQueues refuses schedules that name a queue that does not exist or is not for their owner,

@@ -262,11 +262,10 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 	if in.Input != nil {
 		after.Input = in.Input
 	}
-	after.Priority = value(in.Priority, run.Priority)
+	after.Reprioritize(value(in.Priority, run.Priority))
 	if in.Limits != nil {
 		after.Queue.Limits = limits
 	}
-	after.Queue.Priority += schedule.QueuePriority(after.Priority) - schedule.QueuePriority(run.Priority)
 	if !in.RunAt.IsZero() {
 		at := utc(in.RunAt).Truncate(time.Millisecond)
 		if current := now.Truncate(time.Millisecond); at.Before(current) {

@@ -182,6 +182,9 @@ type EnqueueStore interface {
 	Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error
 	// CountQueue counts the open runs of a queue, each kind up to limit.
 	CountQueue(ctx context.Context, queueNo int32, limit int) (schedule.QueueCounts, error)
+	// QueueShares are up to limit keys with runs among the first counted ones that wait in a fair
+	// queue, the one with the most runs first.
+	QueueShares(ctx context.Context, queueNo int32, counted, limit int) ([]schedule.QueueShare, error)
 	// ListWaiting lists the runs of a queue that are not admitted, in its order.
 	ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error)
 	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and

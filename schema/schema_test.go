@@ -57,7 +57,7 @@ func TestNoColumnIsMadeForASecret(t *testing.T) {
 	t.Parallel()
 	secret := regexp.MustCompile(`session|token|secret|password|passphrase|credential|private|cookie|bearer|salt|key`)
 	// Keys that open nothing: what a run and what is exclusive are called by, an order, what a limit counts by, and what there is one run of.
-	known := []string{"idempotency_key", "overlap_key", "keys", "position_key", "limit_key", "keyed", "unique_key", "run_key"}
+	known := []string{"idempotency_key", "overlap_key", "keys", "position_key", "limit_key", "keyed", "unique_key", "run_key", "fair_key"}
 	for _, dialect := range []string{"postgres", "sqlite"} {
 		for name, column := range readFiles(t, dialect) {
 			if secret.MatchString(strings.TrimPrefix(name, "limit_keys.")) && !slices.Contains(known, column.Name) {

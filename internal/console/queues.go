@@ -107,6 +107,14 @@ func (q queueRow) Promoted() string {
 	return schedule.ShortDuration(time.Duration(q.GetPromoteAfterMs()) * time.Millisecond)
 }
 
+// Fairness is how its keys take turns; "": they do not.
+func (q queueRow) Fairness() string {
+	if q.GetFair() != string(schedule.FairKey) {
+		return ""
+	}
+	return describe.Turns(q.GetWeights())
+}
+
 // Uses are the limits of its runs.
 func (q queueRow) Uses() []limitLink { return limitLinks(q.GetLimits()) }
 

@@ -65,6 +65,7 @@ type Dispatched struct {
 	Stall      *schedule.StallChange // is written: no other probe for a while
 	Ended      []schedule.Settlement // runs that may not be sent: no call was made
 	Reserved   Reserved              // is written
+	Clocks     []FairClock           // of a fair queue, by priority; is written where it is later
 	Block      *Block                // what keeps the others waiting; nil: nothing known
 	Again      bool                  // runs are left that an admission may take at once
 }
@@ -109,6 +110,7 @@ type WaitingPlace struct {
 	Before  int                                  // runs of higher priorities that wait
 	Flights []schedule.Key                       // the runs of the queue that were admitted first and are not over
 	Uses    map[schedule.LimitRef][]schedule.Key // runs that use the run's limits, some of many
+	Turns   *FairBefore                          // nil: the run has drawn nothing in a fair queue
 }
 
 // Blocks are what keeps the only run of the facts from its start, for a launcher with free calls:
@@ -199,6 +201,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 		out.use(c, chosen.Run)
 	}
 	out.noteStarts(f, c)
+	out.noteClocks()
 	out.Reserved.grant(f, c.Granted, c.visit.Limits, req.Now)
 	out.Again = out.Again && f.Stall.Level == 0
 	if f.Stall.Level > 0 && len(out.Dispatches) > 0 {

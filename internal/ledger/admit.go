@@ -28,14 +28,14 @@ func Waiting(r *schedule.Run) WaitingRun {
 	q := &r.Queue
 	return WaitingRun{
 		Key: r.Key, Owner: r.UserID, Set: string(q.Limits), Limits: q.Limits.Refs(), Since: q.EnqueuedAt,
-		Order: QueueOrder{Priority: q.Priority, Position: q.Position},
+		Order: QueueOrder{Priority: q.Priority, FairOrder: q.FairOrder, Position: q.Position},
 	}
 }
 
 // QueueOrder orders the runs of a queue, ascending. Runs that are equal go by their keys.
 type QueueOrder struct {
 	Priority  int32 // effective_priority
-	FairOrder int64 // 0 unless the queue is fair
+	FairOrder int64 // 0 of a run that has drawn none
 	Position  int64 // position_key
 }
 

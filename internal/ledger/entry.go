@@ -118,7 +118,8 @@ func (j *judging) isTooEarly(r *run) bool {
 }
 
 // EnterQueue returns a planned run as it goes into the queue of its definition, without its
-// position: it waits there at once. A new budget of attempts begins with it, unless it is a retry.
+// position: it waits there at once, in a fair one after the next sweep. A new budget of attempts
+// begins with it, unless it is a retry.
 func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *schedule.Queue) schedule.Run {
 	now := stored(req.Now)
 	if r.Trigger != schedule.TriggerRetry {
@@ -129,6 +130,10 @@ func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *s
 		r.Webhook = d.Webhook
 	}
 	r.Queue = schedule.QueuePlace{No: q.No, State: schedule.QueueWaiting, Priority: schedule.SlotPriority(&r), EnqueuedAt: now, Limits: schedule.JoinLimits(q.Limits, d.Limits)}
+	r.Queue.FairKey = d.FairKey
+	if q.IsFair() { // the sweep draws its fair order: the claim waits for no share
+		r.Queue.State = schedule.QueueDelayed
+	}
 	if req.BoundQueues {
 		r.Queue.Limits = r.Queue.Limits.With(schedule.LimitRef{ID: schedule.AllQueuesLimit})
 	}

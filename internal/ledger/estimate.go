@@ -187,6 +187,12 @@ func (c *QueueCopy) assumes(times *RunTimes, r *CopiedRun, now time.Time) (texts
 	if r.State == schedule.QueueChained {
 		say("The members of its group that come before it succeed")
 	}
+	if c.Queue != nil && c.Queue.IsFair() {
+		say("No delayed or chained run of the queue takes a turn before it")
+	}
+	if c.Queue != nil && c.Queue.ExpiresMS > 0 {
+		say("No run before it expires")
+	}
 	if c.More {
 		say("Of the runs of the queue only the first %d count", MaxCopied)
 	}

@@ -113,8 +113,8 @@ func (u *Uniques) take(asked *schedule.Unique, hash schedule.Key, row *schedule.
 // attempts and webhook.
 func (u *Uniques) replace(asked *schedule.Unique, held *schedule.UniqueFact, row *schedule.Run) {
 	r := held.Run
-	r.Queue.Priority += schedule.QueuePriority(row.Priority) - schedule.QueuePriority(r.Priority)
-	r.Input, r.Priority = row.Input, row.Priority
+	r.Reprioritize(row.Priority)
+	r.Input = row.Input
 	fireAt := row.FireAt
 	held.Replaced++
 	held.FireBy = time.Time{}

@@ -112,6 +112,7 @@ type GroupRun struct {
 	MaxAttempts int32           `json:"max_attempts"`
 	Limits      Limits          `json:"limits,omitempty"`
 	Webhook     string          `json:"webhook,omitempty"`
+	FairKey     string          `json:"fair_key,omitempty"`
 	// What the caller has asked for, to show it.
 	WorkflowID string `json:"workflow_id"`
 	Version    int32  `json:"version"`

@@ -25,6 +25,9 @@ type QueueDefinition struct {
 	// PromoteAfterMS: a run that has waited for so long passes runs of higher priorities, every
 	// second start at most; 0: never.
 	PromoteAfterMS uint32 `json:"promote_after_ms,omitempty"`
+	// Fair: keys take turns within a priority, in proportion to Weights. "" of older releases: none.
+	Fair    Fairness          `json:"fair,omitempty"`
+	Weights map[string]uint32 `json:"weights,omitempty"` // of fair keys; 1 of one that is not in it
 	// MaxReservations is how many reservations may wait. A definition of an older release has none.
 	MaxReservations uint32 `json:"max_reservations,omitempty"`
 	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
@@ -69,6 +72,9 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.MaxReservations == 0 {
 		d.MaxReservations = DefaultMaxReservations
 	}
+	if d.Fair == "" {
+		d.Fair = FairNone
+	}
 	d.Rate = d.Rate.Resolved()
 	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
@@ -104,6 +110,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if after := millis(d.PromoteAfterMS); after > MaxDelay {
 		c.Add("promote_after_ms", d.PromoteAfterMS, "is over "+Milliseconds(MaxDelay), "0 is never")
 	}
+	d.checkFair(c)
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
@@ -123,7 +130,7 @@ func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
-		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 
 // Text is the stored form.
@@ -139,6 +146,9 @@ func (d *QueueDefinition) Text() string {
 func ParseQueue(text string) (d QueueDefinition, err error) {
 	if err = json.Unmarshal([]byte(text), &d); d.MaxReservations == 0 {
 		d.MaxReservations = DefaultMaxReservations
+	}
+	if d.Fair == "" {
+		d.Fair = FairNone
 	}
 	return d, err
 }

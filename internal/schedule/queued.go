@@ -36,6 +36,8 @@ type QueuePlace struct {
 	ID         string     // of the queue; the registrar sets it
 	State      QueueState // of an open run
 	Priority   int32      // effective_priority: lower goes first
+	FairKey    string     // takes turns with other keys in a fair queue; "": that of the owner
+	FairOrder  int64      // fair_order: lower goes first; 0: the run has drawn none
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
 	Limits     Limits // that it uses while it is in flight
@@ -86,6 +88,16 @@ func (r *Run) Enter(stage Status) {
 
 // QueuePriority is the effective priority of a run.
 func QueuePriority(priority int32) int32 { return -priority }
+
+// Reprioritize gives a run another priority. What it has drawn in a fair queue is for the priority
+// that it had: it draws again.
+func (r *Run) Reprioritize(priority int32) {
+	if priority == r.Priority {
+		return
+	}
+	r.Queue.Priority += QueuePriority(priority) - QueuePriority(r.Priority)
+	r.Queue.FairOrder, r.Priority = 0, priority
+}
 
 // behindOthers is added to the effective priority of catch-up and backfill.
 const behindOthers = 10_000

@@ -38,7 +38,8 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			RunTimeoutMS: req.GetRunTimeoutMs(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(),
-			Webhook:         req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
+			Fair:            schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -58,7 +59,15 @@ func (s *queueServer) GetQueue(ctx context.Context, req *carillonv1.GetQueueRequ
 	if err != nil {
 		return nil, err
 	}
-	shown.Schedules, err = s.queues.SchedulesOfQueue(ctx, q.QueueID)
+	if shown.Schedules, err = s.queues.SchedulesOfQueue(ctx, q.QueueID); err != nil {
+		return nil, err
+	}
+	shares, err := s.queues.QueueShares(ctx, q)
+	for _, share := range shares {
+		shown.Shares = append(shown.Shares, &carillonv1.QueueShare{
+			FairKey: share.Key, Weight: q.Weight(share.Key), Waiting: count32(int64(share.Waiting)), First: count32(int64(share.First)),
+		})
+	}
 	return &carillonv1.GetQueueResponse{Queue: shown}, err
 }
 
@@ -183,13 +192,14 @@ type queuedWork interface {
 	GetLimits() []string
 	GetWebhook() string
 	GetUnique() *carillonv1.UniqueKey
+	GetFairKey() string
 }
 
 func queuedInput(w queuedWork, priority *int32, delay, attempts, expires *uint32) registrar.QueuedInput {
 	in := registrar.QueuedInput{
 		ScheduleID: w.GetScheduleId(), WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), ExecutionGrantID: w.GetExecutionGrantId(),
 		Priority: priority, RunAt: fromTimestamp(w.GetRunAt()), DelayMS: delay, MaxAttempts: attempts, Limits: w.GetLimits(),
-		Webhook: w.GetWebhook(), ExpiresMS: expires, Unique: uniqueIn(w.GetUnique()),
+		Webhook: w.GetWebhook(), FairKey: w.GetFairKey(), ExpiresMS: expires, Unique: uniqueIn(w.GetUnique()),
 	}
 	if input := w.GetInput(); len(input) > 0 {
 		in.Input = input
@@ -344,7 +354,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
-		Webhook: q.Webhook,
+		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights,
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
 		for _, e := range q.WebhookOf().Events {

@@ -85,6 +85,7 @@ type Queues interface {
 	UpsertQueue(ctx context.Context, in registrar.QueueInput) (*schedule.Queue, error)
 	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
 	SchedulesOfQueue(ctx context.Context, queueID string) ([]string, error)
+	QueueShares(ctx context.Context, q *schedule.Queue) ([]schedule.QueueShare, error)
 	// ListQueues is ordered by queue_id.
 	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
 	DeleteQueue(ctx context.Context, in registrar.DeleteQueueInput) (registrar.DeletedQueue, error)

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +24,7 @@ type RunFacts struct {
 	Queue         *ledger.QueueFacts                           // nil: the run is outside queues, or its queue cannot be read
 	Position      int                                          // 1: the next of its priority; 0: far behind
 	Before        int                                          // runs of higher priorities that wait
+	Turns         *ledger.FairBefore                           // in a fair queue: who waits before it; nil: it has drawn nothing
 	InFlight      []schedule.Key                               // some of those that the queue has in flight, as far as the caller may read them
 	LimitUses     map[schedule.LimitRef][]schedule.Key         // the same of its limits
 	LimitReserved map[schedule.LimitRef][]schedule.Reservation // some that use its limits
@@ -202,6 +202,7 @@ func (x *runText) queueBlocks() {
 	if x.Run.Queue.State != schedule.QueueWaiting {
 		return
 	}
+	x.turns()
 	switch {
 	case x.Position != 1 || x.Before > 0:
 		x.block(RunBlock{What: ledger.BlockedByBefore})
@@ -252,49 +253,6 @@ func (x *runText) queueBlock(b *ledger.Block) {
 		x.say("Limit %s has started as many runs as its rate allows: the next one starts at %s", b.Limit, describe.Instant(b.Until))
 		x.block(RunBlock{What: b.What, Limit: b.Limit, Until: b.Until})
 	}
-}
-
-// reservations says who has slots of the queue, or goes before all runs.
-func (x *runText) reservations() {
-	held, until := 0, time.Time{}
-	for i := range x.Queue.Reserved {
-		r := &x.Queue.Reserved[i]
-		if !r.Granted() || r.Over(x.Now) {
-			continue
-		}
-		held++
-		if until.IsZero() || r.EndsAt.Before(until) {
-			until = r.EndsAt
-		}
-		if held <= maxReservationsShown {
-			x.say("A slot of the queue is reserved by %s until %s, unless the reservation is extended or released before", x.holder(r), describe.Instant(r.EndsAt))
-		}
-	}
-	if held > maxReservationsShown {
-		x.say("%s hold slots of it", describe.Count(held-maxReservationsShown, "more reservation"))
-	}
-	waiting := len(x.Queue.Reserving(x.Now))
-	switch {
-	case waiting == 1:
-		x.say("1 reservation waits for the next slot and goes before all runs")
-	case waiting > 1:
-		x.say("%d reservations wait for the next slots and go before all runs", waiting)
-	}
-	full := slices.ContainsFunc(x.out.BlockedBy, func(b RunBlock) bool { return b.What == ledger.BlockedByFull })
-	if full && held+waiting > 0 {
-		x.block(RunBlock{What: blockedByReserve, Used: held + waiting, Until: until})
-	}
-}
-
-// maxReservationsShown bounds the reservations that an explanation names.
-const maxReservationsShown = 5
-
-// holder is who has a reservation, as far as the caller may know.
-func (x *runText) holder(r *schedule.Reservation) string {
-	if x.Sees != nil && !x.Sees(r.UserID) {
-		return "another owner"
-	}
-	return cmp.Or(r.RequestedBy, r.UserID)
 }
 
 // fullLimit says that runs in flight, of any queue, use all of a limit.

@@ -67,6 +67,22 @@ func TestARunIsExplained(t *testing.T) {
 			want: []string{"more than 10000 runs of its priority start first"}, block: []ledger.BlockedBy{ledger.BlockedByBefore},
 		},
 		{
+			name: "keys take turns, and it is the next", edit: func(r *schedule.Run) { r.Queue.FairKey = "ada" },
+			facts: func(f *explain.RunFacts) {
+				waiting(f)
+				f.Queue, f.Turns = queue(func(q *ledger.QueueFacts) { q.Queue.Weights = map[string]uint32{"ada": 5} }), new(ledger.FairBefore)
+			}, want: []string{`The queue is fair: its key "ada" has the weight 5.`, "Nothing blocks it"},
+		},
+		{
+			name: "its key has had its turns", edit: func(r *schedule.Run) { r.Queue.FairKey = "ada" },
+			facts: func(f *explain.RunFacts) {
+				waiting(f)
+				f.Position, f.Turns = 7, &ledger.FairBefore{All: 6, Own: 2, Later: 3}
+			},
+			want:  []string{`The queue is fair: its key "ada" has the weight 1, and 2 runs of the key and 4 runs of other keys start first; 3 of them entered later, as the key has had its turns before.`},
+			block: []ledger.BlockedBy{ledger.BlockedByBefore},
+		},
+		{
 			name: "the queue is paused", facts: func(f *explain.RunFacts) { waiting(f); f.Queue = queue(paused) },
 			want: []string{`The queue is paused by bob, note "repair", until 2026-03-08T13:00:30Z.`}, not: "Nothing blocks", block: []ledger.BlockedBy{ledger.BlockedByPause},
 		},

@@ -78,6 +78,10 @@ GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT, INSERT, UPDATE ON queues TO sched_api;
 GRANT SELECT, INSERT ON queue_requests TO sched_api;
+GRANT SELECT, INSERT, UPDATE ON queue_shares TO sched_api, sched_worker, sched_launcher; -- runs draw when they begin to wait
+GRANT DELETE ON queue_shares TO sched_worker; -- prunes them
+GRANT SELECT ON fair_clocks TO sched_api, sched_worker, sched_launcher;
+GRANT INSERT, UPDATE ON fair_clocks TO sched_launcher; -- admissions move them
 GRANT SELECT, INSERT, UPDATE, DELETE ON queue_states TO sched_api, sched_launcher;
 GRANT USAGE ON SEQUENCE queue_positions TO sched_api, sched_worker, sched_launcher; -- the end of a group enters a run
 GRANT SELECT, INSERT, UPDATE ON queue_groups TO sched_api;

@@ -97,6 +97,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) (unique fun
 	f.Func("expires", "`DURATION` for which it may wait for its first start (default: that of the schedule, else of the queue)", command.Millis(&req.ExpiresMs))
 	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that the run uses: its id, or ID=KEY; may be repeated")
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
+	f.StringVar(&req.FairKey, "fair-key", "", "`KEY` that the run counts for in a fair queue (default: the schedule's, else the owner)")
 	f.StringVar(&req.GroupId, "group", "", "`ID` of the group that the run joins")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	return uniqueFlags(f)
@@ -137,7 +138,7 @@ func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged
 	each := &carillonv1.NewQueuedRun{
 		ScheduleId: flagged.GetScheduleId(), WorkflowId: flagged.GetWorkflowId(), Version: flagged.GetVersion(), ExecutionGrantId: flagged.GetExecutionGrantId(),
 		Input: flagged.GetInput(), Priority: flagged.Priority, RunAt: flagged.GetRunAt(), DelayMs: flagged.DelayMs, MaxAttempts: flagged.MaxAttempts, Limits: flagged.GetLimits(),
-		Webhook: flagged.GetWebhook(), Unique: flagged.GetUnique(),
+		Webhook: flagged.GetWebhook(), Unique: flagged.GetUnique(), FairKey: flagged.GetFairKey(),
 	}
 	for i, value := range values {
 		one := &carillonv1.NewQueuedRun{}

@@ -16,7 +16,6 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/rawjson"
-	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -60,9 +59,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 					return err
 				}
 			}
-			if len(flagged.GetWebhookEvents()) > 0 {
-				req.WebhookEvents = nil // Merge would add to them
-			}
+			replaceAdded(req, flagged)
 			proto.Merge(req, flagged)
 			if timeout != nil {
 				req.RunTimeoutMs = *timeout
@@ -89,6 +86,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	boundFlags(f, flagged, &timeout)
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
+	fairFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
@@ -98,9 +96,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 		return nil
 	})
 	f.StringVar(&flagged.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the queue")
-	command.CompleteValues(cmd, "backpressure", []string{"queue", "run"})
-	command.CompleteValues(cmd, "webhook-event", schedule.WebhookEvents)
-	return cmd
+	return completeUpsert(cmd)
 }
 
 // boundFlags are the flags of how long runs may take and wait.
@@ -203,6 +199,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
 		[2]string{"promote after", millis(q.GetPromoteAfterMs())},
+		[2]string{"fair", fairness(q)},
+		[2]string{"shares", shares(q)},
 		[2]string{"rate", render.Rate(q.GetRate())},
 		[2]string{"limits", strings.Join(q.GetLimits(), ", ")},
 		[2]string{"owner", q.GetUserId()},

@@ -111,6 +111,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"queue", s.GetQueueId()},
 		[2]string{"limits", strings.Join(s.GetLimits(), ", ")},
 		[2]string{"webhook", s.GetWebhook()},
+		[2]string{"fair key", s.GetFairKey()},
 	)
 }
 

@@ -92,6 +92,7 @@ func (t *tx) writeDispatched(req *schedule.AdmitRequest, out *ledger.Dispatched)
 	}
 	t.writeReservations(&out.Reserved)
 	t.writeUses(req.QueueNo, out)
+	t.moveClocks(req.QueueNo, out.Clocks)
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
 		r := t.runs[d.Run.Key]
@@ -152,6 +153,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		out.More = len(due) >= req.Limit
 		for _, r := range due[:min(len(due), req.Limit)] {
 			after, due, ends := out.Add(&req, *r, t.leases[r.Key], t.definitionOf(r), t.queueOf(r.Queue.No))
+			t.drawFair(req.Now, &after)
 			if ends || after.Queue.State != r.Queue.State || !after.ClaimedUntil.Equal(r.ClaimedUntil) {
 				t.change(r, func(r *schedule.Run) { *r = after })
 			}

@@ -47,7 +47,9 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 			return err
 		}
 		runs := slices.Clone(decided.Runs)
-		t.placeRuns(runs, req.Position)
+		if !t.placeRuns(runs, req.Position) {
+			t.drawFair(decided.Now, pointersTo(runs)...)
+		}
 		group := decided.Group
 		if group != nil {
 			group = t.putGroup(*group)
@@ -87,19 +89,28 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 }
 
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait
-// with their priority.
-func (t *tx) placeRuns(runs []schedule.Run, position int) {
+// with their priority. placed: they have the fair order of such a place.
+func (t *tx) placeRuns(runs []schedule.Run, position int) (placed bool) {
 	if len(runs) == 0 {
-		return
+		return false
 	}
 	waiting := slices.DeleteFunc(t.waiting(runs[0].Queue.No), func(r *schedule.Run) bool { return r.Queue.Priority != runs[0].Queue.Priority })
 	if position > 0 && position <= len(waiting) {
 		t.insertAt(runs, waiting, position-1)
-		return
+		return true
 	}
 	for i, position := range t.lastPositions(len(runs)) {
 		runs[i].Queue.Position = position
 	}
+	return false
+}
+
+func pointersTo(runs []schedule.Run) []*schedule.Run {
+	to := make([]*schedule.Run, len(runs))
+	for i := range runs {
+		to[i] = &runs[i]
+	}
+	return to
 }
 
 // lastPositions draws positions behind all others.
@@ -113,7 +124,15 @@ func (t *tx) lastPositions(n int) (positions []int64) {
 	return positions
 }
 
+// insertAt gives runs the fair order of the run at a place: only runs with that one count and move.
 func (t *tx) insertAt(runs []schedule.Run, waiting []*schedule.Run, place int) {
+	order := waiting[place].Queue.FairOrder
+	for i := range runs {
+		runs[i].Queue.FairOrder = order
+	}
+	isOther := func(r *schedule.Run) bool { return r.Queue.FairOrder != order }
+	place -= len(slices.DeleteFunc(slices.Clone(waiting[:place]), func(r *schedule.Run) bool { return !isOther(r) }))
+	waiting = slices.DeleteFunc(waiting, isOther)
 	before := ledger.NoPlace
 	if place > 0 {
 		before = waiting[place-1].Queue.Position
@@ -212,6 +231,7 @@ func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted
 			}
 		}
 		p.Before = min(p.Before, counted)
+		p.Turns = s.turnsBefore(q, run, counted)
 		p.Uses = make(map[schedule.LimitRef][]schedule.Key)
 		for ref, l := range p.Limits {
 			for _, u := range s.usesOf(l.No) {
@@ -296,6 +316,9 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		}
 		after = change.Run
 		after.UpdatedAt = at(change.Now)
+		if ledger.DrawsAgain(run, after) {
+			t.drawFair(change.Now, after)
+		}
 		if err := t.writeQueued(after, change.Now); err != nil {
 			return err
 		}
@@ -318,6 +341,7 @@ func (t *tx) writeQueued(after *schedule.Run, now time.Time) error {
 	t.change(run, func(r *schedule.Run) {
 		r.Input, r.Priority, r.RunAt, r.FireAt, r.UpdatedAt = clone(after.Input), after.Priority, at(after.RunAt), at(after.FireAt), at(now)
 		r.StartBy = at(after.StartBy)
+		r.Queue.FairKey, r.Queue.FairOrder = after.Queue.FairKey, after.Queue.FairOrder
 		r.Queue.Priority, r.Queue.State, r.Queue.Limits = after.Queue.Priority, after.Queue.State, after.Queue.Limits
 	})
 	t.queued = true
@@ -368,5 +392,5 @@ func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
 		}
 		return old
 	})
-	return pruned + events
+	return pruned + events + t.pruneShares(before, limit)
 }

@@ -48,6 +48,7 @@ func (t *tx) conclude(r *schedule.Run) {
 func (t *tx) followUp() error {
 	t.silent, t.planUntil = false, time.Time{} // the leader reads the attempts, also after a claim
 	for i := range t.next {
+		t.drawFair(t.next[i].CreatedAt, &t.next[i])
 		t.insert(t.next[i], t.next[i].CreatedAt)
 	}
 	t.next = nil

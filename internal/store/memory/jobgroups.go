@@ -116,10 +116,12 @@ func (t *tx) settleGroup(g *schedule.JobGroup, changed bool, now time.Time) {
 	}
 	first := t.firstMember(g.No)
 	if state, ok := ledger.ReleaseMember(g, first, now); ok {
-		t.change(t.runs[first.Key], func(r *schedule.Run) {
+		row := t.runs[first.Key]
+		t.change(row, func(r *schedule.Run) {
 			r.StartBy = ledger.WaitsFrom(r, schedule.Later(r.FireAt, now))
 			r.Queue.State, r.UpdatedAt = state, at(now)
 		})
+		t.draw(row, now)
 		t.queued = true
 	}
 	if ledger.GroupEnds(g, first) {
@@ -135,6 +137,7 @@ func (t *tx) settleGroup(g *schedule.JobGroup, changed bool, now time.Time) {
 		if run, ok := ledger.GroupCompletion(g); ok && t.queueOf(g.QueueNo).Alive() {
 			runs := []schedule.Run{run}
 			t.placeRuns(runs, 0)
+			t.drawFair(now, &runs[0])
 			t.insert(runs[0], now)
 			t.queued = true
 		}

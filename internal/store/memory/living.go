@@ -45,7 +45,7 @@ func byTimeoutAt(a, b *schedule.Run) int {
 
 func byQueueOrder(a, b *schedule.Run) int {
 	x, y := &a.Queue, &b.Queue
-	return cmp.Or(cmp.Compare(x.No, y.No), cmp.Compare(x.Priority, y.Priority), cmp.Compare(x.Position, y.Position), slices.Compare(a.Key[:], b.Key[:]))
+	return cmp.Or(cmp.Compare(x.No, y.No), cmp.Compare(x.Priority, y.Priority), cmp.Compare(x.FairOrder, y.FairOrder), cmp.Compare(x.Position, y.Position), slices.Compare(a.Key[:], b.Key[:]))
 }
 
 func (l *living) add(r *schedule.Run) {

@@ -37,10 +37,13 @@ func (s *Store) MoveQueued(ctx context.Context, m schedule.QueueMove) error {
 			}
 		}
 		runs := slices.Clone(m.Runs)
-		t.placeRuns(runs, position)
+		if !t.placeRuns(runs, position) {
+			t.behindAll(runs)
+		}
 		for i, r := range rows {
 			t.change(r, func(r *schedule.Run) {
 				r.Queue.Position, r.Queue.State, r.UpdatedAt = runs[i].Queue.Position, runs[i].Queue.State, at(m.Now)
+				r.Queue.FairOrder = runs[i].Queue.FairOrder
 			})
 		}
 		t.queued = true
@@ -51,4 +54,15 @@ func (s *Store) MoveQueued(ctx context.Context, m schedule.QueueMove) error {
 		return fmt.Errorf("move %d runs of queue %s: %w", len(m.Runs), m.QueueID, err)
 	}
 	return nil
+}
+
+// behindAll gives runs the fair order of the last one that waits with their priority.
+func (t *tx) behindAll(runs []schedule.Run) {
+	for _, last := range t.waiting(runs[0].Queue.No) {
+		for i := range runs {
+			if last.Queue.Priority == runs[i].Queue.Priority {
+				runs[i].Queue.FairOrder = last.Queue.FairOrder
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -30,6 +31,9 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 			row.No = before.No
 		}
 		t.queues[queueID], t.queued = &row, true
+		if ledger.ForgetsTurns(before, &row) {
+			t.forgetTurns(row.No)
+		}
 		t.undo = append(t.undo, func() {
 			if t.queues[queueID] = before; before == nil {
 				delete(t.queues, queueID)

@@ -40,7 +40,9 @@ func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide fu
 
 func (t *tx) redrive(change *schedule.RedriveChange) {
 	for i := range change.Runs {
-		t.insert(change.Runs[i], change.Now)
+		row := change.Runs[i]
+		t.drawFair(change.Now, &row)
+		t.insert(row, change.Now)
 		if dead := t.runs[change.Runs[i].RetryOf]; dead.IsDead() {
 			t.change(dead, func(r *schedule.Run) { r.Dead = new(bool) })
 		}

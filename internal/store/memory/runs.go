@@ -65,7 +65,9 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 	}
 	stands := run
 	if c.Insert != nil {
-		moved = t.insert(*c.Insert, c.Now) || moved
+		row := *c.Insert
+		t.drawFair(c.Now, &row)
+		moved = t.insert(row, c.Now) || moved
 		stands = t.runs[c.Insert.Key]
 		if c.Redriven && run.IsDead() {
 			t.change(run, func(r *schedule.Run) { r.Dead = new(bool) })

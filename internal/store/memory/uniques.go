@@ -36,6 +36,9 @@ func (s *Store) uniqueFacts(queueNo int32, hashes []schedule.Key) map[schedule.K
 // writeUniques writes the keys of an entry, and the runs that it has replaced.
 func (t *tx) writeUniques(decided *schedule.Enqueue) error {
 	for i := range decided.Replaced {
+		if ledger.NeedsDraw(&decided.Replaced[i]) {
+			t.drawFair(decided.Now, &decided.Replaced[i])
+		}
 		if err := t.writeQueued(&decided.Replaced[i], decided.Now); err != nil {
 			return fmt.Errorf("replace run %s: %w", decided.Replaced[i].Key, err)
 		}

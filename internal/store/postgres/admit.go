@@ -36,9 +36,9 @@ WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 3`
 	// sqlMoveQueued writes runs of queues that no call holds, as a rule has made them.
 	sqlMoveQueued = `
 UPDATE open_runs o SET queue_state = u.queue_state, fire_at = u.fire_at, due_at = u.due_at, timeout_at = u.timeout_at, send_after = u.send_after,
-	updated_at = u.updated_at
-FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[])
-	AS u(key, queue_state, fire_at, due_at, timeout_at, send_after, updated_at)
+	updated_at = u.updated_at, fair_key = u.fair_key, fair_order = u.fair_order
+FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[], $9::bigint[])
+	AS u(key, queue_state, fire_at, due_at, timeout_at, send_after, updated_at, fair_key, fair_order)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 	sqlNextQueuedDue = `
@@ -51,7 +51,7 @@ WHERE o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
 
 var (
 	sqlLockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2
-ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
+ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
 
 	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
 	sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
@@ -219,7 +219,9 @@ func moveQueued(ctx context.Context, tx pgx.Tx, moved []movedQueued) error {
 		column(moved, func(m *m) pgtype.Timestamptz { return timeOr(m.due, pgtype.Infinity) }),
 		column(moved, func(m *m) pgtype.Timestamptz { return noneOrTime(m.TimeoutAt) }),
 		column(moved, func(m *m) pgtype.Timestamptz { return noneOrTime(m.ClaimedUntil) }),
-		column(moved, func(m *m) time.Time { return m.UpdatedAt }))
+		column(moved, func(m *m) time.Time { return m.UpdatedAt }),
+		column(moved, func(m *m) pgtype.Text { return noneOrText(m.Queue.FairKey) }),
+		column(moved, func(m *m) int64 { return m.Queue.FairOrder }))
 	if err == nil && n != len(moved) {
 		err = fmt.Errorf("%d of %d locked runs were there", n, len(moved))
 	}
@@ -303,6 +305,13 @@ func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueS
 		}
 		moved = append(moved, movedQueued{after, due})
 	}
+	ready := make([]*schedule.Run, len(moved))
+	for i := range moved {
+		ready[i] = &moved[i].Run
+	}
+	if err := dialect.DrawFair(ctx, queries{tx}, ready, queues, req.Now); err != nil {
+		return err
+	}
 	out.More = len(rows) == req.Limit
 	if err := moveQueued(ctx, tx, moved); err != nil {
 		return err
@@ -344,7 +353,7 @@ var (
 	sqlListWaiting = `
 SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `
 WHERE o.queue_no = $1 AND o.queue_state = 2
-ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2 OFFSET $3`
+ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2 OFFSET $3`
 
 	sqlListDelayed = `
 SELECT` + openColumns + ownerColumns + fromOpen + joinOpenRevision + `

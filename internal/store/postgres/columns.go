@@ -75,6 +75,8 @@ var runColumns = columns{
 	queued("queue_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.No }),
 	codeOrNone("queue_state", ofRun|ofRow|added|moves, func(r *openRow) *schedule.QueueState { return &r.Queue.State }, schedule.QueueStateOf).onlyOpen(),
 	queued("effective_priority", ofRun|ofRow|added, func(r *openRow) *int32 { return &r.Queue.Priority }).onlyOpen(),
+	text("fair_key", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.Queue.FairKey }),
+	queued("fair_order", ofRun|ofRow|added, func(r *openRow) *int64 { return &r.Queue.FairOrder }).onlyOpen(),
 	queued("position_key", ofRun|ofRow|added, func(r *openRow) *int64 { return &r.Queue.Position }).onlyOpen(),
 	text("webhook", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.Webhook }),
 	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),

@@ -54,6 +54,10 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	var own []run
 	if slices.ContainsFunc(runs, func(r run) bool { return r.Queue.In() }) {
 		wakeQueues(tx)
+		runs = slices.Clone(runs)
+		if err := dialect.DrawFair(ctx, queries{tx}, refs(runs), nil, now); err != nil {
+			return 0, err
+		}
 	}
 	for i := range runs {
 		if ledger.Nth(&runs[i]) == 0 {
@@ -77,6 +81,15 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	}
 	gone, err := dropEnded(ctx, tx, runs)
 	return inserted - gone, err
+}
+
+// refs are pointers to runs.
+func refs(runs []schedule.Run) []*schedule.Run {
+	to := make([]*schedule.Run, len(runs))
+	for i := range runs {
+		to[i] = &runs[i]
+	}
+	return to
 }
 
 // insertQueued inserts new runs of a queue. Their keys are drawn for this entry, so neither

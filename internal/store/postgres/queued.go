@@ -19,12 +19,18 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		if err != nil {
 			return err
 		}
+		before := run
 		change, err := decide(&run)
 		if after = &run; err != nil || change.Run == nil {
 			return err
 		}
 		after = change.Run
 		after.UpdatedAt = change.Now
+		if ledger.DrawsAgain(&before, after) {
+			if err := dialect.DrawFair(ctx, queries{tx}, []*schedule.Run{after}, nil, change.Now); err != nil {
+				return err
+			}
+		}
 		n, err := writeQueued(ctx, tx, after)
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted
@@ -47,13 +53,13 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 }
 
 const sqlChangeQueued = `
-UPDATE open_runs SET input = $2, priority = $3, effective_priority = $4, run_at = $5, fire_at = $6, queue_state = $7, due_at = $8, updated_at = $9, limits = $10, start_by = $11
+UPDATE open_runs SET input = $2, priority = $3, effective_priority = $4, run_at = $5, fire_at = $6, queue_state = $7, due_at = $8, updated_at = $9, limits = $10, start_by = $11, fair_order = $12, fair_key = $13
 WHERE idempotency_key = $1 AND queue_state <= 3 AND (claimed_at IS NULL OR input IS NOT DISTINCT FROM $2 AND limits = $10)`
 
 // writeQueued writes what may change of a run that waits, unless it was admitted meanwhile.
 func writeQueued(ctx context.Context, tx pgx.Tx, r *schedule.Run) (int, error) {
 	return affect(ctx, tx, sqlChangeQueued, r.Key[:], noneOrText(r.Input), r.Priority, r.Queue.Priority, r.RunAt, r.FireAt,
-		r.Queue.State.Code(), timeOr(ledger.DueAt(r), pgtype.Infinity), r.UpdatedAt, string(r.Queue.Limits), noneOrTime(r.StartBy))
+		r.Queue.State.Code(), timeOr(ledger.DueAt(r), pgtype.Infinity), r.UpdatedAt, string(r.Queue.Limits), noneOrTime(r.StartBy), r.Queue.FairOrder, noneOrText(r.Queue.FairKey))
 }
 
 // lockNamed locks the open runs among the given ones, with their schedules.

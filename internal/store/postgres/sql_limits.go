@@ -27,16 +27,16 @@ ON CONFLICT DO NOTHING`
 	// sqlReadHeads orders by limits, and asks for them as a range: for an equation, Postgres may
 	// take the index that has all runs of the queue in their order, and read past most of them.
 	sqlReadHeads = `
-SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at
+SELECT h.idempotency_key, h.limits, h.effective_priority, h.fair_order, h.position_key, h.enqueued_at
 FROM unnest($3::text[]) AS s (limits) CROSS JOIN LATERAL (
-	SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
+	SELECT o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at
 	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= s.limits AND o.limits <= s.limits
-	ORDER BY o.limits, o.effective_priority, o.position_key LIMIT $2) h`
+	ORDER BY o.limits, o.effective_priority, o.fair_order, o.position_key LIMIT $2) h`
 
 	sqlReadOldest = `
-SELECT h.idempotency_key, h.limits, h.effective_priority, h.position_key, h.enqueued_at
+SELECT h.idempotency_key, h.limits, h.effective_priority, h.fair_order, h.position_key, h.enqueued_at
 FROM unnest($3::text[], $4::integer[]) AS p (limits, priority) CROSS JOIN LATERAL (
-	SELECT o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at
+	SELECT o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at
 	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= p.limits AND o.limits <= p.limits AND o.effective_priority = p.priority
-	ORDER BY o.limits, o.effective_priority, o.position_key LIMIT $2) h`
+	ORDER BY o.limits, o.effective_priority, o.fair_order, o.position_key LIMIT $2) h`
 )

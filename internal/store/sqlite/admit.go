@@ -161,7 +161,7 @@ func (s *Store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []
 // moveQueued writes a run of a queue as a rule has made it; due is when it is due next.
 func moveQueued(ctx context.Context, t tx, r *schedule.Run, due time.Time) error {
 	n, err := t.exec(ctx, sqlMoveQueued, keyArg(r.Key), int64(r.Queue.State.Code()), micros(r.FireAt), microsOrNever(due), micros(r.TimeoutAt),
-		micros(r.ClaimedUntil), micros(r.UpdatedAt))
+		micros(r.ClaimedUntil), micros(r.UpdatedAt), word(r.Queue.FairKey), r.Queue.FairOrder)
 	if err == nil && n != 1 {
 		err = errNotWaiting
 	}
@@ -227,6 +227,9 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 			over = append(over, r)
 			continue
 		}
+		if err := dialect.DrawFair(ctx, queries{t}, []*schedule.Run{&after}, queues, req.Now); err != nil {
+			return err
+		}
 		if err := moveQueued(ctx, t, &after, due); err != nil {
 			return err
 		}
@@ -263,7 +266,7 @@ func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]sc
 // writeQueued writes what may change of a run that waits, unless it was admitted meanwhile.
 func writeQueued(ctx context.Context, t tx, r *schedule.Run) (int, error) {
 	n, err := t.exec(ctx, sqlChangeQueued, keyArg(r.Key), rawArg(r.Input), int64(r.Priority), int64(r.Queue.Priority), micros(r.RunAt),
-		micros(r.FireAt), int64(r.Queue.State.Code()), dueAt(r), micros(r.UpdatedAt), string(r.Queue.Limits), micros(r.StartBy))
+		micros(r.FireAt), int64(r.Queue.State.Code()), dueAt(r), micros(r.UpdatedAt), string(r.Queue.Limits), micros(r.StartBy), r.Queue.FairOrder, word(r.Queue.FairKey))
 	return int(n), err
 }
 
@@ -278,12 +281,18 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 		if err != nil {
 			return err
 		}
+		before := runs[0]
 		change, err := decide(&runs[0])
 		if after = &runs[0]; err != nil || change.Run == nil {
 			return err
 		}
 		after = change.Run
 		after.UpdatedAt = change.Now
+		if ledger.DrawsAgain(&before, after) {
+			if err := dialect.DrawFair(ctx, queries{t}, []*schedule.Run{after}, nil, change.Now); err != nil {
+				return err
+			}
+		}
 		n, err := writeQueued(ctx, t, after)
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted

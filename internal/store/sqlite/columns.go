@@ -79,6 +79,8 @@ var runColumns = columns{
 	{name: "queue_no", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.No} }},
 	{name: "queue_state", in: ofRun | added | moves, value: func(r *openRow) any { return (*queueState)(&r.Queue.State) }, ended: "NULL"},
 	{name: "effective_priority", in: ofRun | added, value: func(r *openRow) any { return queued[int32]{&r.Queue.Priority, &r.Queue} }, ended: "NULL"},
+	{name: "fair_key", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Queue.FairKey) }},
+	{name: "fair_order", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.FairOrder, &r.Queue} }, ended: "NULL"},
 	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
 	{name: "webhook", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Webhook) }},
 	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},

@@ -35,6 +35,21 @@ func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (
 	if len(runs) == 0 {
 		return 0, nil
 	}
+	if slices.ContainsFunc(runs, func(r schedule.Run) bool { return r.Queue.In() }) {
+		runs = slices.Clone(runs)
+		waiting := make([]*schedule.Run, len(runs))
+		for i := range runs {
+			waiting[i] = &runs[i]
+		}
+		if err := dialect.DrawFair(ctx, queries{t}, waiting, nil, now); err != nil {
+			return 0, err
+		}
+	}
+	return insertPlaced(ctx, t, runs, now)
+}
+
+// insertPlaced is insertRuns where those of fair queues have their place.
+func insertPlaced(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
 	for i := range runs {
 		t.noteRun(runChanged, &runs[i])
 	}

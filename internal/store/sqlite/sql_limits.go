@@ -13,13 +13,13 @@ const (
 
 	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE used_by IN (SELECT unhex(j.value) FROM json_each(?1) j)`
 
-	headColumns  = `o.idempotency_key, o.limits, o.effective_priority, o.position_key, o.enqueued_at`
+	headColumns  = `o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at`
 	sqlReadHeads = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
   SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
   WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0
-  ORDER BY i.effective_priority, i.position_key, i.idempotency_key LIMIT ?2)`
+  ORDER BY i.effective_priority, i.fair_order, i.position_key, i.idempotency_key LIMIT ?2)`
 	sqlReadOldest = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
   SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
   WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0 AND i.effective_priority = j.value ->> 1
-  ORDER BY i.position_key, i.idempotency_key LIMIT ?2)`
+  ORDER BY i.fair_order, i.position_key, i.idempotency_key LIMIT ?2)`
 )

@@ -9,8 +9,8 @@ const (
  WHERE idempotency_key = ?1 AND queue_state = 2`
 
 	// sqlMoveQueued writes a run of a queue that no call holds, as a rule has made it.
-	sqlMoveQueued = `UPDATE open_runs SET queue_state = ?2, fire_at = ?3, due_at = ?4, timeout_at = ?5, send_after = ?6, updated_at = ?7
- WHERE idempotency_key = ?1 AND +state IN (4, 5)`
+	sqlMoveQueued = `UPDATE open_runs SET queue_state = ?2, fire_at = ?3, due_at = ?4, timeout_at = ?5, send_after = ?6, updated_at = ?7,
+ fair_key = ?8, fair_order = ?9 WHERE idempotency_key = ?1 AND +state IN (4, 5)`
 
 	sqlNextQueuedDue = `SELECT due_at FROM (
  SELECT * FROM (SELECT due_at FROM open_runs INDEXED BY open_runs_due WHERE state = 4 ORDER BY due_at LIMIT 1)
@@ -18,7 +18,7 @@ const (
  WHERE due_at < 9223372036854775807 ORDER BY due_at LIMIT 1`
 
 	sqlChangeQueued = `UPDATE open_runs SET input = ?2, priority = ?3, effective_priority = ?4, run_at = ?5, fire_at = ?6, queue_state = ?7, due_at = ?8,
- updated_at = ?9, limits = ?10, start_by = ?11 WHERE idempotency_key = ?1 AND queue_state IN (1, 2, 3) AND (claimed_at IS NULL OR input IS ?2 AND limits = ?10)`
+ updated_at = ?9, limits = ?10, start_by = ?11, fair_order = ?12, fair_key = ?13 WHERE idempotency_key = ?1 AND queue_state IN (1, 2, 3) AND (claimed_at IS NULL OR input IS ?2 AND limits = ?10)`
 
 	sqlCountDelayed = `SELECT count(*) FROM open_runs o INDEXED BY open_runs_delayed WHERE o.queue_no = ?1 AND o.queue_state = 1`
 
@@ -27,13 +27,13 @@ const (
 
 var (
 	sqlWaiting = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_ready` + ofOpen + `
- WHERE o.queue_no = ?1 AND o.queue_state = 2 ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT ?2`
+ WHERE o.queue_no = ?1 AND o.queue_state = 2 ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT ?2`
 
 	sqlQueuedDue = `SELECT ` + openRowColumns + ` FROM open_runs o INDEXED BY open_runs_due` + ofOpen + `
  WHERE o.state = ?3 AND o.due_at <= ?1 ORDER BY o.due_at LIMIT ?2`
 
 	sqlListWaiting = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_ready` + ofOpen + `
- WHERE o.queue_no = ?1 AND o.queue_state = 2 ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT ?2 OFFSET ?3`
+ WHERE o.queue_no = ?1 AND o.queue_state = 2 ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT ?2 OFFSET ?3`
 
 	sqlListDelayed = `SELECT ` + openRunColumns + ` FROM open_runs o INDEXED BY open_runs_delayed` + ofOpen + `
  WHERE o.queue_no = ?1 AND o.queue_state = 1 ORDER BY o.fire_at, o.idempotency_key LIMIT ?2 OFFSET ?3`

@@ -20,6 +20,7 @@ var dialect = &tables.Dialect{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
 		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns,
+		LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
@@ -86,7 +87,7 @@ var dialect = &tables.Dialect{
 	},
 	InsertQueued: func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
 		t := q.(queries).querier.(tx)
-		if _, err := insertRuns(ctx, t, runs, now); err != nil {
+		if _, err := insertPlaced(ctx, t, runs, now); err != nil {
 			return err
 		}
 		return noteRedriven(ctx, t, slices.DeleteFunc(slices.Clone(runs), func(r schedule.Run) bool { return r.RetryOf.IsZero() })) // of a group

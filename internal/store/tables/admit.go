@@ -64,13 +64,14 @@ type headRow struct {
 	key      schedule.Key
 	limits   string
 	priority int32
+	fair     int64
 	position int64
 	enqueued time.Time
 }
 
 func (r *headRow) run() ledger.WaitingRun {
 	return ledger.Waiting(&schedule.Run{Key: r.key, Queue: schedule.QueuePlace{
-		Priority: r.priority, Position: r.position, EnqueuedAt: r.enqueued, Limits: schedule.Limits(r.limits),
+		Priority: r.priority, FairOrder: r.fair, Position: r.position, EnqueuedAt: r.enqueued, Limits: schedule.Limits(r.limits),
 	}})
 }
 
@@ -109,7 +110,9 @@ func (d *Dialect) readOldest(ctx context.Context, q Queries, queueNo int32, room
 // of a run.
 func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, runs int, sets Rows, n int, of func(*headRow) any) ([]ledger.Head, error) {
 	each := (runs + n - 1) / n
-	rows, err := collect(ctx, q, func(r *headRow) []any { return []any{&r.key, &r.limits, &r.priority, &r.position, &r.enqueued} }, statement, queueNo, each, sets)
+	rows, err := collect(ctx, q, func(r *headRow) []any {
+		return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued}
+	}, statement, queueNo, each, sets)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +148,9 @@ func (d *Dialect) WriteAdmission(ctx context.Context, q Queries, queueNo int32, 
 		if err := WriteStalls(ctx, q, []schedule.StallChange{*out.Stall}); err != nil {
 			return err
 		}
+	}
+	if err := writeClocks(ctx, q, queueNo, out.Clocks); err != nil {
+		return err
 	}
 	return d.writeUses(ctx, q, queueNo, out)
 }
@@ -194,6 +200,14 @@ func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted,
 	for ref := range p.Limits {
 		if p.Uses[ref], err = collect(ctx, t.read, key, sqlUsersOfLimit, ref.ID, ref.Key, users); err != nil {
 			return p, fmt.Errorf("read who uses limit %s: %w", ref, err)
+		}
+	}
+	if p.Queue.IsFair() && r.Queue.State == schedule.QueueWaiting && r.Queue.FairOrder > 0 {
+		p.Turns = new(ledger.FairBefore)
+		_, err = one(ctx, t.read, []any{&p.Turns.All, &p.Turns.Own, &p.Turns.Later}, sqlFairBefore, r.Queue.No, r.Queue.Priority,
+			r.Queue.FairOrder, r.Queue.Position, r.Key, r.Queue.FairKey, r.Queue.EnqueuedAt, counted)
+		if err != nil {
+			return p, fmt.Errorf("count the runs before it by key: %w", err)
 		}
 	}
 	return p, nil

@@ -32,7 +32,7 @@ type copyRow struct {
 
 func copyFields(r *copyRow) []any {
 	return []any{
-		&r.key, &r.limits, &r.priority, &r.position, &r.enqueued, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID,
+		&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID,
 	}
 }
 

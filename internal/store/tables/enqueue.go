@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -53,7 +52,11 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return err
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
-	if err := d.placeRuns(ctx, q, runs, req.Position); err != nil {
+	placed, err := d.placeRuns(ctx, q, runs, req.Position)
+	if err == nil && !placed {
+		err = d.DrawFair(ctx, q, pointersTo(runs), map[int32]*schedule.Queue{facts.Queue.No: facts.Queue}, decided.Now)
+	}
+	if err != nil {
 		return err
 	}
 	if decided.Group != nil {
@@ -101,48 +104,6 @@ func (d *Dialect) lockEntry(ctx context.Context, q Queries, req *schedule.Enqueu
 	return err
 }
 
-// placeRuns gives runs their positions: at the end, or from a place on among those that wait
-// with their priority.
-func (d *Dialect) placeRuns(ctx context.Context, q Queries, runs []schedule.Run, position int) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	if position > 0 {
-		placed, err := d.insertAt(ctx, q, runs, position)
-		if placed || err != nil {
-			return err
-		}
-	}
-	return d.PlaceLast(ctx, q, runs)
-}
-
-// lastPositions draws positions behind all others.
-func (d *Dialect) lastPositions(ctx context.Context, q Queries, n int) (positions []int64, err error) {
-	var first, value int64
-	err = q.Each(ctx, d.DrawPositions, []any{&value}, func(bad error) error {
-		if first == 0 {
-			first = value
-		}
-		return bad
-	}, n)
-	if err != nil {
-		return nil, fmt.Errorf("draw positions: %w", err)
-	}
-	for i := range n {
-		positions = append(positions, ledger.PositionKey(first+int64(i)))
-	}
-	return positions, nil
-}
-
-// PlaceLast gives runs positions behind all others, in their order.
-func (d *Dialect) PlaceLast(ctx context.Context, q Queries, runs []schedule.Run) error {
-	positions, err := d.lastPositions(ctx, q, len(runs))
-	for i := range positions {
-		runs[i].Queue.Position = positions[i]
-	}
-	return err
-}
-
 // QueuesByID returns queues by id. Nobody changes them before the transaction is over.
 func (d *Dialect) QueuesByID(ctx context.Context, q Queries, ids []string) (map[string]*schedule.Queue, error) {
 	found := make(map[string]*schedule.Queue, len(ids))
@@ -164,64 +125,6 @@ func CountWaiting(ctx context.Context, q Queries, queueNo int32, limit int) (n i
 		return 0, fmt.Errorf("count the waiting runs of queue %d: %w", queueNo, err)
 	}
 	return n, nil
-}
-
-// place is a waiting run with its position.
-type place struct {
-	key      schedule.Key
-	position int64
-}
-
-func places(ctx context.Context, q Queries, queueNo, priority int32, limit, offset int) ([]place, error) {
-	found, err := collect(ctx, q, func(p *place) []any { return []any{&p.key, &p.position} }, sqlPlaces, queueNo, priority, limit, offset)
-	if err != nil {
-		return nil, fmt.Errorf("read positions: %w", err)
-	}
-	return found, nil
-}
-
-// insertAt gives runs of one priority positions from a place on. placed = false: so many do
-// not wait. Where the gap before the run at the place is too small, runs from there on move:
-// as few as will do, and none past the last one, behind which others enter.
-func (d *Dialect) insertAt(ctx context.Context, q Queries, runs []schedule.Run, position int) (placed bool, err error) {
-	queueNo, priority := runs[0].Queue.No, runs[0].Queue.Priority
-	before := ledger.NoPlace
-	if position > 1 {
-		last, err := places(ctx, q, queueNo, priority, 1, position-2)
-		if err != nil || len(last) == 0 {
-			return false, err
-		}
-		before = last[0].position
-	}
-	for moved := 0; ; moved = max(64, moved*8) {
-		rest, err := places(ctx, q, queueNo, priority, moved+1, position-1)
-		if err != nil || len(rest) == 0 {
-			return false, err
-		}
-		last := rest[len(rest)-1].position
-		after, all := last+1, len(rest) <= moved
-		if !all {
-			after, rest = last, rest[:moved]
-		}
-		positions, fits := ledger.Between(before, after, len(runs)+len(rest))
-		if !fits && !all {
-			continue
-		}
-		if !fits {
-			if positions, err = d.lastPositions(ctx, q, len(runs)+len(rest)); err != nil {
-				return false, err
-			}
-		}
-		for i := range runs {
-			runs[i].Queue.Position = positions[i]
-		}
-		for i, p := range rest {
-			if _, err := q.Exec(ctx, sqlMovePlace, p.key, positions[len(runs)+i]); err != nil {
-				return false, fmt.Errorf("move runs back: %w", err)
-			}
-		}
-		return true, nil
-	}
 }
 
 // oldestAmong is how many runs of each priority are looked at for the one that entered first.
@@ -246,7 +149,7 @@ func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (po
 	if r.Queue.State != schedule.QueueWaiting {
 		return 0, nil
 	}
-	if _, err = one(ctx, t.read, []any{&position}, sqlPositionOf, r.Queue.No, r.Queue.Priority, r.Queue.Position, r.Key, limit); err != nil {
+	if _, err = one(ctx, t.read, []any{&position}, sqlPositionOf, r.Queue.No, r.Queue.Priority, r.Queue.FairOrder, r.Queue.Position, r.Key, limit); err != nil {
 		return 0, fmt.Errorf("position of run %s: %w", r.Key, err)
 	}
 	return position, nil
@@ -376,4 +279,4 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 
 // PruneQueues are the statements that delete up to $2 requests, events and ended groups of queues
 // from before $1.
-var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups}
+var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares}

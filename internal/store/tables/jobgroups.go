@@ -201,6 +201,9 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 			return fmt.Errorf("note when member %s expires: %w", first.Key, err)
 		}
 		d.WakeQueues(q)
+		if err := d.drawMember(ctx, q, first.Key, g.QueueNo, now); err != nil {
+			return fmt.Errorf("let member %s draw: %w", first.Key, err)
+		}
 	}
 	if ledger.GroupEnds(g, first) {
 		changed = true
@@ -246,11 +249,15 @@ func (d *Dialect) endGroup(ctx context.Context, q Queries, g *schedule.JobGroup,
 		}
 	}
 	run, ok := ledger.GroupCompletion(g)
-	if queue, err := QueueByNo(ctx, q, g.QueueNo); err != nil || !ok || !queue.Alive() {
+	queue, err := QueueByNo(ctx, q, g.QueueNo)
+	if err != nil || !ok || !queue.Alive() {
 		return err
 	}
 	runs := []schedule.Run{run}
-	if err := d.placeRuns(ctx, q, runs, 0); err != nil {
+	if _, err := d.placeRuns(ctx, q, runs, 0); err != nil {
+		return err
+	}
+	if err := d.DrawFair(ctx, q, pointersTo(runs), map[int32]*schedule.Queue{queue.No: queue}, now); err != nil {
 		return err
 	}
 	if err := d.InsertQueued(ctx, q, runs, now); err != nil {

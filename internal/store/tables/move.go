@@ -42,11 +42,15 @@ func (d *Dialect) moveQueued(ctx context.Context, q Queries, m *schedule.QueueMo
 	if err != nil {
 		return err
 	}
-	if err := d.placeRuns(ctx, q, runs, position); err != nil {
+	placed, err := d.placeRuns(ctx, q, runs, position)
+	if err == nil && !placed {
+		err = behindAll(ctx, q, runs)
+	}
+	if err != nil {
 		return err
 	}
 	for i := range runs {
-		if _, err := q.Exec(ctx, sqlPutPlace, runs[i].Key, runs[i].Queue.Position, runs[i].Queue.State.Code(), m.Now); err != nil {
+		if _, err := q.Exec(ctx, sqlPutPlace, runs[i].Key, runs[i].Queue.Position, runs[i].Queue.State.Code(), m.Now, runs[i].Queue.FairOrder); err != nil {
 			return fmt.Errorf("write places: %w", err)
 		}
 	}
@@ -57,20 +61,35 @@ func (d *Dialect) moveQueued(ctx context.Context, q Queries, m *schedule.QueueMo
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*m.Audit})
 }
 
+// behindAll gives runs the fair order of the last one that waits with their priority.
+func behindAll(ctx context.Context, q Queries, runs []schedule.Run) error {
+	var last int64
+	there, err := one(ctx, q, []any{&last}, sqlLastFairOrder, runs[0].Queue.No, runs[0].Queue.Priority)
+	if err != nil {
+		return fmt.Errorf("look for the last run: %w", err)
+	}
+	for i := range runs {
+		if there {
+			runs[i].Queue.FairOrder = last
+		}
+	}
+	return nil
+}
+
 // movedTo is the position of the first moved run among the others.
 func movedTo(ctx context.Context, q Queries, m *schedule.QueueMove, queueNo int32) (position int, err error) {
 	if m.Anchor == nil {
 		return m.Position, nil
 	}
-	var at int64
-	there, err := one(ctx, q, []any{&at}, sqlPlaceOf, m.Anchor.Key, queueNo, m.Runs[0].Queue.Priority)
+	var at, order int64
+	there, err := one(ctx, q, []any{&at, &order}, sqlPlaceOf, m.Anchor.Key, queueNo, m.Runs[0].Queue.Priority)
 	if err == nil && !there {
 		err = schedule.ErrMoveStale
 	}
 	if err != nil {
 		return 0, err
 	}
-	if _, err = one(ctx, q, []any{&position}, sqlPositionOf, queueNo, m.Runs[0].Queue.Priority, at, m.Anchor.Key, math.MaxInt32); err != nil {
+	if _, err = one(ctx, q, []any{&position}, sqlPositionOf, queueNo, m.Runs[0].Queue.Priority, order, at, m.Anchor.Key, math.MaxInt32); err != nil {
 		return 0, fmt.Errorf("position of run %s: %w", m.Anchor.Key, err)
 	}
 	if m.After {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -92,6 +93,11 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 		return fmt.Errorf("write row: %w", err)
 	case n == 0:
 		return errQueueCreated
+	}
+	if ledger.ForgetsTurns(before, a) {
+		if _, err := q.Exec(ctx, sqlForgetFair, before.No); err != nil {
+			return fmt.Errorf("put the runs in the order of their entries: %w", err)
+		}
 	}
 	d.WakeQueues(q) // it may be resumed, or may admit more
 	if err := insertQueueEvents(ctx, q, c.Events); err != nil || c.Audit == nil {

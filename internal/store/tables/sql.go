@@ -178,7 +178,8 @@ WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, 
 	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NULL),
 	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL)`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
-	// the oldest run is one of them unless as many were put before it.
+	// the oldest run is one of them unless as many were put before it. In a fair queue it is the
+	// first one of its key.
 	sqlOldestWaiting = `WITH RECURSIVE p (priority) AS (
 	SELECT (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 ORDER BY o.effective_priority LIMIT 1)
 	UNION ALL
@@ -186,17 +187,17 @@ WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, 
 		ORDER BY o.effective_priority LIMIT 1) FROM p WHERE p.priority IS NOT NULL)
 SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs o
 	WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = p.priority
-	ORDER BY o.position_key, o.idempotency_key LIMIT $2) c)) FROM p WHERE p.priority IS NOT NULL`
+	ORDER BY o.fair_order, o.position_key, o.idempotency_key LIMIT $2) c)) FROM p WHERE p.priority IS NOT NULL`
 	sqlPositionOf = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
-	AND (o.position_key, o.idempotency_key) <= ($3, $4) LIMIT $5) c`
+	AND (o.fair_order, o.position_key, o.idempotency_key) <= ($3, $4, $5) LIMIT $6) c`
 	sqlWaitBefore   = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority < $2 LIMIT $3) c`
 	sqlQueueFlights = `SELECT o.idempotency_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 ORDER BY o.claimed_at, o.idempotency_key LIMIT $2`
 	// Copies of a queue. The runs are chosen before the join, so that it reads only their schedules.
-	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.position_key, c.enqueued_at, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
+	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.fair_order, c.position_key, c.enqueued_at, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
 	c.claimed_at, c.launched_at, s.workflow_id, s.user_id`
 	sqlCopyWaiting = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
-	ORDER BY o.effective_priority, o.position_key, o.idempotency_key LIMIT $2) c JOIN schedules s ON s.sid = c.sid
-ORDER BY c.effective_priority, c.position_key, c.idempotency_key`
+	ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2) c JOIN schedules s ON s.sid = c.sid
+ORDER BY c.effective_priority, c.fair_order, c.position_key, c.idempotency_key`
 	sqlCopyDelayed = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 ORDER BY o.fire_at LIMIT $2) c
 JOIN schedules s ON s.sid = c.sid ORDER BY c.fire_at`
 	sqlCopyChained = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 ORDER BY o.position_key LIMIT $2) c
@@ -209,19 +210,47 @@ FROM (SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_n
 LEFT JOIN open_runs o ON o.idempotency_key = c.used_by LEFT JOIN schedules s ON s.sid = o.sid LEFT JOIN reservations r ON r.reservation_id = c.used_by
 ORDER BY c.used_by`
 	// sqlPlaces are waiting runs of a priority, in order.
-	sqlPlaces = `SELECT o.idempotency_key, o.position_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
-ORDER BY o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
+	sqlPlaces = `SELECT o.idempotency_key, o.position_key, o.fair_order FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
+ORDER BY o.fair_order, o.position_key, o.idempotency_key LIMIT $3 OFFSET $4`
+	sqlLastFairOrder = `SELECT o.fair_order FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
+ORDER BY o.fair_order DESC LIMIT 1`
 	sqlPruneQueueRequests = `DELETE FROM queue_requests WHERE (queue_no, user_id, request_id) IN (
 	SELECT queue_no, user_id, request_id FROM queue_requests WHERE created_at < $1 ORDER BY created_at LIMIT $2)`
 	sqlPruneQueueEvents = `DELETE FROM queue_events WHERE event_id IN (SELECT event_id FROM queue_events WHERE time < $1 ORDER BY time LIMIT $2)`
 	sqlMovePlace        = `UPDATE open_runs SET position_key = $2 WHERE idempotency_key = $1 AND queue_state = 2`
 	// sqlSetAside locks a run that is moved, and takes it from those that wait.
 	sqlSetAside         = `UPDATE open_runs SET queue_state = 1 WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = $4`
-	sqlPutPlace         = `UPDATE open_runs SET position_key = $2, queue_state = $3, updated_at = $4 WHERE idempotency_key = $1 AND queue_state = 1`
-	sqlPlaceOf          = `SELECT position_key FROM open_runs WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = 2`
+	sqlPutPlace         = `UPDATE open_runs SET position_key = $2, queue_state = $3, updated_at = $4, fair_order = $5 WHERE idempotency_key = $1 AND queue_state = 1`
+	sqlPlaceOf          = `SELECT position_key, fair_order FROM open_runs WHERE idempotency_key = $1 AND queue_no = $2 AND effective_priority = $3 AND queue_state = 2`
 	sqlInsertQueueEvent = `INSERT INTO queue_events (queue_id, time, kind, actor, note, revision) VALUES ($1, $2, $3, $4, $5, $6)`
 	sqlListQueueEvents  = `SELECT event_id, queue_id, time, kind, actor, note, revision FROM queue_events
 WHERE queue_id = $1 AND event_id < $2 ORDER BY event_id DESC LIMIT $3`
+)
+
+// Fair queues.
+const (
+	sqlSetFairClock = `INSERT INTO fair_clocks AS c (queue_no, effective_priority, fair_clock) VALUES ($1, $2, $3)
+ON CONFLICT (queue_no, effective_priority) DO UPDATE SET fair_clock = excluded.fair_clock WHERE c.fair_clock < excluded.fair_clock`
+	sqlFairMember   = `SELECT o.queue_no, o.effective_priority, o.fair_key, o.fair_order, o.overlap_key FROM open_runs o WHERE o.idempotency_key = $1 AND o.queue_state = 2`
+	sqlSetFairOrder = `UPDATE open_runs SET fair_key = $2, fair_order = $3 WHERE idempotency_key = $1`
+	// sqlForgetFair: the queue is not fair any more.
+	sqlForgetFair = `UPDATE open_runs SET fair_order = 0 WHERE queue_no = $1 AND fair_order > 0
+	AND (queue_state = 1 OR queue_state = 2 OR queue_state = 3 OR queue_state >= 4)`
+	// sqlPruneShares deletes those of keys that a draw would not look at.
+	sqlPruneShares = `DELETE FROM queue_shares WHERE (queue_no, effective_priority, fair_key) IN (
+	SELECT s.queue_no, s.effective_priority, s.fair_key FROM queue_shares s
+	JOIN fair_clocks c ON c.queue_no = s.queue_no AND c.effective_priority = s.effective_priority
+	WHERE s.drawn_at < $1 AND s.fair_order <= c.fair_clock ORDER BY s.drawn_at LIMIT $2)`
+	sqlQueueShares = `SELECT n.fair_key, count(*), min(n.place) FROM (
+	SELECT o.fair_key, row_number() OVER (ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key) AS place
+	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
+	ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2) n
+WHERE n.fair_key IS NOT NULL GROUP BY n.fair_key ORDER BY count(*) DESC, n.fair_key LIMIT $3`
+	// sqlFairBefore counts the waiting runs of a priority before one: all, those of its key, and
+	// those that entered after it.
+	sqlFairBefore = `SELECT count(*), coalesce(sum(CASE WHEN c.fair_key = $6 THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN c.enqueued_at > $7 THEN 1 ELSE 0 END), 0)
+FROM (SELECT o.fair_key, o.enqueued_at FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2
+	AND (o.fair_order, o.position_key, o.idempotency_key) < ($3, $4, $5) LIMIT $8) c`
 )
 
 // Groups of runs of queues.
@@ -324,12 +353,12 @@ SELECT l.limits FROM l WHERE l.limits IS NOT NULL`
 	sqlPrioritySets = `WITH RECURSIVE ` + limitSets + `,
 p (limits, priority) AS (
 	SELECT l.limits, (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = l.limits
-		ORDER BY o.effective_priority, o.position_key LIMIT 1)
+		ORDER BY o.effective_priority, o.fair_order LIMIT 1)
 	FROM l WHERE l.limits IS NOT NULL
 	UNION ALL
 	SELECT p.limits, (SELECT o.effective_priority FROM open_runs o
 		WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits = p.limits AND o.effective_priority > p.priority
-		ORDER BY o.effective_priority, o.position_key LIMIT 1)
+		ORDER BY o.effective_priority, o.fair_order LIMIT 1)
 	FROM p WHERE p.priority IS NOT NULL)
 SELECT p.limits, p.priority FROM p WHERE p.priority IS NOT NULL`
 	// A rate that allows a start again is as good as none.

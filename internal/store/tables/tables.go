@@ -85,6 +85,9 @@ type Statements struct {
 	ShareQueue                                                                                    string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
 	LockLimits                                                                                    string // of the ids in $1; "": a write transaction is alone
 	LimitsNow                                                                                     string // of rows of limit_id and key: their numbers, uses and rates
+	LockShares                                                                                    string // rows of queue_no, priority and fair key, in this order; returns them with what they have drawn
+	FairTurns                                                                                     string // of such rows: the clock, and the last fair_order of a run that waits
+	PutShares                                                                                     string // such rows with what they have drawn
 	TakeUses, FreeLimitUses                                                                       string
 	ReadHeads                                                                                     string // up to $2 waiting runs of queue $1 for each of the limits in $3
 	ReadOldest                                                                                    string // the same for each row of limits and priority

@@ -96,6 +96,11 @@ func (d *Dialect) writeUniques(ctx context.Context, q Queries, decided *schedule
 	for i := range decided.Replaced {
 		r := decided.Replaced[i]
 		r.UpdatedAt = decided.Now
+		if ledger.NeedsDraw(&r) {
+			if err := d.DrawFair(ctx, q, []*schedule.Run{&r}, nil, decided.Now); err != nil {
+				return err
+			}
+		}
 		n, err := d.WriteQueued(ctx, q, &r)
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted

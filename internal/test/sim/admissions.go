@@ -27,9 +27,9 @@ func (l *ledgerWatch) jobAdmitted(at time.Duration, j *job, before *schedule.Run
 	}
 }
 
-// compareJobs is the order of a queue: higher priority first, then by position.
+// compareJobs is the order of a queue: higher priority first, then by turn and position.
 func compareJobs(a, b *job) int {
-	return cmp.Or(schedule.FalseFirst(a.behind, b.behind), cmp.Compare(b.row.Priority, a.row.Priority), cmp.Compare(a.row.Queue.Position, b.row.Queue.Position), bytes.Compare(a.row.Key[:], b.row.Key[:]))
+	return cmp.Or(schedule.FalseFirst(a.behind, b.behind), cmp.Compare(b.row.Priority, a.row.Priority), cmp.Compare(a.row.Queue.FairOrder, b.row.Queue.FairOrder), cmp.Compare(a.row.Queue.Position, b.row.Queue.Position), bytes.Compare(a.row.Key[:], b.row.Key[:]))
 }
 
 // waitingIn are the runs that wait in a queue, in its order.
@@ -75,6 +75,7 @@ func (l *ledgerWatch) jobsCommitted(at time.Duration) {
 			l.violation("the job %.12s passed others right after another one that did", j.row.Key)
 		}
 		passed = promoted
+		l.turnTaken(i, j)
 		for _, w := range l.waitingIn(q.row.No) {
 			if compareJobs(w, j) < 0 && !promoted && !l.blocked(w, i) {
 				l.violation("the job %.12s (priority %d, position %d) was admitted past %.12s (priority %d, position %d)",
@@ -126,6 +127,8 @@ func (l *ledgerWatch) placedAsAsked(e *entry) {
 			}
 		}
 		return
+	case l.queues[first.row.Queue.No].row.Fair == "key" && (want == 0 || e.Position != nil && want < int(*e.Position)):
+		return // behind all others, the runs have their turns
 	case e.Next:
 		want = 0
 	case e.Position != nil:
@@ -194,13 +197,4 @@ func (w *world) cancelCarried(j *job) {
 	if p.plain && !p.incidents && p.executorCancels && wk != nil && !wk.refused && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
 		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
 	}
-}
-
-// withJobs are all runs.
-func (l *ledgerWatch) withJobs() []*history {
-	all := slices.Clone(l.order)
-	for _, j := range l.jobOrder {
-		all = append(all, j.history)
-	}
-	return all
 }

@@ -72,3 +72,9 @@ func (w *world) startsOrEnds(j *job) {
 		w.violation("the job %.12s still waits, and was to start by %s", j.row.Key, by)
 	}
 }
+
+// jobWaitsFor: a run of a queue is not over, and nothing that its user did keeps it.
+func (l *ledgerWatch) jobWaitsFor(j *job) bool {
+	p, pause := placeOf(&j.row), &l.queues[j.row.Queue.No].row.Pause
+	return p != placeEnded && (p.inFlight() || !j.row.CancelRequestedAt.IsZero() || !pause.Paused || !pause.Until.IsZero())
+}

@@ -148,3 +148,19 @@ func (l *ledgerWatch) cancellingJob(key schedule.Key) {
 		l.retryCancels[successorKey(key, name)] = true
 	}
 }
+
+// isJob reports whether a run is of a queue.
+func (l *ledgerWatch) isJob(key schedule.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.jobs[key] != nil
+}
+
+// withJobs are all runs.
+func (l *ledgerWatch) withJobs() []*history {
+	all := slices.Clone(l.order)
+	for _, j := range l.jobOrder {
+		all = append(all, j.history)
+	}
+	return all
+}

@@ -41,15 +41,18 @@ func newQueueWatch() queueWatch {
 // job is a run of a queue.
 type job struct {
 	*history
-	limit      int       // max_in_flight of its queue at its last admission
-	admissions int       // how often it was admitted
-	admitter   string    // the process of the last one
-	startAt    time.Time // of the last one: its call is not earlier
-	position   int64     // the last one; history has none
-	cancelled  bool      // a user has asked for its end
-	slot       bool      // of a schedule, or a retry of such a run
-	behind     bool      // catch-up and backfill, and their automatic retries
-	hook       told      // when it ended
+	limit      int            // max_in_flight of its queue at its last admission
+	admissions int            // how often it was admitted
+	admitter   string         // the process of the last one
+	startAt    time.Time      // of the last one: its call is not earlier
+	position   int64          // the last one; history has none
+	fairOrder  int64          // likewise
+	uneven     bool           // in a fair queue it may wait for more than its turn
+	turns      map[string]int // starts of other keys since it waits, or since the last start of its own
+	cancelled  bool           // a user has asked for its end
+	slot       bool           // of a schedule, or a retry of such a run
+	behind     bool           // catch-up and backfill, and their automatic retries
+	hook       told           // when it ended
 	mayWait    time.Duration
 }
 
@@ -97,7 +100,7 @@ func placeOf(r *schedule.Run) place {
 func (p place) inFlight() bool { return p == placeDispatching || p == placeRunning }
 
 // queue sees every write of a queue.
-func (l *ledgerWatch) queue(_, after *schedule.Queue) {
+func (l *ledgerWatch) queue(before, after *schedule.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.queues[after.No]
@@ -106,6 +109,9 @@ func (l *ledgerWatch) queue(_, after *schedule.Queue) {
 		l.queues[after.No] = q
 	}
 	q.row, q.quiet = *after, 0
+	if before != nil && before.Revision != after.Revision {
+		l.unevenQueue(after.No)
+	}
 	if after.Pause.Paused && len(l.waitingIn(after.No)) > 0 {
 		l.coverage.situations[queuePaused].Add(1)
 	}
@@ -140,7 +146,8 @@ func (l *ledgerWatch) ofQueue(term *schedule.Term, before, after *schedule.Run) 
 
 // jobEntered: a new row is that of the pending request, or the retry of one that has failed.
 func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
-	j := &job{history: &history{row: *r, planned: at}, position: r.Queue.Position, mayWait: mayWait(r)}
+	j := &job{history: &history{row: *r, planned: at}, position: r.Queue.Position, fairOrder: r.Queue.FairOrder, mayWait: mayWait(r)}
+	j.uneven = r.Trigger != schedule.TriggerJob || l.entering != nil && l.entering.placed
 	q := l.queues[r.Queue.No]
 	l.rows[r.Key], l.jobs[r.Key] = j.history, j
 	l.jobOrder = append(l.jobOrder, j)
@@ -168,7 +175,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 func (l *ledgerWatch) retriedJob(r *schedule.Run) {
 	of := l.jobs[r.RetryOf]
 	if of == nil || of.row.Queue.No != r.Queue.No || of.position != r.Queue.Position || of.row.Priority != r.Priority || of.row.Queue.Limits != r.Queue.Limits || of.row.Webhook != r.Webhook || of.row.Epoch != r.Epoch ||
-		of.row.Queue.GroupNo != r.Queue.GroupNo || of.row.Queue.GroupSeq != r.Queue.GroupSeq {
+		of.row.Queue.GroupNo != r.Queue.GroupNo || !l.keptTurn(of, r) || of.row.Queue.GroupSeq != r.Queue.GroupSeq {
 		l.violation("the retry of the job %.12s is not at its place, or has other limits or another webhook", r.RetryOf)
 	}
 	if of != nil {
@@ -198,6 +205,9 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	delay := r.FireAt.Sub(r.CreatedAt.Truncate(time.Millisecond))
 	if r.Priority != *in.Priority || in.Input != nil && !bytes.Equal(r.Input, in.Input) || r.ScheduleID != in.ScheduleID || delay != e.delays[n] || (placeOf(r) == placeDelayed) != (delay > 0) && placeOf(r) != placeChained || r.Webhook != cmp.Or(in.Webhook, of.webhookOf[r.Revision]) {
 		l.violation("run %d of request %s became %+v", n, e.RequestID, r)
+	}
+	if want := cmp.Or(in.FairKey, r.UserID); r.Queue.FairKey != in.FairKey && r.Queue.FairKey != want || r.Queue.FairOrder > 0 && r.Queue.FairKey != want {
+		l.violation("run %d of request %s has the fair key %q, not %q", n, e.RequestID, r.Queue.FairKey, want)
 	}
 	if want := merged(q.row.Limits, of.limitsOf[r.Revision], in.Limits); string(r.Queue.Limits) != want {
 		l.violation("run %d of request %s uses %q, not %q", n, e.RequestID, r.Queue.Limits, want)
@@ -237,7 +247,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 		return
 	}
 	if to != placeEnded {
-		j.position = after.Queue.Position
+		j.position, j.fairOrder = after.Queue.Position, after.Queue.FairOrder
 	}
 	switch {
 	case !slices.Contains(jobSteps[from], to):
@@ -248,6 +258,9 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	case to != placeEnded && after.Queue.Position != before.Queue.Position && (l.entering == nil || !l.entering.placed || from.inFlight()):
 		l.violation("the job %06x has moved from position %d to %d", id, before.Queue.Position, after.Queue.Position)
 	}
+	if from == placeWaiting && (to == placeEnded || to == placeDelayed || after.Priority != before.Priority) {
+		l.unevenKey(before)
+	}
 	switch {
 	case to == placeEnded:
 		j.completed, j.hook = at, l.webhookNow(after)
@@ -256,6 +269,7 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 		l.startsInTime(before, l.began.Add(at))
 		l.jobAdmitted(at, j, before)
 	case from.inFlight() && !to.inFlight():
+		j.uneven = true
 		l.jobPutBack(j, before)
 	case !from.inFlight() && !to.inFlight():
 		l.jobWaits(at, j, before)
@@ -271,7 +285,7 @@ func (l *ledgerWatch) jobPutBack(j *job, before *schedule.Run) {
 	l.executor.mu.Lock()
 	wk := l.executor.works[j.row.Key]
 	l.executor.mu.Unlock()
-	if wk != nil || j.row.Deliveries != 0 || j.row.Priority != before.Priority || !bytes.Equal(j.row.Input, before.Input) || j.row.Queue.Limits != before.Queue.Limits {
+	if wk != nil || j.row.Deliveries != 0 || j.row.Priority != before.Priority || !bytes.Equal(j.row.Input, before.Input) || j.row.Queue.Limits != before.Queue.Limits || j.row.Queue.FairOrder != before.Queue.FairOrder {
 		l.violation("the job %.12s waits again after %d deliveries, and the executor knows it as %+v", j.row.Key, j.row.Deliveries, wk)
 	}
 }
@@ -282,6 +296,9 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	if placeOf(before) == placeChained && placeOf(r) != placeChained {
 		l.releasedMember(j)
 		l.waitsAnew(j, l.began.Add(at))
+	}
+	if placeOf(before) == placeDelayed && placeOf(r) == placeWaiting && r.Queue.FairOrder == 0 && l.queues[r.Queue.No].row.Fair == "key" {
+		l.violation("the job %.12s begins to wait in a fair queue, and has no turn", r.Key)
 	}
 	now := l.began.Add(at)
 	// A process with a late clock lets a chained run wait for its start, which has come.
@@ -351,19 +368,6 @@ func (l *ledgerWatch) jobEndedFor(before, r *schedule.Run) {
 	if !so {
 		l.violation("the job %.12s of %s was %s and ended %s(%s), which is not so", r.Key, r.ScheduleID, before.Queue.State, r.Status, r.Reason)
 	}
-}
-
-// jobWaitsFor: a run of a queue is not over, and nothing that its user did keeps it.
-func (l *ledgerWatch) jobWaitsFor(j *job) bool {
-	p, pause := placeOf(&j.row), &l.queues[j.row.Queue.No].row.Pause
-	return p != placeEnded && (p.inFlight() || !j.row.CancelRequestedAt.IsZero() || !pause.Paused || !pause.Until.IsZero())
-}
-
-// isJob reports whether a run is of a queue.
-func (l *ledgerWatch) isJob(key schedule.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.jobs[key] != nil
 }
 
 // jobsOver checks the runs of queues at the end: each request that was answered has all its runs,

@@ -24,7 +24,7 @@ var queueMutants = []struct {
 		"internal/schedule/queued.go", `func QueuePriority(priority int32) int32 { return -priority }`, `func QueuePriority(int32) int32 { return 0 }`,
 	}}},
 	{"an update of the priority does not move its run", []edit{{
-		"registrar/queued.go", `after.Queue.Priority += schedule.QueuePriority(after.Priority) - schedule.QueuePriority(run.Priority)`, ``,
+		"internal/schedule/queued.go", `r.Queue.Priority += QueuePriority(priority) - QueuePriority(r.Priority)`, ``,
 	}}},
 	{"the order of a queue ignores positions", []edit{{
 		"internal/store/memory/admit.go", `for _, r := range s.waiting(queueNo) {`, "waiting := s.waiting(queueNo)\n\tslices.SortStableFunc(waiting, func(a, b *schedule.Run) int { return cmp.Or(cmp.Compare(a.Queue.Priority, b.Queue.Priority), slices.Compare(a.Key[8:], b.Key[8:])) })\n\tfor i, r := range waiting {\n\t\tr = &schedule.Run{Key: r.Key, Queue: r.Queue}\n\t\tr.Queue.Position = int64(i)",

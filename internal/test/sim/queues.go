@@ -132,6 +132,9 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(16).perMille(300) {
 		def.WebhookEvents = []schedule.WebhookEvent{"run.succeeded", "run.failed", "run.retrying"}
 	}
+	if d.of(17).perMille(350) {
+		makeFair(&def, d.of(18))
+	}
 	err := w.insist(func(ctx context.Context) error {
 		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
 		return err
@@ -208,6 +211,7 @@ func (e *entry) add(limited bool, d dice) {
 	if d.of(19).perMille(150) {
 		in.Webhook = "own"
 	}
+	in.FairKey = pick(d.of(20), fairKeys...)
 	e.Runs, e.delays = append(e.Runs, in), append(e.delays, delay)
 }
 

@@ -23,13 +23,16 @@ func (l *ledgerWatch) queueNamed(id string) *queueLife {
 func (l *ledgerWatch) slotEntered(at time.Duration, term *schedule.Term, before, after *schedule.Run) {
 	h, q := l.rows[after.Key], l.queues[after.Queue.No]
 	h.row, h.claimed, h.entered = *after, at, after.FireAt
-	j := &job{history: h, position: after.Queue.Position, slot: true, behind: after.Trigger == schedule.TriggerCatchup || after.Trigger == schedule.TriggerBackfill}
+	j := &job{history: h, position: after.Queue.Position, uneven: true, slot: true, behind: after.Trigger == schedule.TriggerCatchup || after.Trigger == schedule.TriggerBackfill}
 	l.jobs[after.Key], l.jobOrder = j, append(l.jobOrder, j)
 	f := l.lives[after.ScheduleID]
 	l.log.say(at, "row %06x %s run_at %s enters %s: priority %d, position %d", idOf(after.Key)&0xffffff, after.ScheduleID, l.at(after.RunAt), q.row.QueueID, after.Priority, after.Queue.Position)
-	early := after.FireAt.Sub(l.began.Add(at))
+	early, place := after.FireAt.Sub(l.began.Add(at)), placeWaiting
+	if q.row.Fair == "key" {
+		place = placeDelayed
+	}
 	switch {
-	case term == nil || before.Status != schedule.StatusPlanned || after.Status != schedule.StatusEnqueued || placeOf(after) != placeWaiting || after.Deliveries != before.Deliveries:
+	case term == nil || before.Status != schedule.StatusPlanned || after.Status != schedule.StatusEnqueued || placeOf(after) != place || after.Deliveries != before.Deliveries:
 		l.violation("%s run_at %s entered a queue as %+v, and was %+v", after.ScheduleID, l.at(after.RunAt), after, before)
 	case q.row.QueueID != f.queueOf[after.Revision] || q.row.Closed:
 		l.violation("%s run_at %s entered %s (closed %t), its revision names %q", after.ScheduleID, l.at(after.RunAt), q.row.QueueID, q.row.Closed, f.queueOf[after.Revision])

@@ -24,7 +24,7 @@ var uniqueMutants = []struct {
 		"internal/ledger/unique.go", `r.ClaimedAt.IsZero() && r.RetryOf.IsZero() &&`, `r.ClaimedAt.IsZero() &&`,
 	}}},
 	{"a replaced run keeps its input", []edit{{
-		"internal/ledger/unique.go", `r.Input, r.Priority = row.Input, row.Priority`, `r.Priority = row.Priority`,
+		"internal/ledger/unique.go", "	r.Input = row.Input\n", "",
 	}}},
 	{"a replaced run keeps its start", []edit{{
 		"internal/ledger/unique.go", "	startAt(r, fireAt, u.now)\n", "	_ = fireAt\n",

@@ -164,6 +164,7 @@ var topics = []topic{
 	{name: "reservations", checks: reservations},
 	{name: "copies", checks: queueCopies},
 	{name: "unique", checks: uniques},
+	{name: "fair queues", checks: fairs},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

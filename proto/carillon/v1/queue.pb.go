@@ -86,7 +86,15 @@ type Queue struct {
 	// it may take any time.
 	MaxRunMs uint32 `protobuf:"varint,40,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
 	// How long a run may wait that has no bound of its own; 0: any time.
-	ExpiresMs     uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	ExpiresMs uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// Whether keys take turns within a priority.
+	Fair string `protobuf:"bytes,50,opt,name=fair,proto3" json:"fair,omitempty"`
+	// How many turns a key has for one of a key that is not here.
+	Weights map[string]uint32 `protobuf:"bytes,51,rep,name=weights,proto3" json:"weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Keys with runs that wait in a fair queue, at most 50, that with the most runs
+	// first; the first 10000 waiting runs are counted. In GetQueue, and only to a
+	// caller who sees all runs of the queue.
+	Shares        []*QueueShare `protobuf:"bytes,52,rep,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +367,99 @@ func (x *Queue) GetExpiresMs() uint32 {
 	return 0
 }
 
+func (x *Queue) GetFair() string {
+	if x != nil {
+		return x.Fair
+	}
+	return ""
+}
+
+func (x *Queue) GetWeights() map[string]uint32 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Queue) GetShares() []*QueueShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// QueueShare is a key of a fair queue with runs that wait.
+type QueueShare struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	FairKey string                 `protobuf:"bytes,1,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	// Turns that it has for one of a key with the weight 1.
+	Weight uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Its runs that wait.
+	Waiting uint32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The place of the first of them among all that wait, 1 = next.
+	First         uint32 `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueShare) Reset() {
+	*x = QueueShare{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueShare) ProtoMessage() {}
+
+func (x *QueueShare) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueShare.ProtoReflect.Descriptor instead.
+func (*QueueShare) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *QueueShare) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
+}
+
+func (x *QueueShare) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *QueueShare) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *QueueShare) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
 // QueueEvent is one entry of a queue's log.
 type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -378,7 +479,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +491,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +504,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *QueueEvent) GetTime() *timestamppb.Timestamp {
@@ -494,13 +595,21 @@ type UpsertQueueRequest struct {
 	// run.cancelled, group.ended and run.retrying. Default: all except
 	// run.retrying.
 	WebhookEvents []string `protobuf:"bytes,22,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	// none (default): runs of a priority start in the order in which they entered.
+	// key: within a priority keys take turns, in proportion to their weights,
+	// however many runs one of them has. When it is set to key, runs that wait go
+	// first; when it is set to none, they are put in the order of their entries.
+	Fair *string `protobuf:"bytes,50,opt,name=fair,proto3,oneof" json:"fair,omitempty"`
+	// With fair: key: how many turns a key has for one of a key that is not here,
+	// within 1 to 100. At most 1000 keys.
+	Weights       map[string]uint32 `protobuf:"bytes,51,rep,name=weights,proto3" json:"weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpsertQueueRequest) Reset() {
 	*x = UpsertQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +621,7 @@ func (x *UpsertQueueRequest) String() string {
 func (*UpsertQueueRequest) ProtoMessage() {}
 
 func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +634,7 @@ func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueRequest.ProtoReflect.Descriptor instead.
 func (*UpsertQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UpsertQueueRequest) GetQueueId() string {
@@ -654,6 +763,20 @@ func (x *UpsertQueueRequest) GetWebhookEvents() []string {
 	return nil
 }
 
+func (x *UpsertQueueRequest) GetFair() string {
+	if x != nil && x.Fair != nil {
+		return *x.Fair
+	}
+	return ""
+}
+
+func (x *UpsertQueueRequest) GetWeights() map[string]uint32 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
 type UpsertQueueResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queue         *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -663,7 +786,7 @@ type UpsertQueueResponse struct {
 
 func (x *UpsertQueueResponse) Reset() {
 	*x = UpsertQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +798,7 @@ func (x *UpsertQueueResponse) String() string {
 func (*UpsertQueueResponse) ProtoMessage() {}
 
 func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +811,7 @@ func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueResponse.ProtoReflect.Descriptor instead.
 func (*UpsertQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UpsertQueueResponse) GetQueue() *Queue {
@@ -707,7 +830,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +842,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +855,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetQueueRequest) GetQueueId() string {
@@ -751,7 +874,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +886,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +899,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetQueueResponse) GetQueue() *Queue {
@@ -800,7 +923,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +935,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +948,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListQueuesRequest) GetUserId() string {
@@ -859,7 +982,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +994,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1007,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -915,7 +1038,7 @@ type DeleteQueueRequest struct {
 
 func (x *DeleteQueueRequest) Reset() {
 	*x = DeleteQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1050,7 @@ func (x *DeleteQueueRequest) String() string {
 func (*DeleteQueueRequest) ProtoMessage() {}
 
 func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1063,7 @@ func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteQueueRequest) GetQueueId() string {
@@ -976,7 +1099,7 @@ type DeleteQueueResponse struct {
 
 func (x *DeleteQueueResponse) Reset() {
 	*x = DeleteQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1111,7 @@ func (x *DeleteQueueResponse) String() string {
 func (*DeleteQueueResponse) ProtoMessage() {}
 
 func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1124,7 @@ func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteQueueResponse) GetCancelled() uint32 {
@@ -1033,7 +1156,7 @@ type PauseQueueRequest struct {
 
 func (x *PauseQueueRequest) Reset() {
 	*x = PauseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1168,7 @@ func (x *PauseQueueRequest) String() string {
 func (*PauseQueueRequest) ProtoMessage() {}
 
 func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1181,7 @@ func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueRequest.ProtoReflect.Descriptor instead.
 func (*PauseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PauseQueueRequest) GetQueueId() string {
@@ -1098,7 +1221,7 @@ type PauseQueueResponse struct {
 
 func (x *PauseQueueResponse) Reset() {
 	*x = PauseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1233,7 @@ func (x *PauseQueueResponse) String() string {
 func (*PauseQueueResponse) ProtoMessage() {}
 
 func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1246,7 @@ func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueResponse.ProtoReflect.Descriptor instead.
 func (*PauseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PauseQueueResponse) GetQueue() *Queue {
@@ -1146,7 +1269,7 @@ type ResumeQueueRequest struct {
 
 func (x *ResumeQueueRequest) Reset() {
 	*x = ResumeQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1281,7 @@ func (x *ResumeQueueRequest) String() string {
 func (*ResumeQueueRequest) ProtoMessage() {}
 
 func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1294,7 @@ func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueRequest.ProtoReflect.Descriptor instead.
 func (*ResumeQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResumeQueueRequest) GetQueueId() string {
@@ -1204,7 +1327,7 @@ type ResumeQueueResponse struct {
 
 func (x *ResumeQueueResponse) Reset() {
 	*x = ResumeQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1339,7 @@ func (x *ResumeQueueResponse) String() string {
 func (*ResumeQueueResponse) ProtoMessage() {}
 
 func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1352,7 @@ func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueResponse.ProtoReflect.Descriptor instead.
 func (*ResumeQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResumeQueueResponse) GetQueue() *Queue {
@@ -1252,7 +1375,7 @@ type CloseQueueRequest struct {
 
 func (x *CloseQueueRequest) Reset() {
 	*x = CloseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1387,7 @@ func (x *CloseQueueRequest) String() string {
 func (*CloseQueueRequest) ProtoMessage() {}
 
 func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1400,7 @@ func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueRequest.ProtoReflect.Descriptor instead.
 func (*CloseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CloseQueueRequest) GetQueueId() string {
@@ -1310,7 +1433,7 @@ type CloseQueueResponse struct {
 
 func (x *CloseQueueResponse) Reset() {
 	*x = CloseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1445,7 @@ func (x *CloseQueueResponse) String() string {
 func (*CloseQueueResponse) ProtoMessage() {}
 
 func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1458,7 @@ func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueResponse.ProtoReflect.Descriptor instead.
 func (*CloseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CloseQueueResponse) GetQueue() *Queue {
@@ -1358,7 +1481,7 @@ type OpenQueueRequest struct {
 
 func (x *OpenQueueRequest) Reset() {
 	*x = OpenQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1493,7 @@ func (x *OpenQueueRequest) String() string {
 func (*OpenQueueRequest) ProtoMessage() {}
 
 func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1506,7 @@ func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueRequest.ProtoReflect.Descriptor instead.
 func (*OpenQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OpenQueueRequest) GetQueueId() string {
@@ -1416,7 +1539,7 @@ type OpenQueueResponse struct {
 
 func (x *OpenQueueResponse) Reset() {
 	*x = OpenQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1551,7 @@ func (x *OpenQueueResponse) String() string {
 func (*OpenQueueResponse) ProtoMessage() {}
 
 func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1564,7 @@ func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueResponse.ProtoReflect.Descriptor instead.
 func (*OpenQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OpenQueueResponse) GetQueue() *Queue {
@@ -1464,7 +1587,7 @@ type ListQueueEventsRequest struct {
 
 func (x *ListQueueEventsRequest) Reset() {
 	*x = ListQueueEventsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1599,7 @@ func (x *ListQueueEventsRequest) String() string {
 func (*ListQueueEventsRequest) ProtoMessage() {}
 
 func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1612,7 @@ func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListQueueEventsRequest) GetQueueId() string {
@@ -1523,7 +1646,7 @@ type ListQueueEventsResponse struct {
 
 func (x *ListQueueEventsResponse) Reset() {
 	*x = ListQueueEventsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1658,7 @@ func (x *ListQueueEventsResponse) String() string {
 func (*ListQueueEventsResponse) ProtoMessage() {}
 
 func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1671,7 @@ func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListQueueEventsResponse) GetEvents() []*QueueEvent {
@@ -1626,14 +1749,18 @@ type EnqueueRunRequest struct {
 	// At most one run of the queue and owner has this key. It is checked when a
 	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
 	// a run of a group. Default: none.
-	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
+	Unique *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
+	// What the run counts for in a fair queue: keys take turns. 1 to 128
+	// characters, no control characters; kept and without effect while the queue is
+	// not fair. Default: that of its schedule, else the owner of the run.
+	FairKey       string `protobuf:"bytes,40,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRunRequest) Reset() {
 	*x = EnqueueRunRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1772,7 @@ func (x *EnqueueRunRequest) String() string {
 func (*EnqueueRunRequest) ProtoMessage() {}
 
 func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1785,7 @@ func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EnqueueRunRequest) GetQueueId() string {
@@ -1801,6 +1928,13 @@ func (x *EnqueueRunRequest) GetUnique() *UniqueKey {
 	return nil
 }
 
+func (x *EnqueueRunRequest) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
+}
+
 // UniqueKey says what there is to be one run of.
 type UniqueKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1828,7 +1962,7 @@ type UniqueKey struct {
 
 func (x *UniqueKey) Reset() {
 	*x = UniqueKey{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1974,7 @@ func (x *UniqueKey) String() string {
 func (*UniqueKey) ProtoMessage() {}
 
 func (x *UniqueKey) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1987,7 @@ func (x *UniqueKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniqueKey.ProtoReflect.Descriptor instead.
 func (*UniqueKey) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UniqueKey) GetKey() string {
@@ -1907,7 +2041,7 @@ type EnqueueRunResponse struct {
 
 func (x *EnqueueRunResponse) Reset() {
 	*x = EnqueueRunResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2053,7 @@ func (x *EnqueueRunResponse) String() string {
 func (*EnqueueRunResponse) ProtoMessage() {}
 
 func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2066,7 @@ func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EnqueueRunResponse) GetRun() *Run {
@@ -1983,7 +2117,7 @@ type EnqueueRunsRequest struct {
 
 func (x *EnqueueRunsRequest) Reset() {
 	*x = EnqueueRunsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2129,7 @@ func (x *EnqueueRunsRequest) String() string {
 func (*EnqueueRunsRequest) ProtoMessage() {}
 
 func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2142,7 @@ func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EnqueueRunsRequest) GetQueueId() string {
@@ -2097,14 +2231,18 @@ type NewQueuedRun struct {
 	// At most one run of the queue and owner has this key. It is checked when a
 	// request puts the run into the queue, and by no retry. INVALID_ARGUMENT for
 	// a run of a group. Default: none.
-	Unique        *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
+	Unique *UniqueKey `protobuf:"bytes,27,opt,name=unique,proto3" json:"unique,omitempty"`
+	// What the run counts for in a fair queue: keys take turns. 1 to 128
+	// characters, no control characters; kept and without effect while the queue is
+	// not fair. Default: that of its schedule, else the owner of the run.
+	FairKey       string `protobuf:"bytes,40,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewQueuedRun) Reset() {
 	*x = NewQueuedRun{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2254,7 @@ func (x *NewQueuedRun) String() string {
 func (*NewQueuedRun) ProtoMessage() {}
 
 func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2267,7 @@ func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewQueuedRun.ProtoReflect.Descriptor instead.
 func (*NewQueuedRun) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NewQueuedRun) GetScheduleId() string {
@@ -2223,6 +2361,13 @@ func (x *NewQueuedRun) GetUnique() *UniqueKey {
 	return nil
 }
 
+func (x *NewQueuedRun) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
+}
+
 type EnqueueRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the runs, in the order of the request. Runs of one request with the same
@@ -2242,7 +2387,7 @@ type EnqueueRunsResponse struct {
 
 func (x *EnqueueRunsResponse) Reset() {
 	*x = EnqueueRunsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2399,7 @@ func (x *EnqueueRunsResponse) String() string {
 func (*EnqueueRunsResponse) ProtoMessage() {}
 
 func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2412,7 @@ func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EnqueueRunsResponse) GetIdempotencyKeys() []string {
@@ -2311,7 +2456,7 @@ type ListWaitingRequest struct {
 
 func (x *ListWaitingRequest) Reset() {
 	*x = ListWaitingRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2468,7 @@ func (x *ListWaitingRequest) String() string {
 func (*ListWaitingRequest) ProtoMessage() {}
 
 func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2481,7 @@ func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
 func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListWaitingRequest) GetQueueId() string {
@@ -2371,7 +2516,7 @@ type ListWaitingResponse struct {
 
 func (x *ListWaitingResponse) Reset() {
 	*x = ListWaitingResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2528,7 @@ func (x *ListWaitingResponse) String() string {
 func (*ListWaitingResponse) ProtoMessage() {}
 
 func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2541,7 @@ func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingResponse.ProtoReflect.Descriptor instead.
 func (*ListWaitingResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListWaitingResponse) GetRuns() []*Run {
@@ -2440,7 +2585,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2597,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2610,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Reservation) GetReservationId() string {
@@ -2567,7 +2712,7 @@ type ReserveSlotRequest struct {
 
 func (x *ReserveSlotRequest) Reset() {
 	*x = ReserveSlotRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2724,7 @@ func (x *ReserveSlotRequest) String() string {
 func (*ReserveSlotRequest) ProtoMessage() {}
 
 func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2737,7 @@ func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReserveSlotRequest) GetQueueId() string {
@@ -2648,7 +2793,7 @@ type ReserveSlotResponse struct {
 
 func (x *ReserveSlotResponse) Reset() {
 	*x = ReserveSlotResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2805,7 @@ func (x *ReserveSlotResponse) String() string {
 func (*ReserveSlotResponse) ProtoMessage() {}
 
 func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2818,7 @@ func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReserveSlotResponse) GetReservation() *Reservation {
@@ -2701,7 +2846,7 @@ type GetReservationRequest struct {
 
 func (x *GetReservationRequest) Reset() {
 	*x = GetReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2858,7 @@ func (x *GetReservationRequest) String() string {
 func (*GetReservationRequest) ProtoMessage() {}
 
 func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2871,7 @@ func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
 func (*GetReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetReservationRequest) GetReservationId() string {
@@ -2752,7 +2897,7 @@ type GetReservationResponse struct {
 
 func (x *GetReservationResponse) Reset() {
 	*x = GetReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2909,7 @@ func (x *GetReservationResponse) String() string {
 func (*GetReservationResponse) ProtoMessage() {}
 
 func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2922,7 @@ func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
 func (*GetReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetReservationResponse) GetReservation() *Reservation {
@@ -2796,7 +2941,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2953,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2966,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListReservationsRequest) GetQueueId() string {
@@ -2840,7 +2985,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2997,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3010,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -2887,7 +3032,7 @@ type ExtendReservationRequest struct {
 
 func (x *ExtendReservationRequest) Reset() {
 	*x = ExtendReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +3044,7 @@ func (x *ExtendReservationRequest) String() string {
 func (*ExtendReservationRequest) ProtoMessage() {}
 
 func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +3057,7 @@ func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
 func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExtendReservationRequest) GetReservationId() string {
@@ -2938,7 +3083,7 @@ type ExtendReservationResponse struct {
 
 func (x *ExtendReservationResponse) Reset() {
 	*x = ExtendReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3095,7 @@ func (x *ExtendReservationResponse) String() string {
 func (*ExtendReservationResponse) ProtoMessage() {}
 
 func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3108,7 @@ func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
 func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExtendReservationResponse) GetReservation() *Reservation {
@@ -2982,7 +3127,7 @@ type ReleaseReservationRequest struct {
 
 func (x *ReleaseReservationRequest) Reset() {
 	*x = ReleaseReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3139,7 @@ func (x *ReleaseReservationRequest) String() string {
 func (*ReleaseReservationRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3152,7 @@ func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseReservationRequest) GetReservationId() string {
@@ -3027,7 +3172,7 @@ type ReleaseReservationResponse struct {
 
 func (x *ReleaseReservationResponse) Reset() {
 	*x = ReleaseReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3184,7 @@ func (x *ReleaseReservationResponse) String() string {
 func (*ReleaseReservationResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3197,7 @@ func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseReservationResponse) GetReservation() *Reservation {
@@ -3066,8 +3211,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\n" +
-	"\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\v\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3112,18 +3256,29 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18( \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18) \x01(\rR\texpiresMs\x1a9\n" +
+	"expires_ms\x18) \x01(\rR\texpiresMs\x12$\n" +
+	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyR\x04fair\x129\n" +
+	"\aweights\x183 \x03(\v2\x1f.carillon.v1.Queue.WeightsEntryR\aweights\x12/\n" +
+	"\x06shares\x184 \x03(\v2\x17.carillon.v1.QueueShareR\x06shares\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fWeightsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
+	"\n" +
+	"QueueShare\x12\x19\n" +
+	"\bfair_key\x18\x01 \x01(\tR\afairKey\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\rR\awaiting\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\rR\x05first\"\x96\x01\n" +
 	"\n" +
 	"QueueEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\x87\n" +
-	"\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xd9\v\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3152,16 +3307,22 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\xbaH\a*\x05\x18\xe8\a(\x01H\x05R\x0fmaxReservations\x88\x01\x01\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12\x85\x01\n" +
 	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
-	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x1a9\n" +
+	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x12)\n" +
+	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyH\x06R\x04fair\x88\x01\x01\x12`\n" +
+	"\aweights\x183 \x03(\v2,.carillon.v1.UpsertQueueRequest.WeightsEntryB\x18\xbaH\x15\x9a\x01\x12\x10\xe8\a\"\x05r\x03\x18\x80\x01*\x06*\x04\x18d(\x01R\aweights\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fWeightsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x10\n" +
 	"\x0e_max_in_flightB\r\n" +
 	"\v_max_run_msB\r\n" +
 	"\v_expires_msB\x0e\n" +
 	"\f_max_waitingB\x0f\n" +
 	"\r_backpressureB\x13\n" +
-	"\x11_max_reservations\"?\n" +
+	"\x11_max_reservationsB\a\n" +
+	"\x05_fair\"?\n" +
 	"\x13UpsertQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"T\n" +
 	"\x0fGetQueueRequest\x12A\n" +
@@ -3220,7 +3381,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"r\n" +
 	"\x17ListQueueEventsResponse\x12/\n" +
 	"\x06events\x18\x01 \x03(\v2\x17.carillon.v1.QueueEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x91\t\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb6\t\n" +
 	"\x11EnqueueRunRequest\x12=\n" +
 	"\bqueue_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
@@ -3247,7 +3408,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bgroup_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupId\x122\n" +
 	"\n" +
 	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x04R\texpiresMs\x88\x01\x01\x12.\n" +
-	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06unique\x12#\n" +
+	"\bfair_key\x18( \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKeyB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\v\n" +
@@ -3274,7 +3436,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\bR\x04next\x12A\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestIdB\v\n" +
-	"\t_position\"\x8e\x06\n" +
+	"\t_position\"\xb3\x06\n" +
 	"\fNewQueuedRun\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12C\n" +
@@ -3293,7 +3455,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x122\n" +
 	"\n" +
 	"expires_ms\x18\x1e \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x03R\texpiresMs\x88\x01\x01\x12.\n" +
-	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06uniqueB\v\n" +
+	"\x06unique\x18\x1b \x01(\v2\x16.carillon.v1.UniqueKeyR\x06unique\x12#\n" +
+	"\bfair_key\x18( \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKeyB\v\n" +
 	"\t_priorityB\v\n" +
 	"\t_delay_msB\x0f\n" +
 	"\r_max_attemptsB\r\n" +
@@ -3399,132 +3562,138 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_carillon_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),                      // 0: carillon.v1.Queue
-	(*QueueEvent)(nil),                 // 1: carillon.v1.QueueEvent
-	(*UpsertQueueRequest)(nil),         // 2: carillon.v1.UpsertQueueRequest
-	(*UpsertQueueResponse)(nil),        // 3: carillon.v1.UpsertQueueResponse
-	(*GetQueueRequest)(nil),            // 4: carillon.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 5: carillon.v1.GetQueueResponse
-	(*ListQueuesRequest)(nil),          // 6: carillon.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 7: carillon.v1.ListQueuesResponse
-	(*DeleteQueueRequest)(nil),         // 8: carillon.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),        // 9: carillon.v1.DeleteQueueResponse
-	(*PauseQueueRequest)(nil),          // 10: carillon.v1.PauseQueueRequest
-	(*PauseQueueResponse)(nil),         // 11: carillon.v1.PauseQueueResponse
-	(*ResumeQueueRequest)(nil),         // 12: carillon.v1.ResumeQueueRequest
-	(*ResumeQueueResponse)(nil),        // 13: carillon.v1.ResumeQueueResponse
-	(*CloseQueueRequest)(nil),          // 14: carillon.v1.CloseQueueRequest
-	(*CloseQueueResponse)(nil),         // 15: carillon.v1.CloseQueueResponse
-	(*OpenQueueRequest)(nil),           // 16: carillon.v1.OpenQueueRequest
-	(*OpenQueueResponse)(nil),          // 17: carillon.v1.OpenQueueResponse
-	(*ListQueueEventsRequest)(nil),     // 18: carillon.v1.ListQueueEventsRequest
-	(*ListQueueEventsResponse)(nil),    // 19: carillon.v1.ListQueueEventsResponse
-	(*EnqueueRunRequest)(nil),          // 20: carillon.v1.EnqueueRunRequest
-	(*UniqueKey)(nil),                  // 21: carillon.v1.UniqueKey
-	(*EnqueueRunResponse)(nil),         // 22: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),         // 23: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),               // 24: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),        // 25: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),         // 26: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),        // 27: carillon.v1.ListWaitingResponse
-	(*Reservation)(nil),                // 28: carillon.v1.Reservation
-	(*ReserveSlotRequest)(nil),         // 29: carillon.v1.ReserveSlotRequest
-	(*ReserveSlotResponse)(nil),        // 30: carillon.v1.ReserveSlotResponse
-	(*GetReservationRequest)(nil),      // 31: carillon.v1.GetReservationRequest
-	(*GetReservationResponse)(nil),     // 32: carillon.v1.GetReservationResponse
-	(*ListReservationsRequest)(nil),    // 33: carillon.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),   // 34: carillon.v1.ListReservationsResponse
-	(*ExtendReservationRequest)(nil),   // 35: carillon.v1.ExtendReservationRequest
-	(*ExtendReservationResponse)(nil),  // 36: carillon.v1.ExtendReservationResponse
-	(*ReleaseReservationRequest)(nil),  // 37: carillon.v1.ReleaseReservationRequest
-	(*ReleaseReservationResponse)(nil), // 38: carillon.v1.ReleaseReservationResponse
-	nil,                                // 39: carillon.v1.Queue.LabelsEntry
-	nil,                                // 40: carillon.v1.UpsertQueueRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 41: google.protobuf.Timestamp
-	(*Rate)(nil),                       // 42: carillon.v1.Rate
-	(*Debounce)(nil),                   // 43: carillon.v1.Debounce
-	(*Run)(nil),                        // 44: carillon.v1.Run
-	(*SimulateQueueRequest)(nil),       // 45: carillon.v1.SimulateQueueRequest
-	(*SimulateQueueResponse)(nil),      // 46: carillon.v1.SimulateQueueResponse
+	(*QueueShare)(nil),                 // 1: carillon.v1.QueueShare
+	(*QueueEvent)(nil),                 // 2: carillon.v1.QueueEvent
+	(*UpsertQueueRequest)(nil),         // 3: carillon.v1.UpsertQueueRequest
+	(*UpsertQueueResponse)(nil),        // 4: carillon.v1.UpsertQueueResponse
+	(*GetQueueRequest)(nil),            // 5: carillon.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 6: carillon.v1.GetQueueResponse
+	(*ListQueuesRequest)(nil),          // 7: carillon.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 8: carillon.v1.ListQueuesResponse
+	(*DeleteQueueRequest)(nil),         // 9: carillon.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),        // 10: carillon.v1.DeleteQueueResponse
+	(*PauseQueueRequest)(nil),          // 11: carillon.v1.PauseQueueRequest
+	(*PauseQueueResponse)(nil),         // 12: carillon.v1.PauseQueueResponse
+	(*ResumeQueueRequest)(nil),         // 13: carillon.v1.ResumeQueueRequest
+	(*ResumeQueueResponse)(nil),        // 14: carillon.v1.ResumeQueueResponse
+	(*CloseQueueRequest)(nil),          // 15: carillon.v1.CloseQueueRequest
+	(*CloseQueueResponse)(nil),         // 16: carillon.v1.CloseQueueResponse
+	(*OpenQueueRequest)(nil),           // 17: carillon.v1.OpenQueueRequest
+	(*OpenQueueResponse)(nil),          // 18: carillon.v1.OpenQueueResponse
+	(*ListQueueEventsRequest)(nil),     // 19: carillon.v1.ListQueueEventsRequest
+	(*ListQueueEventsResponse)(nil),    // 20: carillon.v1.ListQueueEventsResponse
+	(*EnqueueRunRequest)(nil),          // 21: carillon.v1.EnqueueRunRequest
+	(*UniqueKey)(nil),                  // 22: carillon.v1.UniqueKey
+	(*EnqueueRunResponse)(nil),         // 23: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 24: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 25: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 26: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 27: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 28: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 29: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 30: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 31: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 32: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 33: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 34: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 35: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 36: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 37: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 38: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 39: carillon.v1.ReleaseReservationResponse
+	nil,                                // 40: carillon.v1.Queue.LabelsEntry
+	nil,                                // 41: carillon.v1.Queue.WeightsEntry
+	nil,                                // 42: carillon.v1.UpsertQueueRequest.LabelsEntry
+	nil,                                // 43: carillon.v1.UpsertQueueRequest.WeightsEntry
+	(*timestamppb.Timestamp)(nil),      // 44: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 45: carillon.v1.Rate
+	(*Debounce)(nil),                   // 46: carillon.v1.Debounce
+	(*Run)(nil),                        // 47: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 48: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 49: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	39, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	41, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	41, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	41, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	41, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	42, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	41, // 6: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	40, // 7: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	42, // 8: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	0,  // 9: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 10: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 11: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	41, // 12: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 13: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 14: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 15: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 16: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	1,  // 17: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	41, // 18: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	21, // 19: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	43, // 20: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	44, // 21: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	24, // 22: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	41, // 23: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	21, // 24: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	44, // 25: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	41, // 26: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	41, // 27: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	41, // 28: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	28, // 29: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	28, // 30: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	28, // 31: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	28, // 32: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	28, // 33: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	2,  // 34: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	4,  // 35: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	6,  // 36: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	8,  // 37: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	10, // 38: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	12, // 39: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	14, // 40: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	16, // 41: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	18, // 42: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	20, // 43: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	23, // 44: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	26, // 45: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	45, // 46: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	29, // 47: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	31, // 48: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	33, // 49: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	35, // 50: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	37, // 51: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	3,  // 52: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	5,  // 53: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	7,  // 54: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	9,  // 55: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	11, // 56: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	13, // 57: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	15, // 58: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	17, // 59: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	19, // 60: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	22, // 61: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	25, // 62: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	27, // 63: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	46, // 64: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	30, // 65: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	32, // 66: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	34, // 67: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	36, // 68: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	38, // 69: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	52, // [52:70] is the sub-list for method output_type
-	34, // [34:52] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	40, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	44, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	44, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	44, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	44, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	45, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	41, // 6: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
+	1,  // 7: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
+	44, // 8: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	42, // 9: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	45, // 10: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	43, // 11: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 12: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 13: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 14: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	44, // 15: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 16: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 17: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 18: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 19: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	2,  // 20: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	44, // 21: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	22, // 22: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	46, // 23: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	47, // 24: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	25, // 25: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	44, // 26: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	22, // 27: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	47, // 28: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	44, // 29: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	44, // 30: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	44, // 31: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	29, // 32: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	29, // 33: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	29, // 34: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	29, // 35: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	29, // 36: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	3,  // 37: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	5,  // 38: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	7,  // 39: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	9,  // 40: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	11, // 41: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	13, // 42: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	15, // 43: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	17, // 44: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	19, // 45: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	21, // 46: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	24, // 47: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	27, // 48: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	48, // 49: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	30, // 50: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	32, // 51: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	34, // 52: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	36, // 53: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	38, // 54: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	4,  // 55: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	6,  // 56: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	8,  // 57: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	10, // 58: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	12, // 59: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	14, // 60: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	16, // 61: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	18, // 62: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	20, // 63: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	23, // 64: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	26, // 65: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	28, // 66: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	49, // 67: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	31, // 68: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	33, // 69: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	35, // 70: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	37, // 71: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	39, // 72: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	55, // [55:73] is the sub-list for method output_type
+	37, // [37:55] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3535,19 +3704,19 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_limit_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_simulate_queue_proto_init()
-	file_carillon_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[3].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[24].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[35].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[25].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

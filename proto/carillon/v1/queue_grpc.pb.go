@@ -44,7 +44,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // QueueService manages dispatch queues and puts runs into them. Runs of a queue
-// wait in order of priority and position, and at most max_in_flight of them are
+// wait in order of priority and position, in a fair queue of turns, and at most max_in_flight of them are
 // with the executor at the same time.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
@@ -318,7 +318,7 @@ func (c *queueServiceClient) ReleaseReservation(ctx context.Context, in *Release
 // for forward compatibility.
 //
 // QueueService manages dispatch queues and puts runs into them. Runs of a queue
-// wait in order of priority and position, and at most max_in_flight of them are
+// wait in order of priority and position, in a fair queue of turns, and at most max_in_flight of them are
 // with the executor at the same time.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each

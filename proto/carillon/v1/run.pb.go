@@ -136,7 +136,10 @@ type Run struct {
 	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
 	// The unique key that it holds, as UniqueKey of queue.proto. Only GetRun and
 	// the calls that return one run of a queue read it.
-	Unique        *HeldUniqueKey `protobuf:"bytes,57,opt,name=unique,proto3" json:"unique,omitempty"`
+	Unique *HeldUniqueKey `protobuf:"bytes,57,opt,name=unique,proto3" json:"unique,omitempty"`
+	// What it counts for in a fair queue; empty: its owner, or it has not begun to
+	// wait there.
+	FairKey       string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +522,13 @@ func (x *Run) GetUnique() *HeldUniqueKey {
 		return x.Unique
 	}
 	return nil
+}
+
+func (x *Run) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
 }
 
 // HeldUniqueKey is a unique key of a run that holds it.
@@ -3220,7 +3230,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x15\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x15\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3289,7 +3299,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"expires_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
 	"\vdeadline_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deadlineAt\x122\n" +
-	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06uniqueB\f\n" +
+	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06unique\x12\x19\n" +
+	"\bfair_key\x18F \x01(\tR\afairKeyB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +

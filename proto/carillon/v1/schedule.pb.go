@@ -195,7 +195,9 @@ type Schedule struct {
 	// it is over; 0: with a queue as the queue says, else any time.
 	MaxRunMs uint32 `protobuf:"varint,60,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
 	// With a queue: how long a run may wait in it; 0: as the queue says.
-	ExpiresMs     uint32 `protobuf:"varint,61,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	ExpiresMs uint32 `protobuf:"varint,61,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// With a fair queue: what its runs count for. Empty: the owner.
+	FairKey       string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +566,13 @@ func (x *Schedule) GetExpiresMs() uint32 {
 		return x.ExpiresMs
 	}
 	return 0
+}
+
+func (x *Schedule) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
 }
 
 // ScheduleOutcome is how one run of a schedule ended.
@@ -947,7 +956,10 @@ type UpsertScheduleRequest struct {
 	// With a queue: a run that has waited in it for so long ends SKIPPED(expired).
 	// It counts for the first attempt. Within 1000 to 2592000000. Default 0: as the
 	// queue says.
-	ExpiresMs     *uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	ExpiresMs *uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	// With a queue: what its runs count for while the queue is fair: keys take
+	// turns. 1 to 128 characters, no control characters. Empty: the owner.
+	FairKey       string `protobuf:"bytes,50,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1225,6 +1237,13 @@ func (x *UpsertScheduleRequest) GetExpiresMs() uint32 {
 		return *x.ExpiresMs
 	}
 	return 0
+}
+
+func (x *UpsertScheduleRequest) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
 }
 
 type UpsertScheduleResponse struct {
@@ -3109,7 +3128,9 @@ type ScheduleDefinition struct {
 	// it is over; 0: with a queue as the queue says, else any time.
 	MaxRunMs uint32 `protobuf:"varint,35,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
 	// With a queue: how long a run may wait in it; 0: as the queue says.
-	ExpiresMs     uint32 `protobuf:"varint,36,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	ExpiresMs uint32 `protobuf:"varint,36,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// With a fair queue: what its runs count for. Empty: the owner.
+	FairKey       string `protobuf:"bytes,45,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3359,6 +3380,13 @@ func (x *ScheduleDefinition) GetExpiresMs() uint32 {
 		return x.ExpiresMs
 	}
 	return 0
+}
+
+func (x *ScheduleDefinition) GetFairKey() string {
+	if x != nil {
+		return x.FairKey
+	}
+	return ""
 }
 
 // ScheduleRevision is one version of a definition, with its author and time.
@@ -4210,7 +4238,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\xe0\x10\n" +
+	"\x0f_max_backoff_ms\"\xfb\x10\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4272,7 +4300,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18< \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18= \x01(\rR\texpiresMs\x1a9\n" +
+	"expires_ms\x18= \x01(\rR\texpiresMs\x12\x19\n" +
+	"\bfair_key\x18F \x01(\tR\afairKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x05\n" +
@@ -4303,7 +4332,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xd2\x12\n" +
+	"\x05_note\"\xf7\x12\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4357,7 +4386,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18( \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0eR\bmaxRunMs\x88\x01\x01\x12/\n" +
 	"\n" +
-	"expires_ms\x18) \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0fR\texpiresMs\x88\x01\x01\x1a9\n" +
+	"expires_ms\x18) \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0fR\texpiresMs\x88\x01\x01\x12#\n" +
+	"\bfair_key\x182 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4555,7 +4585,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x92\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xad\n" +
 	"\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
@@ -4597,7 +4627,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18# \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18$ \x01(\rR\texpiresMs\x1a9\n" +
+	"expires_ms\x18$ \x01(\rR\texpiresMs\x12\x19\n" +
+	"\bfair_key\x18- \x01(\tR\afairKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
