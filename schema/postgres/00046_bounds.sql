@@ -18,7 +18,7 @@ SELECT
     o.attempt_log, o.exit_code, o.log_url, o.max_attempts, o.start_by, NULL::text AS failure_class, NULL::boolean AS dead,
     (SELECT q.queue_id FROM queues q WHERE q.queue_no = o.queue_no) AS queue_id, (ARRAY['delayed','waiting','chained','dispatching','running'])[o.queue_state] AS queue_state, o.enqueued_at,
     coalesce(o.snoozes, 0) AS snoozes, coalesce(o.interruptions, 0) AS interruptions, coalesce(o.attempts_before, 0) AS attempts_before, o.limits,
-    (SELECT g.group_id FROM queue_groups g WHERE g.group_no = o.group_no) AS group_id, o.group_seq, o.deadline_at
+    (SELECT g.group_id FROM queue_groups g WHERE g.group_no = o.group_no) AS group_id, o.group_seq, o.deadline_at, o.fair_key
 FROM open_runs o JOIN schedules s ON s.sid = o.sid
 UNION ALL
 SELECT
@@ -31,7 +31,7 @@ SELECT
     e.attempt_log, e.exit_code, e.log_url, e.max_attempts, NULL::timestamptz, e.failure_class, e.dead,
     (SELECT q.queue_id FROM queues q WHERE q.queue_no = e.queue_no), NULL::text, e.enqueued_at,
     coalesce(e.snoozes, 0), coalesce(e.interruptions, 0), NULL::integer, e.limits,
-    (SELECT g.group_id FROM queue_groups g WHERE g.group_no = e.group_no), e.group_seq, NULL::timestamptz
+    (SELECT g.group_id FROM queue_groups g WHERE g.group_no = e.group_no), e.group_seq, NULL::timestamptz, e.fair_key
 FROM ended_runs e JOIN schedules s ON s.sid = e.sid;
 
 -- +goose Down

@@ -232,7 +232,7 @@ const (
 	sqlSetFairClock = `INSERT INTO fair_clocks AS c (queue_no, effective_priority, fair_clock) VALUES ($1, $2, $3)
 ON CONFLICT (queue_no, effective_priority) DO UPDATE SET fair_clock = excluded.fair_clock WHERE c.fair_clock < excluded.fair_clock`
 	sqlFairMember   = `SELECT o.queue_no, o.effective_priority, o.fair_key, o.fair_order, o.overlap_key FROM open_runs o WHERE o.idempotency_key = $1 AND o.queue_state = 2`
-	sqlSetFairOrder = `UPDATE open_runs SET fair_key = $2, fair_order = $3 WHERE idempotency_key = $1`
+	sqlSetFairOrder = `UPDATE open_runs SET fair_key = $2, fair_order = $3 WHERE idempotency_key = $1 AND queue_state = 2`
 	// sqlForgetFair: the queue is not fair any more.
 	sqlForgetFair = `UPDATE open_runs SET fair_order = 0 WHERE queue_no = $1 AND fair_order > 0
 	AND (queue_state = 1 OR queue_state = 2 OR queue_state = 3 OR queue_state >= 4)`
