@@ -75,14 +75,10 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
 		timeout = nil // has ended, or fails at gives_up_at
 	}
-	failed := r.GetErrorCode()
-	if r.GetErrorMessage() != "" {
-		failed += ": " + r.GetErrorMessage()
-	}
 	p.Fields(
 		[2]string{"key", r.GetIdempotencyKey()},
 		[2]string{"status", outcome(r)},
-		[2]string{"error", failed},
+		[2]string{"error", errorText(r)},
 		[2]string{"exit code", exitCode(r)},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
@@ -122,6 +118,14 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
 	writeAttempts(p, r.GetLaunch().GetLog())
+}
+
+// errorText is the error of a run, with its message.
+func errorText(r *carillonv1.Run) string {
+	if r.GetErrorMessage() == "" {
+		return r.GetErrorCode()
+	}
+	return r.GetErrorCode() + ": " + r.GetErrorMessage()
 }
 
 func exitCode(r *carillonv1.Run) string {
