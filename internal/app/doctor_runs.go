@@ -87,7 +87,11 @@ func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.Ended
 	if runs[i].Key != schedule.SlotKey(id, runs[i].RunAt) { // a manual run or a retry
 		show = "run get"
 	}
-	return fmt.Sprintf("`carillon %s %s` says why of the newest; %s lists them", show, runs[i].Key.String()[:12], list)
+	digits := 12
+	if runs[i].IsJob() { // 12 are its time, which other jobs may have
+		digits = 20
+	}
+	return fmt.Sprintf("`carillon %s %s` says why of the newest; %s lists them", show, runs[i].Key.String()[:digits], list)
 }
 
 func worst(g *schedule.EndedGroup) string {
