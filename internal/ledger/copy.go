@@ -22,6 +22,19 @@ func TellsRunTime(s schedule.Status, claimed time.Time) bool {
 	return s != schedule.StatusCancelled && !claimed.IsZero()
 }
 
+// DropRepeated leaves each run in one place, also if it has moved while the rows were read: one that
+// was admitted meanwhile is in flight, any other where it was found first.
+func (c *QueueCopy) DropRepeated() {
+	seen := make(map[schedule.Key]bool, len(c.Runs)+len(c.Flights))
+	repeated := func(r CopiedRun) bool {
+		again := seen[r.Key]
+		seen[r.Key] = true
+		return again
+	}
+	c.Flights = slices.DeleteFunc(c.Flights, repeated)
+	c.Runs = slices.DeleteFunc(c.Runs, repeated)
+}
+
 // HeadsOfSets are heads of one run for each of the limit sets of runs, and of more.
 func HeadsOfSets(runs []CopiedRun, more []schedule.Limits) (heads []Head) {
 	seen := make(map[string]bool)

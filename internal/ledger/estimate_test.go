@@ -451,3 +451,26 @@ func TestEstimatesAreThoseOfAListAndAPoolOfPlaces(t *testing.T) {
 		}
 	})
 }
+
+func TestARunThatIsAdmittedWhileItsQueueIsCopiedIsCopiedOnce(t *testing.T) {
+	copied := func(state schedule.QueueState, keys ...byte) (runs []ledger.CopiedRun) {
+		for _, k := range keys {
+			r := ledger.CopiedRun{State: state}
+			r.Key = schedule.Key{k}
+			runs = append(runs, r)
+		}
+		return runs
+	}
+	c := ledger.QueueCopy{
+		Runs:    slices.Concat(copied(schedule.QueueWaiting, 1, 2, 3), copied(schedule.QueueDelayed, 3, 4)),
+		Flights: copied(schedule.QueueDispatching, 9, 1),
+	}
+	c.DropRepeated()
+	var got []string
+	for _, r := range slices.Concat(c.Runs, c.Flights) {
+		got = append(got, fmt.Sprint(r.Key[0], " ", r.State))
+	}
+	if want := []string{"2 waiting", "3 waiting", "4 delayed", "9 dispatching", "1 dispatching"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -73,6 +73,7 @@ func (t *Tables) ReadQueueCopy(ctx context.Context, req schedule.QueueCopyReques
 	if c.Flights, err = read(sqlCopyFlights, copiedFlights); err != nil {
 		return c, fmt.Errorf("copy the runs in flight of queue %d: %w", req.QueueNo, err)
 	}
+	c.DropRepeated()
 	c.Heads = ledger.HeadsOfSets(c.Runs, req.Limits)
 	err = t.dialect.readLimits(ctx, t.read, &c.QueueFacts, req.Now, false)
 	if c.Heads = nil; err != nil {
