@@ -92,7 +92,7 @@ func (s *queueScenario) arrive(limits []schedule.Limits) error {
 				}
 				s.arrived[run.Key], s.names[run.Key] = a, a.Name
 				c.Runs = append(c.Runs, ledger.CopiedRun{
-					WaitingRun: ledger.Waiting(&run), QueueNo: s.queue.No, Workflow: a.WorkflowID, State: schedule.QueueDelayed, Ready: at,
+					WaitingRun: ledger.Waiting(&run), QueueNo: s.queue.No, FairKey: s.queue.UserID, Workflow: a.WorkflowID, State: schedule.QueueDelayed, Ready: at,
 				})
 			}
 		}
@@ -221,6 +221,9 @@ func (s *queueScenario) assumes() (texts []string) {
 	}
 	if c.Stall.Level > 0 || c.Stall.Until.After(s.now) {
 		texts = append(texts, "The executor takes work again at "+schedule.Later(c.Stall.Until, s.now).Format(time.RFC3339))
+	}
+	if c.Queue.IsFair() && len(s.in.Arrivals) > 0 {
+		texts = append(texts, "The arrivals count for the owner of the queue when keys take turns")
 	}
 	if len(c.Reserved) > 0 {
 		texts = append(texts, "Each reservation is held for its whole time")

@@ -19,6 +19,7 @@ const (
 // CopiedRun is an open run of a queue as an estimate sees it.
 type CopiedRun struct {
 	WaitingRun
+	FairKey  string // what it counts for in a fair queue
 	QueueNo  int32
 	Workflow string
 	State    schedule.QueueState
@@ -101,7 +102,7 @@ func (c *QueueCopy) Play(now time.Time, takes func(*CopiedRun) (took time.Durati
 	for _, runs := range [][]CopiedRun{c.Runs, c.Flights} {
 		for i := range runs {
 			r := &runs[i]
-			played := PlayedRun{WaitingRun: r.WaitingRun, State: r.State, Ready: r.Ready, GroupNo: r.GroupNo, Seq: r.Seq}
+			played := PlayedRun{WaitingRun: r.WaitingRun, FairKey: r.FairKey, State: r.State, Ready: r.Ready, GroupNo: r.GroupNo, Seq: r.Seq}
 			took, known := takes(r)
 			played.Takes, played.Unknown = took, !known
 			p.Runs = append(p.Runs, played)
@@ -186,9 +187,6 @@ func (c *QueueCopy) assumes(times *RunTimes, r *CopiedRun, now time.Time) (texts
 	}
 	if r.State == schedule.QueueChained {
 		say("The members of its group that come before it succeed")
-	}
-	if c.Queue != nil && c.Queue.IsFair() {
-		say("No delayed or chained run of the queue takes a turn before it")
 	}
 	if c.Queue != nil && c.Queue.ExpiresMS > 0 {
 		say("No run before it expires")

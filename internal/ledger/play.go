@@ -13,6 +13,7 @@ import (
 // PlayedRun is a run of a queue that a Play plays.
 type PlayedRun struct {
 	WaitingRun
+	FairKey string // what it counts for in a fair queue
 	State   schedule.QueueState
 	Ready   time.Time     // it is delayed until then
 	GroupNo int32         // with GroupSeq: its place in a sequential group; 0: none
@@ -54,6 +55,7 @@ type Play struct {
 	parked  map[schedule.LimitRef][]*playedSet
 	index   map[schedule.Key]int
 	groups  map[int32][]int // members by seq, of groups with a chained one
+	turns   *playedTurns    // nil: the queue is not fair
 	events  eventHeap
 	rateAt  time.Time // a rate lets a run start then; zero: no rate blocks
 	scratch []WaitingRun
@@ -126,7 +128,7 @@ func (p *Play) Play() {
 
 func (p *Play) begin() {
 	p.sets, p.parked, p.index = make(map[string]*playedSet), make(map[schedule.LimitRef][]*playedSet), make(map[schedule.Key]int)
-	p.groups = make(map[int32][]int)
+	p.groups, p.turns = make(map[int32][]int), p.beginTurns()
 	for i := range p.Uses {
 		if !p.Uses[i].Until.IsZero() {
 			p.at(p.Uses[i].Until, playUseEnd, i)
@@ -278,6 +280,7 @@ func (p *Play) changeLimits() {
 
 // wait puts a run among those that wait.
 func (p *Play) wait(i int) {
+	p.turns.draw(&p.Runs[i])
 	s := p.set(p.Runs[i].Set)
 	at, _ := slices.BinarySearchFunc(s.order, i, p.compare)
 	s.order = slices.Insert(s.order, at, i)

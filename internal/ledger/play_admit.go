@@ -117,6 +117,7 @@ func (p *Play) start(a *Admitted) {
 	}
 	r.State, r.Started = schedule.QueueRunning, a.StartAt
 	p.Facts.InFlight++
+	p.turns.admitted(r)
 	p.take(r.Limits)
 	if !r.Unknown {
 		p.at(a.StartAt.Add(r.Takes), playEnd, i)

@@ -46,7 +46,7 @@ func sortedRuns(runs []*schedule.Run, compare func(a, b *schedule.Run) int) []*s
 func (s *Store) copied(r *schedule.Run) ledger.CopiedRun {
 	c := ledger.CopiedRun{
 		WaitingRun: ledger.Waiting(r), QueueNo: r.Queue.No, Workflow: s.schedules[r.ScheduleID].WorkflowID, State: r.Queue.State, Ready: r.FireAt,
-		GroupNo: r.Queue.GroupNo, Seq: r.Queue.GroupSeq, Began: ledger.InFlightSince(r.ClaimedAt, r.LaunchedAt),
+		FairKey: cmp.Or(r.Queue.FairKey, schedule.Owner(r.OverlapKey)), GroupNo: r.Queue.GroupNo, Seq: r.Queue.GroupSeq, Began: ledger.InFlightSince(r.ClaimedAt, r.LaunchedAt),
 	}
 	return c
 }

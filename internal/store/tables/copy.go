@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,11 +29,12 @@ type copyRow struct {
 	groupNo, groupSeq int32
 	claimed, launched time.Time
 	workflow, userID  string
+	fairKey           string
 }
 
 func copyFields(r *copyRow) []any {
 	return []any{
-		&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID,
+		&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID, &r.fairKey,
 	}
 }
 
@@ -40,7 +42,7 @@ func (r *copyRow) copied() ledger.CopiedRun {
 	state, _ := schedule.QueueStateOf(r.state)
 	c := ledger.CopiedRun{
 		WaitingRun: r.run(), QueueNo: r.queueNo, Workflow: r.workflow, State: state, Ready: r.fireAt, GroupNo: r.groupNo, Seq: r.groupSeq,
-		Began: ledger.InFlightSince(r.claimed, r.launched),
+		FairKey: cmp.Or(r.fairKey, r.userID), Began: ledger.InFlightSince(r.claimed, r.launched),
 	}
 	c.Owner = r.userID
 	return c

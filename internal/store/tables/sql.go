@@ -194,7 +194,7 @@ SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs 
 	sqlQueueFlights = `SELECT o.idempotency_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 ORDER BY o.claimed_at, o.idempotency_key LIMIT $2`
 	// Copies of a queue. The runs are chosen before the join, so that it reads only their schedules.
 	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.fair_order, c.position_key, c.enqueued_at, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
-	c.claimed_at, c.launched_at, s.workflow_id, s.user_id`
+	c.claimed_at, c.launched_at, s.workflow_id, s.user_id, c.fair_key`
 	sqlCopyWaiting = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
 	ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2) c JOIN schedules s ON s.sid = c.sid
 ORDER BY c.effective_priority, c.fair_order, c.position_key, c.idempotency_key`

@@ -11,6 +11,7 @@ import (
 // queueCopies are copies of queues, for estimates.
 var queueCopies = []check{
 	{"a copy has the runs that wait in order, then delayed and chained ones, and those in flight", copyRuns},
+	{"a copy has the keys of runs in a fair queue: their own, or the owner", copyFairKeys},
 	{"a copy of more runs than it may have says so", copyBounded},
 	{"a copy has how long the last runs were in flight, newest first, without cancelled ones", copyTimes},
 	{"a copy has the limits of its runs and those that were asked for", copyLimits},
@@ -63,6 +64,18 @@ func copyRuns(r *rig) {
 		f := &c.Flights[i]
 		want := r.ledger(f.Key)
 		j.hold(f.State.Admitted() && f.Began.Equal(ledger.InFlightSince(want.ClaimedAt, want.LaunchedAt)) && !f.Began.IsZero(), "since when it is in flight, got %+v", f)
+	}
+}
+
+func copyFairKeys(r *rig) {
+	j := r.jobs("q", fairQueue)
+	gold, late := j.job("gold", 0), j.job("late", 0, delayed(r.at(time.Hour)))
+	gold.Queue.FairKey = "gold"
+	j.enqueue(0, gold, j.job("own", 0), late)
+	for i, want := range []string{"gold", j.user, j.user} {
+		run := j.copied(100).Runs[i]
+		equal(r, "key", run.FairKey, want)
+		equal(r, "has a turn", run.Order.FairOrder > 0, run.State == schedule.QueueWaiting)
 	}
 }
 
