@@ -52,11 +52,17 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return err
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
+	decided.Replaced = append([]schedule.Run(nil), decided.Replaced...)
 	placed, err := d.placeRuns(ctx, q, runs, req.Position)
-	if err == nil && !placed {
-		err = d.DrawFair(ctx, q, pointersTo(runs), map[int32]*schedule.Queue{facts.Queue.No: facts.Queue}, decided.Now)
-	}
 	if err != nil {
+		return err
+	}
+	// One draw: it locks all shares in their order.
+	drawing := replacedThatDraw(decided.Replaced)
+	if !placed {
+		drawing = append(pointersTo(runs), drawing...)
+	}
+	if err := d.DrawFair(ctx, q, drawing, map[int32]*schedule.Queue{facts.Queue.No: facts.Queue}, decided.Now); err != nil {
 		return err
 	}
 	if decided.Group != nil {

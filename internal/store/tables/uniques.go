@@ -91,17 +91,22 @@ func (d *Dialect) uniques(ctx context.Context, q Queries, queueNo int32, hashes 
 	return holds, nil
 }
 
+// replacedThatDraw are those of the replaced runs that draw if their queue is fair.
+func replacedThatDraw(replaced []schedule.Run) (drawing []*schedule.Run) {
+	for i := range replaced {
+		if ledger.NeedsDraw(&replaced[i]) {
+			drawing = append(drawing, &replaced[i])
+		}
+	}
+	return drawing
+}
+
 // writeUniques writes the keys of an entry, and the runs that it has replaced.
 func (d *Dialect) writeUniques(ctx context.Context, q Queries, decided *schedule.Enqueue) error {
 	for i := range decided.Replaced {
-		r := decided.Replaced[i]
+		r := &decided.Replaced[i]
 		r.UpdatedAt = decided.Now
-		if ledger.NeedsDraw(&r) {
-			if err := d.DrawFair(ctx, q, []*schedule.Run{&r}, nil, decided.Now); err != nil {
-				return err
-			}
-		}
-		n, err := d.WriteQueued(ctx, q, &r)
+		n, err := d.WriteQueued(ctx, q, r)
 		if err == nil && n == 0 {
 			err = ledger.ErrAdmitted
 		}

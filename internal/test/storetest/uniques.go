@@ -26,6 +26,7 @@ var uniques = []check{
 	{"the marks of an answer are kept with the request", uniqueMarks},
 	{"an entry that is refused leaves no key and replaces nothing", uniqueRefused},
 	{"of many entries under one key at the same time one makes a run", uniqueRace},
+	{"entries that replace runs of a fair queue at the same time draw in one order", uniqueFairRace},
 	{"entries, admissions, ends and cancels at the same time leave one open run per key", uniqueStorm},
 }
 

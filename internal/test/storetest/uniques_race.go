@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,4 +101,59 @@ func (j *jobs) failAdmitted(free int) {
 			j.Errorf("finish: %v", err)
 		}
 	}
+}
+
+// uniqueFairRace replaces many runs of one fair key by each entry, at the same time and with the
+// priorities in orders that conflict. Each draws in its new priority, and no two draw the same.
+func uniqueFairRace(r *rig) {
+	j := r.jobs("q", fairQueue)
+	const crowd, keys, rounds = 6, 4, 5
+	var mu sync.Mutex
+	batch := func(n int, priority func(k int) int32) {
+		req := schedule.EnqueueRequest{QueueID: j.queue.QueueID, UserID: j.user}
+		var runs []schedule.Run
+		var hashes []schedule.Key
+		mu.Lock() // a job notes its name
+		for k := range keys {
+			runs = append(runs, j.job(fmt.Sprint(n, "/", k), priority(k)))
+			runs[k].Queue.FairKey = "x"
+			hashes = append(hashes, schedule.UniqueHash(j.queue.QueueID, j.user, fmt.Sprint(n, "/", k)))
+		}
+		mu.Unlock()
+		req.Uniques = slices.SortedFunc(slices.Values(hashes), func(a, b schedule.Key) int { return bytes.Compare(a[:], b[:]) })
+		err := j.Enqueue(j.ctx, req, func(f schedule.EnqueueFacts) (out schedule.Enqueue, err error) {
+			out.BodyHash, out.Now = bodyHash, j.now
+			u, rows := ledger.NewUniques(f.Uniques, j.now), slices.Clone(runs)
+			for k := range rows {
+				key, verdict, err := u.Enter(asks(fmt.Sprint(n, "/", k), replaces), hashes[k], &rows[k])
+				if err != nil {
+					return out, err
+				}
+				if out.Keys = append(out.Keys, key); verdict == ledger.EntryNew {
+					out.Runs = append(out.Runs, rows[k])
+				}
+			}
+			out.Uniques, out.Replaced = u.Changes()
+			return out, nil
+		})
+		if err != nil {
+			r.Errorf("enter: %v", err)
+		}
+	}
+	r.crowd(crowd, func(n int) {
+		for round := range rounds {
+			batch(n, func(k int) int32 { return int32(10*round + []int{k, keys - 1 - k}[n%2]) })
+		}
+	})
+	type place struct {
+		priority int32
+		order    int64
+	}
+	drawn := make(map[place]bool)
+	for _, run := range j.listed() {
+		p := place{run.Queue.Priority, run.Queue.FairOrder}
+		r.hold(p.order > 0 && !drawn[p], "run %s has a turn of its own, got %+v", run.Key, p)
+		drawn[p] = true
+	}
+	r.hold(len(drawn) == crowd*keys, "all runs wait, got %d", len(drawn))
 }
