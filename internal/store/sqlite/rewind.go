@@ -17,6 +17,7 @@ const (
 	// Rewind that is repeated shifts nothing twice.
 	sqlRewindInFlight = `UPDATE open_runs SET claimed_at = claimed_at - ?2 * (claimed_at > ?1),
  send_after = send_after - ?2 * (send_after > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
+ deadline_at = deadline_at - ?2 * (deadline_at > ?1), start_by = start_by - ?2 * (start_by > ?1 AND queue_state IS NOT NULL),
  cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1), due_at = min(due_at, ?1),
  fire_at = fire_at - ?2 * (fire_at > ?1 AND (status = 2 OR queue_state IS 1)), updated_at = ?1
  WHERE state IN (3, 4, 5) AND NOT updated_at BETWEEN ?1 AND ?3`

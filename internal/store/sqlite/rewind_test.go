@@ -35,7 +35,7 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 	if len(claimed.Launches) != 3 || len(claimed.Verdicts.Waits) != 1 {
 		t.Fatalf("%d runs were claimed and %d wait, want 3 and 1", len(claimed.Launches), len(claimed.Verdicts.Waits))
 	}
-	_, err := s.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: runs[0].Key, To: schedule.StatusStarted, TimeoutAt: noon.Add(10 * time.Minute)}})
+	_, err := s.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: runs[0].Key, To: schedule.StatusStarted, TimeoutAt: noon.Add(10 * time.Minute), DeadlineAt: noon.Add(20 * time.Minute)}})
 	must(t, err)
 	_, _, err = s.ChangeRun(t.Context(), runs[0].Key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
 		return schedule.RunChange{AskCancel: schedule.ReasonCancelled, Now: noon}, nil
@@ -62,7 +62,10 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 		return r
 	}
 	put := noon.Add(5 * time.Second)
-	create(t, s, planned,
+	queued := row(schedule.TriggerJob, "queued", noon, put, noon)
+	queued.StartBy, queued.Queue = put.Add(time.Minute), schedule.QueuePlace{No: 1, State: schedule.QueueDelayed, EnqueuedAt: noon}
+	queued.Enter(schedule.StatusPlanned)
+	create(t, s, planned, queued,
 		row(schedule.TriggerCatchup, "catchup", noon.Add(-9*time.Hour), put, noon),
 		row(schedule.TriggerManual, "manual", noon, put, noon),
 		row(schedule.TriggerRetry, "retry", noon, put, noon),
@@ -81,6 +84,7 @@ func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
 		want[i] = *r
 		for _, at := range []*time.Time{
 			&want[i].ClaimedAt, &want[i].ClaimedUntil, &want[i].TimeoutAt, &want[i].CancelRequestedAt, &want[i].WaitingSince, &want[i].FireAt,
+			&want[i].DeadlineAt, &want[i].StartBy,
 		} {
 			if !at.IsZero() && i < len(runs)-2 && !(at == &want[i].FireAt && want[i].Status == schedule.StatusStarted) {
 				*at = at.Add(-step)
