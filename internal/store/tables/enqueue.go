@@ -53,16 +53,7 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 	}
 	runs := append([]schedule.Run(nil), decided.Runs...)
 	decided.Replaced = append([]schedule.Run(nil), decided.Replaced...)
-	placed, err := d.placeRuns(ctx, q, runs, req.Position)
-	if err != nil {
-		return err
-	}
-	// One draw: it locks all shares in their order.
-	drawing := replacedThatDraw(decided.Replaced)
-	if !placed {
-		drawing = append(pointersTo(runs), drawing...)
-	}
-	if err := d.DrawFair(ctx, q, drawing, map[int32]*schedule.Queue{facts.Queue.No: facts.Queue}, decided.Now); err != nil {
+	if err := d.placeEntry(ctx, q, facts.Queue, runs, &decided, req.Position); err != nil {
 		return err
 	}
 	if decided.Group != nil {
@@ -94,6 +85,20 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return nil
 	}
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
+}
+
+// placeEntry gives the new runs of an entry their positions, and them and the replaced ones their
+// fair orders. It is one draw, which locks all shares in their order.
+func (d *Dialect) placeEntry(ctx context.Context, q Queries, queue *schedule.Queue, runs []schedule.Run, decided *schedule.Enqueue, position int) error {
+	placed, err := d.placeRuns(ctx, q, runs, position)
+	if err != nil {
+		return err
+	}
+	drawing := replacedThatDraw(decided.Replaced)
+	if !placed {
+		drawing = append(pointersTo(runs), drawing...)
+	}
+	return d.DrawFair(ctx, q, drawing, map[int32]*schedule.Queue{queue.No: queue}, decided.Now)
 }
 
 // lockEntry adds the group and the unique keys of the request to the facts, and locks them in this
