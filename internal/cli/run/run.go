@@ -170,11 +170,14 @@ func launchAttempts(r *carillonv1.Run) int32 {
 	return r.GetLaunch().GetAttempts()
 }
 
-// errorOf is the code and the message of an error; either may be missing.
-func errorOf(e interface {
+// hasError is a run or an attempt to launch one.
+type hasError interface {
 	GetErrorCode() string
 	GetErrorMessage() string
-}) string {
+}
+
+// errorOf is the code and the message of an error; either may be missing.
+func errorOf(e hasError) string {
 	if e.GetErrorCode() == "" || e.GetErrorMessage() == "" {
 		return e.GetErrorCode() + e.GetErrorMessage()
 	}
