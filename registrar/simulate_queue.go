@@ -93,6 +93,9 @@ func (r *Registrar) SimulateQueue(ctx context.Context, in SimulateQueueInput) (*
 	if err != nil {
 		return nil, err
 	}
+	if after := in.PromoteAfter; after != nil && *after > 0 && q.Fair == schedule.FairKey {
+		return nil, schedule.Invalid("definition.promote_after_ms", *after, "is set for a queue with fair: key: old runs of one key would pass the turns of the others", "leave it out")
+	}
 	s := &queueScenario{in: &in, queue: q, now: r.now(), names: make(map[schedule.Key]string)}
 	limits, err := r.limitsOfScenario(ctx, s)
 	if err != nil {
@@ -178,7 +181,10 @@ func checkQueueSimulation(in *SimulateQueueInput) error {
 	named = make(map[string]bool)
 	for i := range in.Durations {
 		d, at := &in.Durations[i], fmt.Sprintf("durations[%d].", i)
-		if named[d.WorkflowID] {
+		switch {
+		case named[d.WorkflowID] && d.WorkflowID == "":
+			c.Note(at+"workflow_id", "is left out twice", "only one duration is for all other workflows; name one here")
+		case named[d.WorkflowID]:
 			c.Add(at+"workflow_id", d.WorkflowID, "is named twice", "")
 		}
 		named[d.WorkflowID] = true

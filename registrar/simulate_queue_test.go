@@ -112,6 +112,21 @@ func TestASimulatedQueueIsEmptyIfAsked(t *testing.T) {
 	})
 }
 
+// It could not be saved.
+func TestAFairQueueIsSimulatedWithoutPromotions(t *testing.T) {
+	onQueues(t, func(l *line) {
+		l.fair(nil)
+		in := registrar.SimulateQueueInput{QueueID: "gpu", Durations: takes(time.Second), PromoteAfter: number(1000)}
+		if _, err := l.SimulateQueue(l.Context(), in); err == nil || !strings.Contains(err.Error(), "definition.promote_after_ms: 1000 (1s) is set for a queue with fair: key") {
+			l.Errorf("with a promotion: %v", err)
+		}
+		in.PromoteAfter = number(0)
+		if _, err := l.SimulateQueue(l.Context(), in); err != nil {
+			l.Errorf("without one: %v", err)
+		}
+	})
+}
+
 func TestTheSameSeedGivesTheSameSimulation(t *testing.T) {
 	onQueues(t, func(l *line) {
 		in := registrar.SimulateQueueInput{

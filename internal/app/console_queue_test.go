@@ -44,6 +44,8 @@ func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
 		g.browse("operator", "/ui/queues/gpu?max=2&takes=30s&every=1m&for=10m", nil).holds(t, "a simulation", "saved", "proposed", "Every run succeeds", `value="30s"`)
 		g.browse("operator", "/ui/queues/gpu?max=two&takes=soon", nil).holds(t, "a simulation that cannot be", "is not a number", "is not a duration")
 		g.browse("operator", "/ui/queues/gpu?max=0&takes=1s", nil).holds(t, "a refused simulation", "10000")
+		must("PUT", "/v1/queues/bounded", `{"user_id":"ada","run_timeout_ms":90000,"max_run_ms":7200000,"expires_ms":1500}`)
+		g.browse("operator", "/ui/queues/bounded", nil).holds(t, "a queue with bounds", "<dd>1 min 30 s</dd>", "<dd>2 h</dd>", "<dd>after 1 s 500 ms of waiting</dd>")
 		must("PUT", "/v1/queues/deploys", `{"user_id":"ada"}`)
 		_, held, _ := strings.Cut(must("POST", "/v1/queues/deploys:reserve", `{"hold_ms":60000}`), `"reservation_id":"`)
 		_, waits, _ := strings.Cut(must("POST", "/v1/queues/deploys:reserve", `{"hold_ms":60000}`), `"reservation_id":"`)

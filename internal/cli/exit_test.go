@@ -43,6 +43,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "a label without a value", args: []string{"schedule", "upsert", "--label", "a"}, want: "write NAME=VALUE"},
 		{name: "a negative limit", args: []string{"run", "list", "--limit", "-1"}, want: "--limit -1 is negative"},
 		{name: "a version that is none", args: []string{"workflow", "get", "w", "v3"}, want: "the version \"v3\" is not a whole number from 1 up"},
+		{name: "a unique key of nothing", args: []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--unique", ""}, want: "write a key of 1 to 200 characters"},
 		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "-f FILE is required"},
 		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "-f is required"},
 		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is required"},
@@ -149,6 +150,19 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 		{
 			name: "a field that no flag sets", call: "UpsertSchedule", answer: refused("labels.team: \"x\" is over 128 bytes", "unheard_of: is odd"),
 			args: []string{"schedule", "upsert", "--label", "team=x"}, want: "\n  --label: \"x\" is over 128 bytes\n  unheard_of: is odd\n",
+		},
+		{
+			name: "a member of a list has a flag of its own", call: "SimulateQueue",
+			answer: refused("arrivals[0].limits[0]: \"a\" does not exist", "arrivals[0].every_ms: 0 is too little", "arrivals[0].runs: 0 is too little",
+				"limits[0].limit: \"b\" does not exist", "limits[0].max_in_flight: 10001 is too much", "for_ms: 0 is too little", "definition.promote_after_ms: 1 is odd"),
+			args: []string{"queue", "simulate", "gpu", "--arrive-limit", "a", "--limit", "b:10001", "--for", "0s"},
+			want: "\n  --arrive-limit: \"a\" does not exist\n  --arrive-every: 0 is too little\n  --arrive-runs: 0 is too little" +
+				"\n  --limit: \"b\" does not exist\n  --limit: 10001 is too much\n  --for: 0 is too little\n  --promote-after: 1 is odd\n",
+		},
+		{
+			name: "a member of the unique key", call: "EnqueueRun", answer: refused("unique: is set for a run of a group", "unique.key: is required"),
+			args: []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--unique", "a", "--group", "g"},
+			want: "\n  --unique is set for a run of a group\n  --unique is required\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -99,6 +99,15 @@ func (q queueRow) Limit() string {
 // Starts is the rate of the queue; "": it has none.
 func (q queueRow) Starts() string { return rateText(q.GetRate()) }
 
+// RunTimeout is the longest time without a report; "": that of the run's schedule.
+func (q queueRow) RunTimeout() string { return everyWords(q.GetRunTimeoutMs()) }
+
+// LongestRun is how long a run may take; "": any time.
+func (q queueRow) LongestRun() string { return everyWords(q.GetMaxRunMs()) }
+
+// Expires is how long a run may wait; "": any time.
+func (q queueRow) Expires() string { return everyWords(q.GetExpiresMs()) }
+
 // Promoted is how long a run waits before it passes higher priorities; "": it never does.
 func (q queueRow) Promoted() string {
 	if q.GetPromoteAfterMs() == 0 {

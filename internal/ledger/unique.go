@@ -51,13 +51,13 @@ func (u *Uniques) Enter(asked *schedule.Unique, hash schedule.Key, row *schedule
 	}
 	switch {
 	case asked.OnDuplicate == schedule.DuplicateRefuse:
-		return key, 0, schedule.Explain(schedule.ErrExists, "unique key %s is held by run %s%s: nothing was added", schedule.Quote(asked.Key), held.RunKey, whyHeld(held))
+		return key, 0, schedule.Explain(schedule.ErrExists, "unique key %s is held by %s%s: nothing was added", schedule.Quote(asked.Key), u.holder(held), whyHeld(held))
 	case asked.OnDuplicate != schedule.DuplicateReplace || held.Run == nil || !NeverAdmitted(held.Run):
 		return held.RunKey, EntryReturned, nil
 	case held.Run.ScheduleID != row.ScheduleID:
 		return key, 0, schedule.Explain(schedule.ErrExists,
-			"unique key %s is held by run %s of %s: replace gives it another input, priority and start, and cannot make it a run of %s; cancel that run, or use another key",
-			schedule.Quote(asked.Key), held.RunKey, held.Run.ScheduleID, row.ScheduleID)
+			"unique key %s is held by %s of %s: replace gives it another input, priority and start, and cannot make it a run of %s; cancel that run, or use another key",
+			schedule.Quote(asked.Key), u.holder(held), held.Run.ScheduleID, row.ScheduleID)
 	}
 	u.replace(asked, held, row)
 	u.touch(hash)
@@ -78,6 +78,14 @@ func holdsKey(f *schedule.UniqueFact, now time.Time) bool {
 		return f.Until.After(now)
 	}
 	return f.Run != nil
+}
+
+// holder names the run that holds a key. A run of the same request is not written if that is refused.
+func (u *Uniques) holder(f *schedule.UniqueFact) string {
+	if u.born[f.RunKey] {
+		return "an earlier run of this request"
+	}
+	return "run " + f.RunKey.String()
 }
 
 func whyHeld(f *schedule.UniqueFact) string {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,27 @@ func TestAnEntryIsJudgedByTheRunThatHoldsItsKey(t *testing.T) {
 			if changed := got == ledger.EntryReplaced; (len(replaced) == 1) != changed || changed && string(replaced[0].Input) != `{"new":1}` || (len(holds) == 1) != (changed || got == ledger.EntryNew) {
 				t.Errorf("%s, %s: it writes %+v and %+v", tt.name, on, holds, replaced)
 			}
+		}
+	}
+}
+
+// The key of a run that is not written yet leads to nothing.
+func TestARefusalNamesNoRunOfItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	hash := schedule.UniqueHash("q", "u", "k")
+	for on, scheduleID := range map[schedule.OnDuplicate]string{schedule.DuplicateRefuse: "s", schedule.DuplicateReplace: "other"} {
+		run := func(n byte, id string) *schedule.Run {
+			return &schedule.Run{Key: schedule.Key{n}, ScheduleID: id, Status: schedule.StatusEnqueued, Queue: schedule.QueuePlace{No: 1, State: schedule.QueueWaiting}}
+		}
+		u := ledger.NewUniques(nil, now)
+		asked := (&schedule.Unique{Key: "k", OnDuplicate: on}).Resolved()
+		if _, verdict, err := u.Enter(asked, hash, run(1, "s")); err != nil || verdict != ledger.EntryNew {
+			t.Fatal(verdict, err)
+		}
+		_, _, err := u.Enter(asked, hash, run(2, scheduleID))
+		if !errors.Is(err, schedule.ErrExists) || strings.Contains(err.Error(), (schedule.Key{1}).String()) || !strings.Contains(err.Error(), "an earlier run of this request") {
+			t.Errorf("%s: %v", on, err)
 		}
 	}
 }

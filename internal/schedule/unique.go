@@ -122,7 +122,7 @@ func (d *Debounce) Check(c *Collect, field string) {
 	case d.Max() > MaxDebounce:
 		c.Add(field+".max_ms", d.MaxMS, "is over "+Milliseconds(MaxDebounce), "")
 	case d.MaxMS < d.QuietMS:
-		c.Add(field+".max_ms", d.MaxMS, fmt.Sprintf("is below quiet_ms, which is %d", d.QuietMS), "")
+		c.Add(field+".max_ms", d.MaxMS, "is below quiet_ms, which is "+Milliseconds(d.Quiet()), "")
 	}
 }
 

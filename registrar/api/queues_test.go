@@ -84,7 +84,7 @@ var refusedUniques = []refused{
 	badJob("debounce with refuse", `,"unique":{"key":"k","on_duplicate":"refuse","debounce":{"quiet_ms":1000}}`, "unique.debounce", "replace"),
 	badJob("debounce without quiet_ms", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{}}`, "unique.debounce.quiet_ms", "100"),
 	badJob("quiet_ms over an hour", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":3600001}}`, "unique.debounce.quiet_ms", "3600000"),
-	badJob("quiet_ms over max_ms", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000,"max_ms":999}}`, "unique.debounce.max_ms", "1000"),
+	badJob("quiet_ms over max_ms", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000,"max_ms":999}}`, "unique.debounce.max_ms", "1000 (1s)"),
 	badJob("max_ms over a day", `,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000,"max_ms":86400001}}`, "unique.debounce.max_ms", "86400000"),
 	badJob("debounce and delay_ms", `,"delay_ms":1,"unique":{"key":"k","on_duplicate":"replace","debounce":{"quiet_ms":1000}}`, "unique.debounce", "delay_ms"),
 	badJob("a member of unique that is none", `,"unique":{"key":"k","ttl":1}`, "unique.ttl", "is not a field"),

@@ -104,6 +104,7 @@ var flagOfField = map[string][]string{
 	"run_at":             {"at"},
 	"delay_ms":           {"in"},
 	"force":              {"force"},
+	"unique":             {"unique"},
 	"key":                {"unique"},
 	"scope":              {"unique-scope"},
 	"period_ms":          {"unique-period"},
@@ -111,6 +112,19 @@ var flagOfField = map[string][]string{
 	"debounce":           {"debounce"},
 	"quiet_ms":           {"debounce"},
 	"max_ms":             {"debounce-max"},
+	"promote_after_ms":   {"promote-after"},
+	"for_ms":             {"for"},
+	"backlog":            {"backlog"},
+}
+
+// flagOfMember lists the flags of members of lists: their names alone mean
+// other flags.
+var flagOfMember = map[string]string{
+	"arrivals.every_ms":    "arrive-every",
+	"arrivals.runs":        "arrive-runs",
+	"arrivals.limits":      "arrive-limit",
+	"limits.limit":         "limit",
+	"limits.max_in_flight": "limit",
 }
 
 // argumentOfField lists the arguments that set a field of the API, as in use lines.
@@ -147,13 +161,19 @@ func withFlagNames(cmd *cobra.Command, v schedule.Violation) schedule.Violation 
 
 // flagName is the flag or argument of cmd that sets a field; "" if there is none.
 func flagName(cmd *cobra.Command, field string) string {
-	if i := strings.LastIndexByte(field, '.'); i >= 0 && field[:i] != "labels" {
-		field = field[i+1:]
+	var flags []string
+	if name, ok := flagOfMember[listIndex.ReplaceAllString(field, "")]; ok {
+		flags = []string{name}
+	} else {
+		if i := strings.LastIndexByte(field, '.'); i >= 0 && field[:i] != "labels" {
+			field = field[i+1:]
+		}
+		field, _, _ = strings.Cut(field, "[")
+		field, _, _ = strings.Cut(field, ".")
+		flags = flagOfField[field]
 	}
-	field, _, _ = strings.Cut(field, "[")
-	field, _, _ = strings.Cut(field, ".")
 	file := cmd.Flags().Lookup("file")
-	for _, name := range flagOfField[field] {
+	for _, name := range flags {
 		if f := cmd.Flags().Lookup(name); f != nil && (f.Changed || file == nil || !file.Changed) {
 			return "--" + name
 		}
@@ -167,6 +187,7 @@ func flagName(cmd *cobra.Command, field string) string {
 }
 
 var (
+	listIndex  = regexp.MustCompile(`\[\d+\]`)
 	fieldNames = regexp.MustCompile(`\b[a-z]+(_[a-z0-9]+)+\b`)
 	// inMilliseconds matches the output of schedule.Milliseconds: 1000 (1s).
 	inMilliseconds = regexp.MustCompile(`\b\d+ \(([0-9][0-9a-zµ.]*)\)`)

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"errors"
+
 	"github.com/spf13/pflag"
 
 	"github.com/carillon/carillon/internal/cli/command"
@@ -12,7 +14,13 @@ import (
 func uniqueFlags(f *pflag.FlagSet) (key func() *carillonv1.UniqueKey) {
 	u := &carillonv1.UniqueKey{}
 	var period, quiet, longest *uint32
-	f.StringVar(&u.Key, "unique", "", "`KEY` that at most one run of the queue and owner has")
+	f.Func("unique", "`KEY` that at most one run of the queue and owner has", func(text string) error {
+		if text == "" { // such as an unset variable: without a key the run would be one more
+			return errors.New("write a key of 1 to 200 characters")
+		}
+		u.Key = text
+		return nil
+	})
 	f.Func("unique-scope", "how long the run holds the key: waiting, open (default; with its retries) or period", command.Text(&u.Scope))
 	f.Func("unique-period", "`DURATION` that the key is held from the entry on, with --unique-scope period", command.Millis(&period))
 	f.Func("on-duplicate", "while another run holds the key: return it (default), replace its input, priority and start, or refuse", command.Text(&u.OnDuplicate))

@@ -78,7 +78,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	p.Fields(
 		[2]string{"key", r.GetIdempotencyKey()},
 		[2]string{"status", outcome(r)},
-		[2]string{"error", errorText(r)},
+		[2]string{"error", errorOf(r)},
 		[2]string{"exit code", exitCode(r)},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
@@ -118,14 +118,6 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
 	writeAttempts(p, r.GetLaunch().GetLog())
-}
-
-// errorText is the error of a run, with its message.
-func errorText(r *carillonv1.Run) string {
-	if r.GetErrorMessage() == "" {
-		return r.GetErrorCode()
-	}
-	return r.GetErrorCode() + ": " + r.GetErrorMessage()
 }
 
 func exitCode(r *carillonv1.Run) string {
@@ -178,6 +170,20 @@ func launchAttempts(r *carillonv1.Run) int32 {
 	return r.GetLaunch().GetAttempts()
 }
 
+// hasError is a run or an attempt to launch one.
+type hasError interface {
+	GetErrorCode() string
+	GetErrorMessage() string
+}
+
+// errorOf is the code and the message of an error; either may be missing.
+func errorOf(e hasError) string {
+	if e.GetErrorCode() == "" || e.GetErrorMessage() == "" {
+		return e.GetErrorCode() + e.GetErrorMessage()
+	}
+	return e.GetErrorCode() + ": " + e.GetErrorMessage()
+}
+
 // writeAttempts writes the last attempts to launch a run.
 func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 	if len(log) == 0 {
@@ -185,15 +191,11 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 	}
 	rows := make([][]string, len(log))
 	for i, a := range log {
-		failed := a.GetErrorCode()
-		if a.GetErrorMessage() != "" {
-			failed += ": " + a.GetErrorMessage()
-		}
 		took := ""
 		if a.GetTookMs() > 0 {
 			took = render.Millis(a.GetTookMs())
 		}
-		rows[i] = []string{p.When(a.GetAt()), a.GetResult(), took, failed}
+		rows[i] = []string{p.When(a.GetAt()), a.GetResult(), took, errorOf(a)}
 	}
 	p.Line("")
 	p.Table([]string{"launch attempt", "result", "duration", "error"}, rows)

@@ -51,6 +51,27 @@ func TestKeysMayBeShortened(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfARunIsItsCodeAndItsMessage(t *testing.T) {
+	for _, tt := range []struct{ code, message, want string }{
+		{"E_DISK", "disk full", "E_DISK: disk full"},
+		{"E_DISK", "", "E_DISK"},
+		{"", "it was to start by noon", "it was to start by noon"},
+	} {
+		f := clitest.NewAnsweringServer(t)
+		f.Answer("GetRun", &carillonv1.GetRunResponse{Run: &carillonv1.Run{IdempotencyKey: clitest.KeyA, ErrorCode: tt.code, ErrorMessage: tt.message}})
+		got := f.Run(t, "run", "get", clitest.KeyA)
+		line := ""
+		for text := range strings.Lines(got.Out) {
+			if rest, ok := strings.CutPrefix(text, "error "); ok {
+				line = strings.TrimSpace(rest)
+			}
+		}
+		if line != tt.want {
+			t.Errorf("%+v is shown as %q", tt, line)
+		}
+	}
+}
+
 func TestWaitingForARun(t *testing.T) {
 	for _, tt := range []struct {
 		name string
