@@ -253,6 +253,17 @@ func TestTheStartOfARunAndOfASlotAheadIsEstimated(t *testing.T) {
 		if after, text := start(third); after != 20*time.Second || !strings.Contains(text, "It would start at about 2026-03-02T12:01:00Z, after 20 seconds, if nothing comes before it") {
 			l.Errorf("behind a run of 30 seconds that began 10 seconds ago: after %s: %s", after, text)
 		}
+		impatient := job(func(in *registrar.QueuedInput) { in.ExpiresMS = most(5_000) })
+		out, err := l.Enqueue(l.Context(), registrar.EnqueueInput{QueueID: "gpu", UserID: "ada", Runs: []registrar.QueuedInput{impatient}})
+		if err != nil {
+			l.Fatal(err)
+		}
+		if _, text := start(out.Keys[0]); !strings.Contains(text, "It will have expired by then") {
+			l.Errorf("a run that may wait for 5 seconds: %s", text)
+		}
+		if _, err := l.CancelRun(l.Context(), registrar.CancelInput{Key: out.Keys[0]}); err != nil {
+			l.Fatal(err)
+		}
 		rule := registrar.UpsertInput{Definition: schedule.Definition{ScheduleID: "nightly", WorkflowID: "w", Version: 1, UserID: "ada", CronExpr: "* * * * *", QueueID: "gpu"}}
 		if _, err := l.Upsert(l.Context(), rule); err != nil {
 			l.Fatal(err)

@@ -33,7 +33,11 @@ func (x *runText) wouldStart() {
 	if x.Start.Known() && len(x.out.BlockedBy) == 0 {
 		return // it has been said that nothing blocks it
 	}
-	x.say("%s", startLine(x.Start, x.Now))
+	line := startLine(x.Start, x.Now)
+	if by := x.Run.StartBy; x.Start.Known() && !by.IsZero() && x.Start.P50.After(by) {
+		line += ". It will have expired by then"
+	}
+	x.say("%s", line)
 }
 
 // slotStart says when the run of a slot ahead would start in its queue.
