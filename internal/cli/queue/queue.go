@@ -162,14 +162,6 @@ func inFlight(q *carillonv1.Queue) string {
 	return fmt.Sprintf("%d of %d", q.GetInFlight(), q.GetMaxInFlight())
 }
 
-// millis is a bound; "": there is none.
-func millis(ms uint32) string {
-	if ms == 0 {
-		return ""
-	}
-	return render.Millis(ms)
-}
-
 func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	timeout, limit := "that of the run's schedule", fmt.Sprint(q.GetMaxWaiting())
 	if q.GetRunTimeoutMs() > 0 {
@@ -198,7 +190,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"waiting reservations", reserving},
 		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
-		[2]string{"promote after", millis(q.GetPromoteAfterMs())},
+		[2]string{"promote after", render.Bound(q.GetPromoteAfterMs())},
 		[2]string{"fair", fairness(q)},
 		[2]string{"shares", shares(q)},
 		[2]string{"rate", render.Rate(q.GetRate())},
@@ -206,8 +198,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"owner", q.GetUserId()},
 		[2]string{"shared", shared},
 		[2]string{"run timeout", timeout},
-		[2]string{"max run", millis(q.GetMaxRunMs())},
-		[2]string{"expires", millis(q.GetExpiresMs())},
+		[2]string{"max run", render.Bound(q.GetMaxRunMs())},
+		[2]string{"expires", render.Bound(q.GetExpiresMs())},
 		[2]string{"backpressure", q.GetBackpressure()},
 		[2]string{"webhook", q.GetWebhook()},
 		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},

@@ -212,6 +212,14 @@ func Millis(milliseconds uint32) string {
 	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
 }
 
+// Bound is a bound in milliseconds as text; "": there is none.
+func Bound(milliseconds uint32) string {
+	if milliseconds == 0 {
+		return ""
+	}
+	return Millis(milliseconds)
+}
+
 // Rate is a number of starts per time: 10/1s, burst 2.
 func Rate(r *carillonv1.Rate) string {
 	if r.GetStarts() == 0 {

@@ -98,9 +98,9 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"overlap", overlap},
 		[2]string{"catch-up", catchup},
 		[2]string{"run timeout", render.Millis(s.GetRunTimeoutMs())},
-		[2]string{"max run", bound(s.GetMaxRunMs())},
-		[2]string{"expires", bound(s.GetExpiresMs())},
-		[2]string{"launch timeout", bound(s.GetLaunchTimeoutMs())},
+		[2]string{"max run", render.Bound(s.GetMaxRunMs())},
+		[2]string{"expires", render.Bound(s.GetExpiresMs())},
+		[2]string{"launch timeout", render.Bound(s.GetLaunchTimeoutMs())},
 		[2]string{"priority", priority},
 		[2]string{"input", string(s.GetInput())},
 		[2]string{"grant", s.GetExecutionGrantId()},
@@ -113,14 +113,6 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"webhook", s.GetWebhook()},
 		[2]string{"fair key", s.GetFairKey()},
 	)
-}
-
-// bound is a bound in milliseconds; "": there is none.
-func bound(ms uint32) string {
-	if ms == 0 {
-		return ""
-	}
-	return render.Millis(ms)
 }
 
 // writeState writes the state of a schedule: pause, next and last run, failures.
