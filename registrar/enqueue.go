@@ -266,7 +266,7 @@ func (in *QueuedInput) check(all *schedule.Collect, prefix string) {
 	if ms := in.ExpiresMS; ms != nil && *ms == 0 {
 		c.Add("expires_ms", *ms, "is below 1000", "leave it out for that of the schedule or the queue")
 	} else if ms != nil {
-		schedule.CheckExpires(&c, "expires_ms", *ms)
+		schedule.CheckExpires(&c, *ms)
 	}
 	schedule.CheckLimitRefs(&c, "limits", in.Limits)
 	in.checkUnique(&c)

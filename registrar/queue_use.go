@@ -27,7 +27,7 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 			c.Note("webhook", "is set without queue_id: only ends of runs of a queue have messages", hint)
 		}
 	}
-	schedule.CheckExpires(c, "expires_ms", d.ExpiresMS)
+	schedule.CheckExpires(c, d.ExpiresMS)
 	schedule.CheckLimitRefs(c, "limits", d.Limits)
 	schedule.CheckFairKey(c, "fair_key", d.FairKey)
 }

@@ -88,11 +88,9 @@ func (d *QueueDefinition) Check(c *Collect) {
 	if d.MaxInFlight < 1 || d.MaxInFlight > MaxInFlightLimit {
 		c.Add("max_in_flight", d.MaxInFlight, "is not within 1 to 10000", "to stop a queue, pause it")
 	}
-	if timeout := millis(d.RunTimeoutMS); d.RunTimeoutMS != 0 && (timeout < time.Second || timeout > MaxRunTimeout) {
-		c.Add("run_timeout_ms", d.RunTimeoutMS, "is not within 1000 to 2592000000", "0 takes that of the run's schedule")
-	}
+	checkBound(c, "run_timeout_ms", d.RunTimeoutMS, "0 takes that of the run's schedule")
 	CheckMaxRun(c, d.MaxRunMS)
-	CheckExpires(c, "expires_ms", d.ExpiresMS)
+	CheckExpires(c, d.ExpiresMS)
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
 	}
@@ -192,16 +190,17 @@ func MaxRun(q *Queue, d *Definition) time.Duration {
 }
 
 // CheckMaxRun adds what is wrong with max_run_ms.
-func CheckMaxRun(c *Collect, ms uint32) {
-	if d := millis(ms); ms != 0 && (d < time.Second || d > MaxRunTimeout) {
-		c.Add("max_run_ms", ms, "is not within 1000 to 2592000000", "0 is without a bound")
-	}
-}
+func CheckMaxRun(c *Collect, ms uint32) { checkBound(c, "max_run_ms", ms, "0 is without a bound") }
 
 // CheckExpires adds what is wrong with expires_ms.
-func CheckExpires(c *Collect, field string, ms uint32) {
-	if d := millis(ms); ms != 0 && (d < time.Second || d > MaxDelay) {
-		c.Add(field, ms, "is not within 1000 to 2592000000", "0 is without a bound of its own")
+func CheckExpires(c *Collect, ms uint32) {
+	checkBound(c, "expires_ms", ms, "0 is without a bound of its own")
+}
+
+// checkBound adds a bound that is neither 0 nor within a second and MaxRunTimeout.
+func checkBound(c *Collect, field string, ms uint32, hint string) {
+	if d := millis(ms); ms != 0 && (d < time.Second || d > MaxRunTimeout) {
+		c.Add(field, ms, "is not within 1000 to 2592000000", hint)
 	}
 }
 
