@@ -208,3 +208,12 @@ type Outcome struct {
 
 // OK reports whether the executor accepted the run and no failure is known.
 func (o Outcome) OK() bool { return o.Status == StatusEnqueued || o.Status == StatusSuccess }
+
+// Pointers are pointers to the runs of a slice.
+func Pointers(runs []Run) []*Run {
+	to := make([]*Run, len(runs))
+	for i := range runs {
+		to[i] = &runs[i]
+	}
+	return to
+}

@@ -48,7 +48,7 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 		}
 		runs := slices.Clone(decided.Runs)
 		if !t.placeRuns(runs, req.Position) {
-			t.drawFair(decided.Now, pointersTo(runs)...)
+			t.drawFair(decided.Now, schedule.Pointers(runs)...)
 		}
 		group := decided.Group
 		if group != nil {
@@ -103,14 +103,6 @@ func (t *tx) placeRuns(runs []schedule.Run, position int) (placed bool) {
 		runs[i].Queue.Position = position
 	}
 	return false
-}
-
-func pointersTo(runs []schedule.Run) []*schedule.Run {
-	to := make([]*schedule.Run, len(runs))
-	for i := range runs {
-		to[i] = &runs[i]
-	}
-	return to
 }
 
 // lastPositions draws positions behind all others.

@@ -55,7 +55,7 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	if slices.ContainsFunc(runs, func(r run) bool { return r.Queue.In() }) {
 		wakeQueues(tx)
 		runs = slices.Clone(runs)
-		if err := dialect.DrawFair(ctx, queries{tx}, refs(runs), nil, now); err != nil {
+		if err := dialect.DrawFair(ctx, queries{tx}, schedule.Pointers(runs), nil, now); err != nil {
 			return 0, err
 		}
 	}
@@ -81,15 +81,6 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	}
 	gone, err := dropEnded(ctx, tx, runs)
 	return inserted - gone, err
-}
-
-// refs are pointers to runs.
-func refs(runs []schedule.Run) []*schedule.Run {
-	to := make([]*schedule.Run, len(runs))
-	for i := range runs {
-		to[i] = &runs[i]
-	}
-	return to
 }
 
 // insertQueued inserts new runs of a queue. Their keys are drawn for this entry, so neither

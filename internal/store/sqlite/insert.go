@@ -37,11 +37,7 @@ func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (
 	}
 	if slices.ContainsFunc(runs, func(r schedule.Run) bool { return r.Queue.In() }) {
 		runs = slices.Clone(runs)
-		waiting := make([]*schedule.Run, len(runs))
-		for i := range runs {
-			waiting[i] = &runs[i]
-		}
-		if err := dialect.DrawFair(ctx, queries{t}, waiting, nil, now); err != nil {
+		if err := dialect.DrawFair(ctx, queries{t}, schedule.Pointers(runs), nil, now); err != nil {
 			return 0, err
 		}
 	}

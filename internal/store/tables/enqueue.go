@@ -96,7 +96,7 @@ func (d *Dialect) placeEntry(ctx context.Context, q Queries, queue *schedule.Que
 	}
 	drawing := replacedThatDraw(decided.Replaced)
 	if !placed {
-		drawing = append(pointersTo(runs), drawing...)
+		drawing = append(schedule.Pointers(runs), drawing...)
 	}
 	return d.DrawFair(ctx, q, drawing, map[int32]*schedule.Queue{queue.No: queue}, decided.Now)
 }

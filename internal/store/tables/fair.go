@@ -79,15 +79,6 @@ func (d *Dialect) fairFacts(ctx context.Context, q Queries, turns []ledger.FairT
 	return facts, nil
 }
 
-// pointersTo are pointers to runs.
-func pointersTo(runs []schedule.Run) []*schedule.Run {
-	to := make([]*schedule.Run, len(runs))
-	for i := range runs {
-		to[i] = &runs[i]
-	}
-	return to
-}
-
 // drawMember lets a member of a group that was chained draw its fair order.
 func (d *Dialect) drawMember(ctx context.Context, q Queries, key schedule.Key, queueNo int32, now time.Time) error {
 	queue, err := QueueByNo(ctx, q, queueNo)

@@ -257,7 +257,7 @@ func (d *Dialect) endGroup(ctx context.Context, q Queries, g *schedule.JobGroup,
 	if _, err := d.placeRuns(ctx, q, runs, 0); err != nil {
 		return err
 	}
-	if err := d.DrawFair(ctx, q, pointersTo(runs), map[int32]*schedule.Queue{queue.No: queue}, now); err != nil {
+	if err := d.DrawFair(ctx, q, schedule.Pointers(runs), map[int32]*schedule.Queue{queue.No: queue}, now); err != nil {
 		return err
 	}
 	if err := d.InsertQueued(ctx, q, runs, now); err != nil {
