@@ -197,7 +197,7 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 		if err != nil {
 			return fmt.Errorf("let member %s wait: %w", first.Key, err)
 		}
-		if err := d.waitsFrom(ctx, q, first.Key, now); err != nil {
+		if err := d.waitsFrom(ctx, q, first.Key, g.QueueNo, now); err != nil {
 			return fmt.Errorf("note when member %s expires: %w", first.Key, err)
 		}
 		d.WakeQueues(q)
@@ -218,17 +218,14 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 }
 
 // waitsFrom moves the end of the wait of a run that was let wait, and is locked.
-func (d *Dialect) waitsFrom(ctx context.Context, q Queries, key schedule.Key, now time.Time) error {
+func (d *Dialect) waitsFrom(ctx context.Context, q Queries, key schedule.Key, queueNo int32, now time.Time) error {
 	var r schedule.Run
 	if _, err := one(ctx, q, []any{&r.FireAt, &r.Queue.EnqueuedAt, &r.StartBy}, sqlMemberStart, key); err != nil || r.StartBy.IsZero() {
 		return err
 	}
-	from := schedule.Later(r.FireAt, now)
-	due := ledger.WaitsFrom(&r, from)
-	if r.FireAt.After(now) {
-		due = r.FireAt
-	}
-	_, err := q.Exec(ctx, sqlSetStartBy, key, ledger.WaitsFrom(&r, from), due)
+	r.Queue.No, r.Queue.State = queueNo, ledger.StateOfEntry(r.FireAt, now)
+	r.StartBy = ledger.WaitsFrom(&r, schedule.Later(r.FireAt, now))
+	_, err := q.Exec(ctx, sqlSetStartBy, key, r.StartBy, ledger.DueAt(&r))
 	return err
 }
 

@@ -37,9 +37,9 @@ func (l *ledgerWatch) startsInTime(before *schedule.Run, now time.Time) {
 	}
 }
 
-// waitsAnew: a run that waits for its predecessor no more may wait as long as ever. The end of the
+// waitsAsLong: a run that waits for its predecessor no more may wait as long as ever. The end of the
 // predecessor has the time of its request.
-func (l *ledgerWatch) waitsAnew(j *job, now time.Time) {
+func (l *ledgerWatch) waitsAsLong(j *job, now time.Time) {
 	if left := j.row.StartBy.Sub(schedule.Later(j.row.FireAt, now)); j.mayWait > 0 && left < j.mayWait-l.profile.maxSkew-time.Second {
 		l.violation("the job %.12s waits since now, for %s, and not for %s", j.row.Key, left, j.mayWait)
 	}

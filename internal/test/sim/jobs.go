@@ -295,7 +295,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
 	if placeOf(before) == placeChained && placeOf(r) != placeChained {
 		l.releasedMember(j)
-		l.waitsAnew(j, l.began.Add(at))
+		l.waitsAsLong(j, l.began.Add(at))
 	}
 	if placeOf(before) == placeDelayed && placeOf(r) == placeWaiting && r.Queue.FairOrder == 0 && l.queues[r.Queue.No].row.Fair == "key" {
 		l.violation("the job %.12s begins to wait in a fair queue, and has no turn", r.Key)
