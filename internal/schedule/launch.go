@@ -17,6 +17,7 @@ type StartRequest struct {
 	FireAt           time.Time // the executor is not called before
 	Trigger          Trigger
 	Attempt          int32
+	MaxAttempts      int32 // see Run; 0: not known
 	Epoch            int64
 	ExecutionGrantID string
 	Input            json.RawMessage
@@ -25,6 +26,7 @@ type StartRequest struct {
 	TraceParent      string        // W3C header that names the sender's span; empty: the sender has none
 	SendUntil        time.Time     // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
 	WakeLeader       bool          // see FinishRequest; for senders in this process only
+	QueueID          string        // of the dispatch queue that the run is in; for senders in this process only
 	InQueue          bool          // the run is of a dispatch queue: it can wait again; for senders in this process only
 }
 
@@ -34,7 +36,7 @@ func (l *Launch) StartRequest() StartRequest {
 		Key: l.Run.Key, ScheduleID: l.Run.ScheduleID,
 		WorkflowID: l.Definition.WorkflowID, Version: l.Definition.Version, UserID: l.Definition.UserID,
 		ScheduledFor: l.Run.RunAt, FireAt: l.Run.FireAt,
-		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, Epoch: l.Run.Epoch,
+		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, MaxAttempts: l.Run.MaxAttempts, Epoch: l.Run.Epoch,
 		ExecutionGrantID: l.Definition.ExecutionGrantID, Input: l.EffectiveInput(),
 		RunTimeout: l.Definition.RunTimeout(), MaxRun: MaxRun(nil, l.Definition), SendUntil: l.Run.TimeoutAt, InQueue: l.Run.Queue.In(),
 	}

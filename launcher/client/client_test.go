@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ var runAt = time.Date(2026, 3, 8, 14, 0, 0, 123456000, time.UTC)
 func request(n int) schedule.StartRequest {
 	return schedule.StartRequest{
 		Key: schedule.SlotKey("s", runAt.Add(time.Duration(n)*time.Second)), ScheduleID: "s", WorkflowID: "w", Version: 3, UserID: "u",
-		ScheduledFor: runAt, FireAt: runAt.Add(time.Second), Trigger: schedule.TriggerCatchup, Attempt: 2, Epoch: 7,
+		ScheduledFor: runAt, FireAt: runAt.Add(time.Second), Trigger: schedule.TriggerCatchup, Attempt: 2, MaxAttempts: 9, Epoch: 7,
 		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour, MaxRun: 30 * 24 * time.Hour, SendUntil: runAt.Add(time.Minute),
 		TraceParent: "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
 	}
@@ -112,11 +113,11 @@ func connect(t testing.TB, addr string) *client.Client {
 }
 
 // A new field of StartRequest must be added to request above, to the message and to
-// both conversions. WakeLeader and InQueue are not sent.
+// both conversions. WakeLeader, InQueue and QueueID are not sent.
 func TestTheRequestThatTravelsHasEveryFieldSet(t *testing.T) {
 	sent := reflect.ValueOf(request(0))
 	for i := range sent.NumField() {
-		if name := sent.Type().Field(i).Name; sent.Field(i).IsZero() && name != "WakeLeader" && name != "InQueue" {
+		if name := sent.Type().Field(i).Name; sent.Field(i).IsZero() && !slices.Contains([]string{"WakeLeader", "InQueue", "QueueID"}, name) {
 			t.Errorf("%s is not set, so nothing shows that it arrives", name)
 		}
 	}

@@ -42,6 +42,7 @@ func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 		reqs := make([]schedule.StartRequest, len(runs))
 		for i := range runs {
 			reqs[i] = runs[i].StartRequest()
+			reqs[i].QueueID = runs[i].queueID()
 			reqs[i].RunTimeout = schedule.RunTimeout(runs[i].queue, runs[i].Definition)
 			reqs[i].MaxRun = schedule.MaxRun(runs[i].queue, runs[i].Definition)
 		}

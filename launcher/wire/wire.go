@@ -27,6 +27,9 @@ func Start(req *schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 	if maxRun := uint32(req.MaxRun.Milliseconds()); maxRun > 0 {
 		start.MaxRunMs = &maxRun
 	}
+	if req.MaxAttempts > 0 {
+		start.MaxAttempts = &req.MaxAttempts
+	}
 	if !req.SendUntil.IsZero() {
 		start.SendUntil = timestamppb.New(req.SendUntil)
 	}
@@ -44,7 +47,7 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 		Key: key, ScheduleID: msg.GetScheduleId(), WorkflowID: msg.GetWorkflowId(), Version: msg.GetVersion(), UserID: msg.GetUserId(),
 		ScheduledFor: msg.GetScheduledFor().AsTime(), Trigger: schedule.TriggerSchedule, Attempt: 1, Epoch: int64(msg.GetEpoch()),
 		ExecutionGrantID: msg.GetExecutionGrantId(), Input: msg.GetInput(), RunTimeout: schedule.DefaultRunTimeout, TraceParent: msg.GetTraceparent(),
-		MaxRun: time.Duration(msg.GetMaxRunMs()) * time.Millisecond,
+		MaxRun: time.Duration(msg.GetMaxRunMs()) * time.Millisecond, MaxAttempts: msg.GetMaxAttempts(),
 	}
 	if msg.Trigger != nil {
 		start.Trigger = schedule.Trigger(msg.GetTrigger())

@@ -31,7 +31,8 @@ func TestAStartComesOutAsItWentIn(t *testing.T) {
 			ScheduledFor: drawTime(t, "scheduled_for"), FireAt: drawTime(t, "fire_at"),
 			Trigger: rapid.SampledFrom(schedule.Triggers).Draw(t, "trigger"), Attempt: rapid.Int32Min(1).Draw(t, "attempt"),
 			Epoch: rapid.Int64Range(0, 1<<32-1).Draw(t, "epoch"), ExecutionGrantID: rapid.SampledFrom([]string{"", "g"}).Draw(t, "grant"),
-			RunTimeout: time.Duration(rapid.Int64Range(0, 2592000000).Draw(t, "timeout")) * time.Millisecond,
+			RunTimeout:  time.Duration(rapid.Int64Range(0, 2592000000).Draw(t, "timeout")) * time.Millisecond,
+			MaxAttempts: rapid.Int32Range(0, 25).Draw(t, "max_attempts"),
 		}
 		if rapid.Bool().Draw(t, "with input") {
 			want.Input = json.RawMessage(`{"big":12345678901234567890,"a":[1]}`)

@@ -30,9 +30,11 @@ type runBody struct {
 	ScheduledFor     string          `json:"scheduled_for"`
 	Trigger          string          `json:"trigger"`
 	Attempt          int32           `json:"attempt"`
+	MaxAttempts      int32           `json:"max_attempts,omitempty"`
 	Epoch            int64           `json:"epoch"`
 	Environment      string          `json:"environment,omitempty"`
 	ExecutionGrantID string          `json:"execution_grant_id"`
+	QueueID          string          `json:"queue_id,omitempty"`
 	Input            json.RawMessage `json:"input"` // null when there is none
 	DAG              json.RawMessage `json:"dag,omitempty"`
 	ReportURL        string          `json:"report_url,omitempty"`
@@ -45,8 +47,9 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 		IdempotencyKey: call.Key.String(), ScheduleID: call.ScheduleID,
 		WorkflowID: call.WorkflowID, Version: call.Version, UserID: call.UserID,
 		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
-		Attempt: call.Attempt, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
-		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
+		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
+		QueueID: call.QueueID,
+		Input:   call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})
 	if err != nil {
 		return request{}, err

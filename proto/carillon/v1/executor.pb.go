@@ -51,7 +51,11 @@ type ExecutorRunRequest struct {
 	// Milliseconds without a report after which the run is FAILED(timeout).
 	RunTimeoutMs uint32 `protobuf:"varint,15,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
 	// ENVIRONMENT of the launcher, such as prod. Empty: not set.
-	Environment   string `protobuf:"bytes,16,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment string `protobuf:"bytes,16,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The last attempt that Carillon makes by itself. 0: not known.
+	MaxAttempts int32 `protobuf:"varint,17,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// Dispatch queue of the run. Empty: it is in none.
+	QueueId       string `protobuf:"bytes,18,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +198,20 @@ func (x *ExecutorRunRequest) GetRunTimeoutMs() uint32 {
 func (x *ExecutorRunRequest) GetEnvironment() string {
 	if x != nil {
 		return x.Environment
+	}
+	return ""
+}
+
+func (x *ExecutorRunRequest) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *ExecutorRunRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
 	}
 	return ""
 }
@@ -610,7 +628,7 @@ var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x05\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x05\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -631,7 +649,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"report_url\x18\r \x01(\tR\treportUrl\x12!\n" +
 	"\freport_token\x18\x0e \x01(\tR\vreportToken\x12$\n" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\x12 \n" +
-	"\venvironment\x18\x10 \x01(\tR\venvironment\"\x9d\x02\n" +
+	"\venvironment\x18\x10 \x01(\tR\venvironment\x12!\n" +
+	"\fmax_attempts\x18\x11 \x01(\x05R\vmaxAttempts\x12\x19\n" +
+	"\bqueue_id\x18\x12 \x01(\tR\aqueueId\"\x9d\x02\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
