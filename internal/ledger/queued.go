@@ -77,7 +77,7 @@ const (
 )
 
 // resendLease is how long a run that a sweep sends again is left to the sender.
-const resendLease = 10 * time.Second
+const resendLease = 3 * time.Second
 
 // SweepQueued decides what a sweep does with a run of a queue that is due, and when it is due
 // next; the zero time means never. q is its queue, lease that of its key.

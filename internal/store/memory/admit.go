@@ -149,6 +149,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 				t.setDue(r.Key, req.Now)
 			}
 		}
+		t.freeOfGone(req.Now)
 		due := t.dueInQueues(req.Now)
 		out.More = len(due) >= req.Limit
 		for _, r := range due[:min(len(due), req.Limit)] {

@@ -163,6 +163,19 @@ func (s *Store) MoveKeys(ctx context.Context, m schedule.KeyMove) (moved []sched
 	return moved, err
 }
 
+// freeOfGone frees the keys of admitted runs whose holder is gone, and makes them due.
+func (t *tx) freeOfGone(now time.Time) {
+	for _, r := range slices.Clone(t.live.queued.rows) {
+		lease := t.leases[r.Key]
+		if r.Queue.State != schedule.QueueDispatching || !lease.Until.After(now) || !t.holder(lease.Holder).Gone() {
+			continue
+		}
+		t.putLease(r.Key, schedule.KeyLease{}, now)
+		t.change(r, func(r *schedule.Run) { r.ClaimedUntil = time.Time{} })
+		t.setDue(r.Key, now)
+	}
+}
+
 // GoneInstances returns which of the instances are proven to be gone.
 func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string, err error) {
 	err = s.read(ctx, func() error {

@@ -242,6 +242,9 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		if err := tables.DueInDeleted(ctx, queries{tx}, &req); err != nil {
 			return err
 		}
+		if err := freeOfGone(ctx, tx, req.Now); err != nil {
+			return err
+		}
 		var rows []*openRow
 		for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
 			due, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit-len(rows), int16(state))

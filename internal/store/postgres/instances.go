@@ -80,8 +80,24 @@ func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string,
 	return gone, nil
 }
 
+// freeOfGone frees the keys of admitted runs whose holder is gone, and makes them due.
+func freeOfGone(ctx context.Context, tx pgx.Tx, now time.Time) error {
+	var gone []int32
+	if err := eachHolder(ctx, tx, func(_ string, h ledger.Holder) {
+		if h.Gone() {
+			gone = append(gone, h.No)
+		}
+	}, sqlHoldersSeen); err != nil || len(gone) == 0 {
+		return err
+	}
+	if _, err := tx.Exec(ctx, sqlFreeOfGone, gone, now); err != nil {
+		return fmt.Errorf("free the keys of instances that are gone: %w", err)
+	}
+	return nil
+}
+
 // eachHolder calls visit with the instances that match.
-func eachHolder(ctx context.Context, tx pgx.Tx, visit func(id string, h ledger.Holder), statement string, arg any) error {
+func eachHolder(ctx context.Context, tx pgx.Tx, visit func(id string, h ledger.Holder), statement string, args ...any) error {
 	var (
 		id string
 		h  ledger.Holder
@@ -89,7 +105,7 @@ func eachHolder(ctx context.Context, tx pgx.Tx, visit func(id string, h ledger.H
 	err := each(ctx, tx, []any{&h.No, &id, &h.Generation, &h.ServerGeneration, &h.LockFree}, func() error {
 		visit(id, h)
 		return nil
-	}, statement, arg)
+	}, statement, args...)
 	if err != nil {
 		return fmt.Errorf("read holders of keys: %w", err)
 	}

@@ -18,11 +18,20 @@ const (
 const (
 	sqlHolders     = holders + `i.instance_no = ANY($1::integer[])`
 	sqlHoldersByID = holders + `i.instance_id = ANY($1::text[])`
+	// sqlHoldersSeen: a lease is over long before a process has not been seen for so long.
+	sqlHoldersSeen = holders + `i.seen_at > clock_timestamp() - interval '1 minute'`
 
 	holders = `
 SELECT i.instance_no, i.instance_id, i.server_generation, ` + serverGeneration + `, pg_try_advisory_xact_lock_shared(1667330672, i.instance_no)
 FROM instances i WHERE `
 )
+
+// sqlFreeOfGone frees the keys of admitted runs that processes hold that are gone, and makes
+// them due for a sweep.
+const sqlFreeOfGone = `
+UPDATE open_runs SET holder = NULL, lease_until = NULL, send_after = NULL, due_at = $2 WHERE idempotency_key = ANY(ARRAY(
+	SELECT o.idempotency_key FROM open_runs o
+	WHERE o.queue_state = 4 AND o.holder = ANY($1::integer[]) AND o.lease_until > $2 FOR UPDATE SKIP LOCKED))`
 
 // sqlRegister: DEFAULT draws another number. Without a generation the number is no
 // proof of anything until its lock is held.

@@ -200,6 +200,9 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 	if err := tables.DueInDeleted(ctx, queries{t}, req); err != nil {
 		return err
 	}
+	if err := s.freeOfGone(ctx, t, req.Now); err != nil {
+		return err
+	}
 	var rows []*openRow
 	for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
 		due, err := readOpenRows(ctx, t, sqlQueuedDue, micros(req.Now), req.Limit-len(rows), int64(state))

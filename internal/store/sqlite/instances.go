@@ -141,6 +141,30 @@ func (s *Store) removePresenceFiles(ctx context.Context) error {
 	return nil
 }
 
+// freeOfGone frees the keys of admitted runs whose holder is gone, and makes them due.
+func (s *Store) freeOfGone(ctx context.Context, t tx, now time.Time) error {
+	var gone []int32
+	var h ledger.Holder
+	err := t.query(ctx, sqlInstancesSeen, func(scan scan) error {
+		if err := scan(&h.No, &h.Generation); err != nil {
+			return err
+		}
+		if s.look(&h); h.Gone() {
+			gone = append(gone, h.No)
+		}
+		return nil
+	}, s.Now().Add(-time.Minute).UnixMicro()) // a lease is over long before
+	if err != nil {
+		return fmt.Errorf("look for instances that are gone: %w", err)
+	}
+	for _, no := range gone {
+		if _, err := t.exec(ctx, sqlFreeOfGone, no, micros(now)); err != nil {
+			return fmt.Errorf("free the keys of an instance that is gone: %w", err)
+		}
+	}
+	return nil
+}
+
 // GoneInstances returns which of the instances are proven to be gone.
 func (s *Store) GoneInstances(ctx context.Context, ids []string) (gone []string, err error) {
 	var id string

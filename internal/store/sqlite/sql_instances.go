@@ -13,7 +13,13 @@ const (
 	sqlInstances       = `SELECT instance_no, instance_id, host, version, roles, features, unhealthy, server_generation, started_at, seen_at FROM instances
  WHERE seen_at > ? AND roles <> '[]' ORDER BY instance_id`
 	sqlInstancesByID      = `SELECT i.instance_id, i.instance_no, i.server_generation FROM json_each(?) j CROSS JOIN instances i ON i.instance_id = j.value`
+	sqlInstancesSeen      = `SELECT instance_no, server_generation FROM instances WHERE seen_at > ?`
 	sqlInstanceGeneration = `SELECT server_generation FROM instances WHERE instance_no = ?`
+
+	// sqlFreeOfGone frees the keys of admitted runs that a process holds that is gone, and makes
+	// them due for a sweep.
+	sqlFreeOfGone = `UPDATE open_runs INDEXED BY open_runs_queue_in_flight SET holder = NULL, lease_until = NULL, send_after = NULL, due_at = ?2
+ WHERE queue_state >= 4 AND queue_state < 5 AND holder = ?1 AND lease_until > ?2`
 
 	// sqlPruneInstances keeps the row of a process that an open call still names: it may
 	// be the proof that the process is gone.

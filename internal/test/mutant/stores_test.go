@@ -179,6 +179,15 @@ var storeMutants = []struct {
 	{"an admission does not see the reservations of its queue", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
 		"internal/store/tables/sql.go", `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`, `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -$1)`,
 	}}},
+	{"the runs of a process that is gone wait for their leases", []suite{contract(postgres, "sweep_of_queues")}, []mutant.Edit{{
+		"internal/store/postgres/admit.go", "freeOfGone(ctx, tx, req.Now); err != nil {", "freeOfGone(ctx, tx, req.Now.Add(time.Hour)); err != nil {",
+	}}},
+	{"the runs of a process that is gone wait for their leases, on SQLite", []suite{contract(sqlite, "sweep_of_queues")}, []mutant.Edit{{
+		"internal/store/sqlite/admit.go", "s.freeOfGone(ctx, t, req.Now); err != nil {", "s.freeOfGone(ctx, t, req.Now.Add(time.Hour)); err != nil {",
+	}}},
+	{"a sweep frees the keys of processes that live", []suite{contract(postgres, "sweep_of_queues")}, []mutant.Edit{{
+		"internal/store/postgres/instances.go", "		if h.Gone() {\n			gone = append(gone, h.No)", "		if h.No != 0 {\n			gone = append(gone, h.No)",
+	}}},
 	{"a sweep ends reservations that are not over", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
 		"internal/store/tables/reservations.go", `if r := &found[i]; r.Over(req.Now) {`, `if r := &found[i]; !r.Over(req.Now) {`,
 	}}},

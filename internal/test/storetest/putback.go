@@ -97,6 +97,7 @@ func backAnswers(r *rig) {
 var queueSweeps = []check{
 	{"a delayed run waits from its fire_at on", sweepDelayed},
 	{"a run whose call has no answer is sent again once its lease is over, by one sweep", sweepResends},
+	{"it is sent again at once if its holder is gone, and once", sweepGone},
 	{"it is not sent again while no call is free", sweepNoFree},
 	{"a launch that is never answered ends at its bound", sweepLaunchBound},
 	{"a run that is silent past its timeout fails and is retried", sweepSilent},
@@ -165,6 +166,33 @@ func sweepResends(r *rig) {
 	r.now = r.at(2 * time.Second)
 	j.hold(len(j.sweepQueues().Resend) == 0, "it has an answer")
 	j.isIn(run, schedule.QueueRunning)
+}
+
+func sweepGone(r *rig) {
+	j := r.jobs("q")
+	runs := j.put("a", "b", "c")
+	first, second := r.lives("first"), r.lives("second")
+	admits := func(holder int32, want string) {
+		r.Helper()
+		out, err := r.Admit(r.ctx, schedule.AdmitRequest{QueueNo: j.queue.No, Now: r.now, Free: 1, Holder: holder, Lease: func(schedule.Key) time.Duration { return lease }, RetryFor: retryFor})
+		r.ok(err, "admit")
+		j.hold(len(out.Dispatches) == 1 && j.named([]schedule.Run{out.Dispatches[0].Run}) == want, "%s is admitted, got %+v", want, out)
+	}
+	admits(first.no, "a")
+	admits(second.no, "b")
+	admits(first.no, "c")
+	j.accept(runs[2])
+	j.hold(len(j.sweepQueues().Resend) == 0, "both live")
+	first.drop()
+	swept := j.sweepQueues()
+	j.hold(len(swept.Resend) == 1 && swept.Resend[0].Run.Key == runs[0].Key, "one call was open that nobody holds, got %+v", swept)
+	j.hold(len(j.sweepQueues().Resend) == 0, "by one sweep")
+	again := r.beginRequest(runs[0])
+	again.Holder = second.no
+	r.permits(again, schedule.GrantedAgain)
+	j.hold(len(j.sweepQueues().Resend) == 0, "the second one lives")
+	second.drop()
+	j.hold(len(j.sweepQueues().Resend) == 2, "whatever the sweep before has set")
 }
 
 func sweepNoFree(r *rig) {
