@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -123,6 +124,7 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 	}); err != nil {
 		return Enqueued{}, err
 	}
+	failpoint.Hit(failpoint.Enqueued)
 	if call != nil && e.joins != "" {
 		call.Recorded = call.Audited
 	}

@@ -34,4 +34,9 @@ const (
 	Upserted        = "upserted"          // a definition is committed, and not answered
 	PausedOrResumed = "paused or resumed" // a pause or its end is committed, and not answered
 	Reported        = "reported"          // a report is committed, and not answered
+	Enqueued        = "enqueued"          // runs are in their queue, and nothing is answered
+
+	Admitted = "admitted" // runs of a queue are admitted, and none is sent
+	PutBack  = "put back" // runs that the executor did not take wait again
+	Ended    = "ended"    // outcomes of runs of a queue are committed, and the next ones not admitted
 )

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -64,6 +65,7 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	case !out.Alone:
 		return busyPause
 	}
+	failpoint.Hit(failpoint.Admitted)
 	took := time.Since(began)
 	d.Metrics.admission.Observe(took.Seconds())
 	d.noteLimited(q.No, out.Block)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
@@ -156,7 +157,9 @@ func (d *Dispatcher) settle(run *sending, s schedule.Settlement) (moved schedule
 func (d *Dispatcher) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]schedule.Moved, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return d.Store.SettleLaunched(ctx, d.now(), settlements)
+	moved, err := d.Store.SettleLaunched(ctx, d.now(), settlements)
+	failpoint.Hit(failpoint.Ended)
+	return moved, err
 }
 
 // settled counts and logs a run that has ended or that the executor has.
@@ -232,7 +235,9 @@ func (d *Dispatcher) putBackAll(ctx context.Context, backs []putBack) ([]bool, e
 			return nil, err
 		}
 	}
-	return d.Store.PutBack(ctx, runs, d.stallsOf(backs, now), now)
+	put, err := d.Store.PutBack(ctx, runs, d.stallsOf(backs, now), now)
+	failpoint.Hit(failpoint.PutBack)
+	return put, err
 }
 
 // stallsOf are the stalls that begin or go on because of runs that were not taken: one for

@@ -13,6 +13,9 @@ type Options struct {
 	// Durable keeps the files on the disk of the temporary folder and syncs
 	// every commit of Postgres, as in production.
 	Durable bool
+
+	// CommitTimes lets Postgres keep the time of each commit.
+	CommitTimes bool
 }
 
 // Base is where the servers' folders go.

@@ -99,6 +99,9 @@ func postgresArgs(o Options, f folder, port int, bin string) []string {
 		settings = append(settings, "fsync=off", "full_page_writes=off",
 			"wal_level=minimal", "max_wal_senders=0", "max_wal_size=256MB")
 	}
+	if o.CommitTimes {
+		settings = append(settings, "track_commit_timestamp=on")
+	}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}

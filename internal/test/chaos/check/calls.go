@@ -14,15 +14,19 @@ const leaseLife = 5 * time.Second
 // calls is I18: a key has one open call at a time, unless its holder lives and can have
 // lost the key.
 func (c *checker) calls() {
+	c.openCalls(c.effects, func(key string) record.Run { return c.ledger[key] })
+}
+
+func (c *checker) openCalls(effects map[string]*effect, shown func(key string) record.Run) {
 	if c.stall > time.Second {
 		return // leases can be lost at any time
 	}
-	for key, e := range c.effects {
+	for key, e := range effects {
 		for i, next := range e.calls {
 			for _, before := range e.calls[:i] {
 				closed, known := e.closed[before.Number]
 				if known && closed.After(next.At.Add(slack+c.stall)) && !c.leasesLost(before.At, next.At) {
-					c.violate("I18", c.ledger[key], "call %d came at %s, and call %d was open from %s to %s",
+					c.violate("I18", shown(key), "call %d came at %s, and call %d was open from %s to %s",
 						next.Number, clock(next.At), before.Number, clock(before.At), clock(closed))
 				}
 			}

@@ -45,10 +45,12 @@ type Counts struct {
 	Kills       int `json:"leader_kills"`
 	Pauses      int `json:"leader_pauses"`
 	Terms       int `json:"terms"`
-	Hands       int `json:"hands"`     // how often a shard went to another process
-	CaughtUp    int `json:"caught_up"` // missed slots that were caught up
-	Meanwhile   int `json:"meanwhile"` // slots of probes that fell due meanwhile
-	Repeats     int `json:"repeats"`   // calls of the API that were repeated word by word
+	Hands       int `json:"hands"`              // how often a shard went to another process
+	CaughtUp    int `json:"caught_up"`          // missed slots that were caught up
+	Meanwhile   int `json:"meanwhile"`          // slots of probes that fell due meanwhile
+	Jobs        int `json:"jobs,omitempty"`     // runs of dispatch queues
+	JobKeys     int `json:"job_keys,omitempty"` // that the executor was called with
+	Repeats     int `json:"repeats"`            // calls of the API that were repeated word by word
 }
 
 // checker holds the evidence, sorted.
@@ -92,6 +94,7 @@ func Run(e *Evidence) *Report {
 	c.liveness()
 	c.repeats()
 	c.catchup()
+	c.jobChecks()
 	c.hygiene()
 	c.figures()
 	for i := range c.report.Violations {
@@ -284,5 +287,6 @@ func (n *Counts) Add(m Counts) {
 	n.Keys, n.Redelivered, n.Faults, n.Terms = n.Keys+m.Keys, n.Redelivered+m.Redelivered, n.Faults+m.Faults, n.Terms+m.Terms
 	n.Lost, n.Doubled, n.Early, n.WrongSkips = n.Lost+m.Lost, n.Doubled+m.Doubled, n.Early+m.Early, n.WrongSkips+m.WrongSkips
 	n.Kills, n.Pauses, n.Hands = n.Kills+m.Kills, n.Pauses+m.Pauses, n.Hands+m.Hands
+	n.Jobs, n.JobKeys = n.Jobs+m.Jobs, n.JobKeys+m.JobKeys
 	n.CaughtUp, n.Meanwhile, n.Repeats = n.CaughtUp+m.CaughtUp, n.Meanwhile+m.Meanwhile, n.Repeats+m.Repeats
 }

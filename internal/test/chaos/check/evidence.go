@@ -35,7 +35,15 @@ type Evidence struct {
 	Failing  []record.Failing
 	Reigns   []record.Reign // by shard and start
 	Twice    []record.Twice
-	Alarms   []string // lines of the processes' logs that must not be
+
+	// Of a dose with dispatch queues. The executor's lines are split by whether the run is in one.
+	JobCalls  []record.Executor
+	Jobs      []record.Job
+	JobWrites []record.JobWrite
+	JobActs   []record.JobAct
+	Groups    []record.Group
+
+	Alarms []string // lines of the processes' logs that must not be
 }
 
 // Load reads a run's folder.
@@ -62,6 +70,13 @@ func Load(folder string) (*Evidence, error) {
 		func() (err error) { e.Twice, err = record.Read[record.Twice](folder, record.TwiceFile); return },
 		func() (err error) { e.Reigns, err = record.Read[record.Reign](folder, record.ReignsFile); return },
 		func() (err error) { e.Terms, err = record.Read[record.Term](folder, record.TermsFile); return },
+		func() (err error) { e.Jobs, err = record.Read[record.Job](folder, record.JobsFile); return },
+		func() (err error) { e.JobActs, err = record.Read[record.JobAct](folder, record.JobActsFile); return },
+		func() (err error) { e.Groups, err = record.Read[record.Group](folder, record.GroupsFile); return },
+		func() (err error) {
+			e.JobWrites, err = record.Read[record.JobWrite](folder, record.JobWritesFile)
+			return
+		},
 		func() (err error) {
 			e.Revised, err = record.Read[record.Revision](folder, record.RevisionsFile)
 			return
@@ -72,8 +87,28 @@ func Load(folder string) (*Evidence, error) {
 		}
 	}
 	slices.SortStableFunc(e.Faults, func(a, b record.Fault) int { return a.Began.Compare(b.Began) })
+	e.splitCalls()
 	e.Alarms, err = alarms(filepath.Join(folder, record.LogsFolder))
 	return e, err
+}
+
+// splitCalls sorts out the executor's lines about runs of queues.
+func (e *Evidence) splitCalls() {
+	queued := make(map[string]bool)
+	for _, line := range e.Executor {
+		if line.Kind == record.Call && line.Queue != "" {
+			queued[line.Key] = true
+		}
+	}
+	var rest []record.Executor
+	for _, line := range e.Executor {
+		if queued[line.Key] && line.Kind != record.Wrong {
+			e.JobCalls = append(e.JobCalls, line)
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	e.Executor = rest
 }
 
 // alarming is what no log may hold.
@@ -108,6 +143,7 @@ type effect struct {
 	calls      []record.Executor
 	closed     map[int]time.Time // by number of the call
 	begun      int
+	began      time.Time
 	status     string
 	ended      time.Time
 	said       time.Time
@@ -145,6 +181,7 @@ func effects(lines []record.Executor) map[string]*effect {
 			e.closed[line.Number] = line.At
 		case record.Begin:
 			e.begun++
+			e.began = line.At
 		case record.End:
 			e.status, e.ended = line.Status, line.At
 		case record.Said:

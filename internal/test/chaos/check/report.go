@@ -19,6 +19,9 @@ func (r *Report) Print(to io.Writer) {
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(to, format+"\n", args...) }
 	p("slots %d (and %d that fell while a change took place), rows %d, in recorded ranges %d, keys sent %d, sent again %d",
 		n.Slots, n.Optional, n.Rows, n.Recorded, n.Keys, n.Redelivered)
+	if n.Jobs > 0 {
+		p("runs of dispatch queues %d, of them sent %d", n.Jobs, n.JobKeys)
+	}
 	p("faults %d, of them leader kills %d, leader pauses %d; terms %d", n.Faults, n.Kills, n.Pauses, n.Terms)
 	var hands []string
 	for _, shard := range slices.Sorted(maps.Keys(r.Hands)) {

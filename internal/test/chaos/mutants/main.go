@@ -28,7 +28,7 @@ import (
 const doseBound = 5 * time.Minute
 
 func main() {
-	only := flag.String("only", "", "only those whose name holds this")
+	only := flag.String("only", "", "only those with this in their name or the name of their dose")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,10 +49,10 @@ func proveAll(ctx context.Context, only string) error {
 		return err
 	}
 	// The product as it is must pass what the mutants must not.
-	all := append([]bug{{name: "none", dose: "mutant-calm"}}, bugs...)
+	all := append([]bug{{name: "none", dose: "mutant-calm"}, {name: "none, with jobs", dose: "mutant-jobs"}}, allBugs()...)
 	caught, missed := 0, []string{}
 	for i, m := range all {
-		if !strings.Contains(m.name, only) {
+		if !strings.Contains(m.name, only) && !strings.Contains(m.dose, only) {
 			continue
 		}
 		broken, err := m.prove(ctx, rig, filepath.Join(folder, fmt.Sprint(i)))
@@ -61,9 +61,9 @@ func proveAll(ctx context.Context, only string) error {
 		}
 		verdict := "caught by " + sums(broken)
 		switch {
-		case m.name == "none" && len(broken) > 0:
+		case len(m.changes) == 0 && len(broken) > 0:
 			return fmt.Errorf("the product without a seeded bug breaks %s", sums(broken))
-		case m.name == "none":
+		case len(m.changes) == 0:
 			verdict = "clean"
 		case len(broken) == 0:
 			verdict = "NOT CAUGHT"

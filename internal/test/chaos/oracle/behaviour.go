@@ -21,6 +21,7 @@ const (
 	hangsUp                  // runs, then drops the connection instead of answering
 	hangs                    // runs, then never answers
 	shuffles                 // 202, the end is reported before STARTED
+	snoozes                  // 200 SNOOZE at once; only a run of a queue
 )
 
 // behaviour is what the oracle does with one key.
@@ -32,8 +33,8 @@ type behaviour struct {
 	repeats  bool // reports come twice, and a STARTED after the end
 }
 
-// newBehaviour draws one. A tame one always works.
-func newBehaviour(draw uint64, tame bool) behaviour {
+// newBehaviour draws one. A tame one always works. A job is a run of a queue.
+func newBehaviour(draw uint64, tame, job bool) behaviour {
 	r := rand.New(rand.NewPCG(draw, 7))
 	b := behaviour{lasts: time.Duration(r.IntN(30)) * time.Millisecond, repeats: r.IntN(2) == 0, kind: r.IntN(stumbleKinds)}
 	dice := r.IntN(100)
@@ -46,6 +47,8 @@ func newBehaviour(draw uint64, tame bool) behaviour {
 		b.mode, b.lasts = reports, time.Duration(r.IntN(1500))*time.Millisecond
 	case tame:
 		b.mode = answers
+	case job && dice < 86:
+		b.mode = snoozes
 	case dice < 88:
 		b.mode = fails
 	case dice < 90:
@@ -123,6 +126,8 @@ func (o *oracle) perform(w http.ResponseWriter, r *http.Request, e *effect, body
 		return
 	case fails:
 		end = "FAILED"
+	case snoozes:
+		end = "SNOOZE"
 	}
 	o.spend(e.plan.lasts)
 	finished := o.finish(e, end)
@@ -136,7 +141,7 @@ func (o *oracle) perform(w http.ResponseWriter, r *http.Request, e *effect, body
 		if finished {
 			o.report(body, e, end)
 		}
-		writeAnswer(w, http.StatusAccepted, map[string]string{"run_id": e.runID})
+		writeAnswer(w, http.StatusAccepted, map[string]any{"run_id": e.runID})
 	case hangsUp:
 		dropConnection(w)
 	case hangs:

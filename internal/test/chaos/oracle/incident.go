@@ -38,7 +38,7 @@ func (o *oracle) failing(w http.ResponseWriter, r *http.Request, line record.Exe
 		o.mu.Unlock()
 		return false
 	}
-	e := o.effectOf(line.Key)
+	e := o.effectOf(line)
 	e.calls++
 	line.Number = e.calls
 	o.note(line)

@@ -44,7 +44,7 @@ type effect struct {
 	plan       behaviour
 	calls      int
 	begun      bool
-	status     string // SUCCESS, FAILED or "" while it runs
+	status     string // SUCCESS, FAILED, SNOOZE or "" while it runs
 	said       bool
 	refused    bool
 	cancelled  bool
@@ -60,6 +60,10 @@ type runBody struct {
 	Epoch        int64     `json:"epoch"`
 	ReportURL    string    `json:"report_url"`
 	ReportToken  string    `json:"report_token"`
+	Queue        string    `json:"queue_id"`
+	Input        struct {
+		N int `json:"n"`
+	} `json:"input"`
 }
 
 func newOracle(ctx context.Context, folder string, seed uint64, tame bool) (*oracle, error) {
@@ -69,11 +73,11 @@ func newOracle(ctx context.Context, folder string, seed uint64, tame bool) (*ora
 	return o, err
 }
 
-func (o *oracle) effectOf(key string) *effect {
-	e := o.effects[key]
+func (o *oracle) effectOf(call record.Executor) *effect {
+	e := o.effects[call.Key]
 	if e == nil {
-		e = &effect{key: key, plan: o.behaviourOf(key), runID: fmt.Sprintf("run-%.12s", key)}
-		o.effects[key] = e
+		e = &effect{key: call.Key, plan: o.behaviourOf(call), runID: fmt.Sprintf("run-%.12s", call.Key)}
+		o.effects[call.Key] = e
 	}
 	return e
 }
@@ -86,10 +90,10 @@ func (o *oracle) count(line record.Executor) {
 
 // behaviourOf draws a key's behaviour from the seed, so that it does not
 // depend on how often or in which order keys come.
-func (o *oracle) behaviourOf(key string) behaviour {
+func (o *oracle) behaviourOf(call record.Executor) behaviour {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d/%s", o.seed, key) // a hash takes everything
-	return newBehaviour(h.Sum64(), o.tame)
+	_, _ = fmt.Fprintf(h, "%d/%s", o.seed, call.Key) // a hash takes everything
+	return newBehaviour(h.Sum64(), o.tame, call.Queue != "")
 }
 
 // note writes a line; an executor that cannot remember must not go on.
@@ -140,7 +144,10 @@ func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	}
 	line := record.Executor{
 		At: at, Kind: record.Call, Key: body.Key, ScheduleID: body.ScheduleID, ScheduledFor: body.ScheduledFor,
-		Trigger: body.Trigger, Epoch: body.Epoch, Body: fingerprint(text),
+		Trigger: body.Trigger, Epoch: body.Epoch, Body: fingerprint(text), Queue: body.Queue,
+	}
+	if body.Queue != "" {
+		line.Input = body.Input.N
 	}
 	if o.failing(w, r, line) {
 		return
@@ -190,7 +197,7 @@ const (
 // enter makes a call durable and returns what to do with it.
 func (o *oracle) enter(line record.Executor) (*effect, int, entry) {
 	o.mu.Lock()
-	e := o.effectOf(line.Key)
+	e := o.effectOf(line)
 	e.calls++
 	line.Number = e.calls
 	o.count(line)
@@ -223,17 +230,22 @@ func (o *oracle) answer(w http.ResponseWriter, e *effect) {
 	case refused:
 		http.Error(w, "this workflow is not welcome", http.StatusUnprocessableEntity)
 	case cancelled:
-		writeAnswer(w, http.StatusOK, map[string]string{"run_id": e.runID, "status": "FAILED", "error_code": "cancelled"})
+		writeAnswer(w, http.StatusOK, map[string]any{"run_id": e.runID, "status": "FAILED", "error_code": "cancelled"})
 	case status == "FAILED":
-		writeAnswer(w, http.StatusOK, map[string]string{"run_id": e.runID, "status": status, "error_code": "E_BAD_LUCK"})
+		writeAnswer(w, http.StatusOK, map[string]any{"run_id": e.runID, "status": status, "error_code": "E_BAD_LUCK"})
+	case status == "SNOOZE":
+		writeAnswer(w, http.StatusOK, map[string]any{"run_id": e.runID, "status": status, "delay_ms": snoozeMS})
 	case status != "":
-		writeAnswer(w, http.StatusOK, map[string]string{"run_id": e.runID, "status": status})
+		writeAnswer(w, http.StatusOK, map[string]any{"run_id": e.runID, "status": status})
 	default:
-		writeAnswer(w, http.StatusAccepted, map[string]string{"run_id": e.runID})
+		writeAnswer(w, http.StatusAccepted, map[string]any{"run_id": e.runID})
 	}
 }
 
-func writeAnswer(w http.ResponseWriter, code int, answer map[string]string) {
+// snoozeMS is how long a run that snoozes waits.
+const snoozeMS = 300
+
+func writeAnswer(w http.ResponseWriter, code int, answer map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer) // the caller may be dead
@@ -296,6 +308,9 @@ func (o *oracle) report(body runBody, e *effect, status string) {
 		o.say(e)
 	}
 	payload := fmt.Sprintf(`{"status":%q,"run_id":%q}`, status, e.runID)
+	if status == "SNOOZE" {
+		payload = fmt.Sprintf(`{"status":%q,"run_id":%q,"delay_ms":%d}`, status, e.runID, snoozeMS)
+	}
 	for o.ctx.Err() == nil {
 		code, answer, err := o.post(body, payload)
 		if err == nil && code == http.StatusOK {

@@ -77,6 +77,7 @@ type Settings struct {
 	Shards      int           `json:"shards"` // 0 means one
 	CancelWait  time.Duration `json:"cancel_wait"`
 	CallTimeout time.Duration `json:"call_timeout"`
+	Jobs        bool          `json:"jobs,omitempty"` // people also put runs into dispatch queues
 }
 
 // Kinds of lines in the executor's log.
@@ -104,6 +105,8 @@ type Executor struct {
 	Body         string    `json:"body,omitempty"` // hash of all that a redelivery must repeat
 	Status       string    `json:"status,omitempty"`
 	Text         string    `json:"text,omitempty"`
+	Queue        string    `json:"queue,omitempty"` // of a run in a dispatch queue
+	Input        int       `json:"input,omitempty"` // what such a run was given
 }
 
 // Definition is what the workload registers.

@@ -52,6 +52,10 @@ var (
 	}
 	registrarPoints = []string{failpoint.Committing, failpoint.Committed, failpoint.Upserted, failpoint.PausedOrResumed}
 	takeoverPoints  = []string{failpoint.TakingOver, failpoint.TookOver}
+
+	// Those of runs in dispatch queues.
+	jobPoints      = []string{failpoint.Admitted, failpoint.Sending, failpoint.Sent, failpoint.Committing, failpoint.Committed, failpoint.Ended, failpoint.PutBack, failpoint.Reported}
+	jobEntryPoints = []string{failpoint.Enqueued, failpoint.Committing, failpoint.Committed}
 )
 
 // share is a kind of fault and its weight in a dose.
@@ -74,6 +78,7 @@ type dose struct {
 	probes             int           // schedules that always have a due slot
 	runTimeout         time.Duration // run timeout, and how long a launch is tried
 	idle               time.Duration // at most, between two changes that people make
+	jobs               bool          // people also put runs into dispatch queues; three launchers
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
@@ -97,6 +102,9 @@ var doses = []dose{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 1}, {launcherPoint, 1},
 	}, probes: 15},
 	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, runTimeout: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
+	{name: "short-jobs", jobs: true, workers: 1, faults: 8, mix: []share{
+		{killLeader, 1}, {killLauncher, 2}, {launcherPoint, 3}, {stopLauncher, 1}, {registrarPoint, 1},
+	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
 	{name: "figures", ttl: 10 * time.Second, faults: 45, mix: []share{
@@ -128,6 +136,14 @@ var doses = []dose{
 		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1},
 	}, probes: 15},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
+	{name: "jobs", jobs: true, workers: 1, faults: 100, mix: []share{
+		{killLauncher, 5}, {launcherPoint, 8}, {stopLauncher, 2}, {killRegistrar, 1}, {registrarPoint, 4}, {killLeader, 1},
+		{restartStore, 1}, {endSessions, 1}, {killBackend, 1}, {losePresence, 1},
+	}, probes: 5, idle: 250 * time.Millisecond},
+	{name: "jobs-sqlite", jobs: true, store: "sqlite", lock: "solo", faults: 50, mix: []share{{killLeader, 1}, {killAtPoint, 2}}, probes: 5, idle: 250 * time.Millisecond},
+	{name: "jobs-executor", jobs: true, workers: 1, faults: 12, runTimeout: 8 * time.Second, mix: []share{
+		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLauncher, 1}, {launcherPoint, 1},
+	}, probes: 5, idle: 250 * time.Millisecond},
 
 	// For bugs that were seeded: short, and each provokes some.
 	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
@@ -135,6 +151,7 @@ var doses = []dose{
 	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-jobs", jobs: true, workers: 1, faults: 3, mix: []share{{killLauncher, 1}, {launcherPoint, 1}}, probes: 4, runTimeout: 8 * time.Second, idle: 250 * time.Millisecond},
 	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
@@ -170,8 +187,11 @@ func chosen(name string) (dose, bool) {
 		d.idle = 650 * time.Millisecond
 	}
 	d.shards = max(d.shards, 1)
-	if d.workers = 3; d.store == "sqlite" {
+	switch {
+	case d.store == "sqlite":
 		d.workers = 1
+	case d.workers == 0:
+		d.workers = 3
 	}
 	return d, true
 }
@@ -227,12 +247,18 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 		}
 	}
 	points := leaderPoints
-	switch kind {
-	case launcherPoint:
+	switch {
+	case kind == launcherPoint && d.jobs:
+		points = jobPoints
+	case kind == launcherPoint:
 		points = launcherPoints
-	case registrarPoint:
+	case kind == registrarPoint && d.jobs:
+		points = jobEntryPoints
+	case kind == registrarPoint:
 		points = registrarPoints
-	case killAtPoint:
+	case kind == killAtPoint && d.jobs && d.store == "sqlite":
+		points = slices.Concat(jobPoints, jobEntryPoints, []string{failpoint.Planned, failpoint.Claimed})
+	case kind == killAtPoint:
 		if d.store == "sqlite" { // one process has them all
 			points = slices.Concat(leaderPoints, launcherPoints, registrarPoints)
 		} else if place%5 == 4 {

@@ -45,6 +45,7 @@ DECLARE newest chaos_terms; me text := current_setting('application_name'); was 
 BEGIN
     IF TG_OP <> 'INSERT' THEN was := words[OLD.status]; row_ := OLD; END IF;
     IF TG_OP <> 'DELETE' THEN now_is := words[NEW.status]; row_ := NEW; END IF;
+    IF row_.queue_no IS NOT NULL THEN RETURN NULL; END IF; -- see jobs_dump.go
     SELECT * INTO newest FROM chaos_terms WHERE shard = row_.bucket * SHARDS / 1024 ORDER BY seq DESC LIMIT 1;
     IF TG_OP = 'UPDATE' AND was = now_is AND OLD.epoch = NEW.epoch AND me = newest.writer THEN RETURN NULL; END IF;
     IF TG_OP = 'INSERT' THEN
@@ -97,18 +98,18 @@ CREATE TRIGGER chaos_term_new AFTER INSERT ON leaders WHEN NEW.epoch <> 0 BEGIN
 CREATE TRIGGER chaos_term_up AFTER UPDATE ON leaders WHEN NEW.epoch <> OLD.epoch BEGIN
     INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, OLD.epoch, 'worker-1'); END;
 CREATE INDEX chaos_writes_key ON chaos_writes (key);
-CREATE TRIGGER chaos_write_new AFTER INSERT ON open_runs BEGIN
+CREATE TRIGGER chaos_write_new AFTER INSERT ON open_runs WHEN NEW.queue_no IS NULL BEGIN
     WRITE_ NEW.idempotency_key, TRIGGER_NEW, '', STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules WHERE sid = NEW.sid; END;
-CREATE TRIGGER chaos_write_up AFTER UPDATE ON open_runs WHEN NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch BEGIN
+CREATE TRIGGER chaos_write_up AFTER UPDATE ON open_runs WHEN NEW.queue_no IS NULL AND (NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch) BEGIN
     WRITE_ NEW.idempotency_key, TRIGGER_NEW, STATUS_OLD, STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules WHERE sid = NEW.sid; END;
-CREATE TRIGGER chaos_write_gone AFTER DELETE ON open_runs BEGIN
+CREATE TRIGGER chaos_write_gone AFTER DELETE ON open_runs WHEN OLD.queue_no IS NULL BEGIN
     WRITE_ OLD.idempotency_key, TRIGGER_OLD, STATUS_OLD, '', OLD.epoch, '', 0, schedule_id, OLD.bucket FROM schedules WHERE sid = OLD.sid; END;
-CREATE TRIGGER chaos_write_end AFTER INSERT ON ended_runs BEGIN
+CREATE TRIGGER chaos_write_end AFTER INSERT ON ended_runs WHEN NEW.queue_no IS NULL BEGIN
     UPDATE chaos_writes SET after = STATUS_NEW
     WHERE seq = (SELECT max(seq) FROM chaos_writes WHERE key = NEW.idempotency_key) AND after = '';
     WRITE_ NEW.idempotency_key, TRIGGER_NEW, '', STATUS_NEW, NEW.epoch, '', 0, schedule_id, NEW.bucket FROM schedules
     WHERE sid = NEW.sid AND changes() = 0; END;
-CREATE TRIGGER chaos_write_pruned AFTER DELETE ON ended_runs BEGIN
+CREATE TRIGGER chaos_write_pruned AFTER DELETE ON ended_runs WHEN OLD.queue_no IS NULL BEGIN
     WRITE_ OLD.idempotency_key, TRIGGER_OLD, STATUS_OLD, '', OLD.epoch, '', 0, schedule_id, OLD.bucket FROM schedules WHERE sid = OLD.sid; END;`)
 
 func (s *site) watchWrites(ctx context.Context) error {
@@ -120,6 +121,9 @@ func (s *site) watchWrites(ctx context.Context) error {
 	witness := strings.ReplaceAll(witnessPostgres, "SHARDS", strconv.Itoa(s.dose.shards))
 	if s.dose.store == "sqlite" {
 		witness = witnessSQLite
+	}
+	if s.dose.jobs {
+		witness += s.jobWitness()
 	}
 	if _, err := db.ExecContext(ctx, witness); err != nil {
 		return fmt.Errorf("set up the witnesses: %w", err)
@@ -207,6 +211,12 @@ const dialectPostgres = `
 CREATE OR REPLACE FUNCTION chaos_micros(t timestamptz) RETURNS bigint LANGUAGE sql AS 'SELECT (extract(epoch FROM t) * 1000000)::bigint';
 CREATE OR REPLACE FUNCTION chaos_hex(b bytea) RETURNS text LANGUAGE sql AS $$SELECT encode(b, 'hex')$$;`
 
+// dumped is a table that is written down.
+type dumped struct {
+	file, query string
+	scan        func(*sql.Rows) (any, error)
+}
+
 // dump writes down what the database holds at the end.
 func (s *site) dump(ctx context.Context) error {
 	db, err := s.open()
@@ -219,21 +229,24 @@ func (s *site) dump(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, table := range []struct {
-		file, query string
-		scan        func(*sql.Rows) (any, error)
-	}{
+	// Schedules without a spec, which are made for jobs, are nobody's act.
+	const registered = ` schedule_id NOT IN (SELECT schedule_id FROM schedules WHERE managed_by LIKE 'queue:%') `
+	tables := []dumped{
 		{record.RunsFile, `SELECT HEX(idempotency_key), schedule_id, revision, TIME(run_at), TIME(fire_at), status, coalesce(reason, ''), trigger,
     overlap_key, overlap_policy, deliveries, epoch, shard, TIME(waiting_since), TIME(created_at), TIME(launched_at), TIME(started_at), TIME(completed_at),
-    TIME(cancel_requested_at) FROM schedule_runs`, scanRun},
-		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events ORDER BY event_id`, scanEvent},
+    TIME(cancel_requested_at) FROM schedule_runs WHERE queue_id IS NULL`, scanRun},
+		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events WHERE` + registered + `ORDER BY event_id`, scanEvent},
 		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
 		{record.TermsFile, `SELECT seq, TIME(at), shard, holder, epoch, before, writer FROM chaos_terms ORDER BY seq`, scanTerm},
 		{record.FailingFile, `SELECT s.schedule_id, TIME(s.created_at), f.schedule_id IS NOT NULL FROM schedules s
-    LEFT JOIN schedule_failures f ON f.schedule_id = s.schedule_id WHERE s.deleted_at IS NULL ORDER BY s.schedule_id`, scanFailing},
+    LEFT JOIN schedule_failures f ON f.schedule_id = s.schedule_id WHERE s.deleted_at IS NULL AND s.` + registered[1:] + `ORDER BY s.schedule_id`, scanFailing},
 		{record.ReignsFile, `SELECT shard, epoch, TIME(started_at), TIME(ended_at) FROM leader_terms ORDER BY shard, started_at, epoch`, scanReign},
-		{record.RevisionsFile, `SELECT schedule_id, revision, TIME(created_at) FROM schedule_revisions ORDER BY schedule_id, revision`, scanRevision},
-	} {
+		{record.RevisionsFile, `SELECT schedule_id, revision, TIME(created_at) FROM schedule_revisions WHERE` + registered + `ORDER BY schedule_id, revision`, scanRevision},
+	}
+	if s.dose.jobs {
+		tables = append(tables, s.jobTables()...)
+	}
+	for _, table := range tables {
 		if err := s.dumpTable(ctx, db, table.file, table.query, table.scan); err != nil {
 			return fmt.Errorf("dump %s: %w", table.file, err)
 		}

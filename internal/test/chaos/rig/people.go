@@ -42,6 +42,11 @@ var errRefused = errors.New("the API refuses")
 
 // call asks until it is answered 200.
 func (p *people) call(ctx context.Context, method, path string, body, into any) (asked, answered time.Time, err error) {
+	return p.callCounting(ctx, method, path, body, into, new(int))
+}
+
+// callCounting also counts how often it has asked.
+func (p *people) callCounting(ctx context.Context, method, path string, body, into any, tries *int) (asked, answered time.Time, err error) {
 	text := []byte("{}")
 	if body != nil {
 		if text, err = json.Marshal(body); err != nil {
@@ -51,6 +56,7 @@ func (p *people) call(ctx context.Context, method, path string, body, into any) 
 	asked = time.Now()
 	var refusal error
 	err = within(ctx, answerBound, method+" "+path, func() error {
+		*tries++
 		req, err := http.NewRequestWithContext(ctx, method, "http://"+p.site.registrar.httpAddr+path, bytes.NewReader(text))
 		if err != nil {
 			return err

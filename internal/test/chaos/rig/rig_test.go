@@ -25,7 +25,7 @@ func TestLongAWholeDeploymentSurvives(t *testing.T) {
 	if err := build(t.Context(), folder, &built); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"short", "short-redis", "short-sqlite"} {
+	for _, name := range []string{"short", "short-redis", "short-sqlite", "short-jobs"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
@@ -40,7 +40,8 @@ func TestLongAWholeDeploymentSurvives(t *testing.T) {
 			if n := len(report.Violations); n > 0 {
 				t.Errorf("%d violations", n)
 			}
-			if c := report.Counts; c.Kills < 3 || c.Redelivered < 5 || c.Slots < 300 {
+			c := report.Counts
+			if jobs := name == "short-jobs"; c.Redelivered < 5 || jobs && c.JobKeys < 100 || !jobs && (c.Kills < 3 || c.Slots < 300) {
 				t.Errorf("too little happened: %+v", c)
 			}
 			t.Log(out.String())

@@ -127,7 +127,19 @@ func (s *site) live(ctx context.Context, o Options) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	err = s.suffer(ctx, o, p, timeline)
+	meddlers := []meddler{p.meddle}
+	if s.dose.jobs {
+		c, err := newClients(p, o.Seed)
+		if err != nil {
+			return err
+		}
+		defer c.journal.Close()
+		if err := c.begin(ctx); err != nil {
+			return err
+		}
+		meddlers = append(meddlers, c.work)
+	}
+	err = s.suffer(ctx, o, meddlers, timeline)
 	err = errors.Join(err, timeline.Write(record.Fault{Kind: record.Stopped, Began: time.Now()}), p.stop(ctx), s.drain(ctx))
 	sleep(ctx, afterDrain)
 	unwatch()
@@ -151,12 +163,17 @@ func (p *people) begin(ctx context.Context) error {
 	return err
 }
 
+// meddler changes things until ctx ends; what it has begun it ends while working lasts.
+type meddler func(ctx, working context.Context) error
+
 // suffer strikes one fault after the other while people change things.
-func (s *site) suffer(ctx context.Context, o Options, p *people, timeline *record.Writer) error {
+func (s *site) suffer(ctx context.Context, o Options, meddlers []meddler, timeline *record.Writer) error {
 	meddling, enough := context.WithCancel(ctx)
 	defer enough()
 	var group errgroup.Group
-	group.Go(func() error { return p.meddle(meddling, ctx) })
+	for _, meddle := range meddlers {
+		group.Go(func() error { return meddle(meddling, ctx) })
+	}
 	steps := plan(s.dose, o.Seed, o.Faults)
 	var problem error
 	for i, st := range steps {
@@ -184,7 +201,11 @@ const lastRest = 3 * time.Second
 const afterDrain = 5 * time.Second
 
 func (s *site) drain(ctx context.Context) error {
-	return within(ctx, 3*s.dose.runTimeout, "no run is in flight", func() error {
+	bound := 3 * s.dose.runTimeout
+	if s.dose.jobs { // runs wait behind each other
+		bound = max(bound, 3*time.Minute)
+	}
+	return within(ctx, bound, "no run is in flight", func() error {
 		n, err := s.inFlight(ctx)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%d runs have not ended", n)

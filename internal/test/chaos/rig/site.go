@@ -47,7 +47,7 @@ const (
 func (d dose) settings(seed uint64) record.Settings {
 	return record.Settings{
 		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: d.runTimeout,
-		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, Tick: tick, Lookahead: lookahead, Shards: d.shards, CancelWait: cancelWait, CallTimeout: callTimeout,
+		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, Tick: tick, Lookahead: lookahead, Shards: d.shards, CancelWait: cancelWait, CallTimeout: callTimeout, Jobs: d.jobs,
 	}
 }
 
@@ -59,6 +59,9 @@ func (s *site) environ() []string {
 		fmt.Sprint("LEADER_TTL_MS=", s.dose.ttl.Milliseconds()), fmt.Sprint("MISFIRE_GRACE_MS=", s.dose.grace.Milliseconds()),
 		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.runTimeout.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
 		"EXECUTOR=http", "EXECUTOR_URL=" + oracle + "/run/{workflow_id}", "EXECUTOR_CANCEL_URL=" + oracle + "/run/{idempotency_key}",
+	}
+	if s.dose.jobs {
+		env = append(env, "DEFAULT_BACKOFF_MS=1000", "DEFAULT_MAX_BACKOFF_MS=2000")
 	}
 	if s.dose.shards > 1 {
 		env = append(env, fmt.Sprint("SHARDS=", s.dose.shards))
@@ -101,7 +104,7 @@ func (s *site) build(ctx context.Context, o Options) error {
 	if s.dose.store == "sqlite" {
 		return s.buildAlone(ctx, o, logs)
 	}
-	if s.postgres, err = servers.Postgres(ctx, servers.Options{}); err != nil {
+	if s.postgres, err = servers.Postgres(ctx, servers.Options{CommitTimes: s.dose.jobs}); err != nil {
 		return err
 	}
 	s.database = s.postgres.URL()
@@ -133,7 +136,10 @@ func (s *site) buildApart(ctx context.Context, o Options, logs string) error {
 		return err
 	}
 	launchers := 1
-	if s.dose.queue == "redis" {
+	switch {
+	case s.dose.jobs:
+		launchers = 3
+	case s.dose.queue == "redis":
 		launchers = 2
 	}
 	for i := range launchers {

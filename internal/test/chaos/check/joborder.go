@@ -1,0 +1,280 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/test/chaos/record"
+)
+
+// considered is from when on a run that waits is considered by an admission: a launcher may read
+// the whole queue once a second.
+const considered = 1200 * time.Millisecond
+
+// place is where a run stands.
+type place struct {
+	record.JobWrite           // the last one
+	since           time.Time // it was committed
+}
+
+// use is a limit that a run uses, or has used.
+type use struct {
+	limit string
+	key   string
+	freed time.Time // zero: it is used
+}
+
+// queueModel is what the witnesses say of the queues at one time.
+type queueModel struct {
+	*jobs
+	queues map[string]record.Queue
+	limits map[string]record.Limit
+	places map[string]place // by key
+	uses   []use            // and those that were freed not long ago
+	flying map[string]int   // runs in flight by queue
+}
+
+// replay is Q2 and Q3: it goes through the transactions in the order of their commits. When a run
+// is admitted, no run that came before it was left out, unless a limit of it was full; and no limit
+// is exceeded at any time.
+func (j *jobs) replay() {
+	m := &queueModel{
+		jobs: j, queues: make(map[string]record.Queue), limits: make(map[string]record.Limit), places: make(map[string]place), flying: make(map[string]int),
+	}
+	for _, q := range record.Queues {
+		m.queues[q.QueueID] = q
+	}
+	for _, l := range record.Limits {
+		m.limits[l.LimitID] = l
+	}
+	for _, tx := range transactions(j.JobWrites) {
+		m.order(tx)
+		m.apply(tx)
+		m.bounds(tx)
+	}
+	for _, u := range m.uses {
+		if u.freed.IsZero() {
+			j.violate("Q3", j.shown(u.key), "the limit %s is used by it at the end", u.limit)
+		}
+	}
+}
+
+// transactions puts the writes together that were committed together, in the order of the commits.
+// SQLite has one writer, and no numbers of transactions: there the admissions of a queue that follow
+// each other are put together.
+func transactions(writes []record.JobWrite) (all [][]record.JobWrite) {
+	sorted := slices.Clone(writes)
+	first := make(map[int64]int64) // sequence number by transaction
+	for _, w := range sorted {
+		if _, known := first[w.Tx]; !known {
+			first[w.Tx] = w.Seq
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b record.JobWrite) int {
+		if a.Tx == 0 || a.Tx == b.Tx {
+			return cmp.Compare(a.Seq, b.Seq)
+		}
+		return cmp.Or(a.Committed.Compare(b.Committed), cmp.Compare(first[a.Tx], first[b.Tx]))
+	})
+	for i, w := range sorted {
+		if i > 0 && together(sorted[i-1], w) {
+			all[len(all)-1] = append(all[len(all)-1], w)
+		} else {
+			all = append(all, []record.JobWrite{w})
+		}
+	}
+	return all
+}
+
+func together(a, b record.JobWrite) bool {
+	if a.Tx != 0 || b.Tx != 0 {
+		return a.Tx == b.Tx
+	}
+	admits := func(w record.JobWrite) bool { return w.Kind == record.RunWrite && w.After == "dispatching" }
+	return admits(a) && admits(b) && a.Queue == b.Queue || admits(a) && b.Kind == record.UseWrite && b.After != "" || a.Kind == record.UseWrite && b.Kind == record.UseWrite
+}
+
+// compare orders runs of a queue.
+func compare(a, b record.JobWrite) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Fair, b.Fair), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Key, b.Key))
+}
+
+// order is Q2 for the admissions of a transaction.
+func (m *queueModel) order(tx []record.JobWrite) {
+	last := make(map[string]record.JobWrite) // of each queue
+	taken := make(map[string]bool)
+	for _, w := range tx {
+		if w.Kind == record.RunWrite && w.Before == "waiting" && inFlight(w.After) {
+			taken[w.Key] = true
+			if was, known := last[w.Queue]; !known || compare(w, was) > 0 {
+				last[w.Queue] = w
+			}
+		}
+	}
+	for queue, w := range last {
+		for key, p := range m.places {
+			if p.Queue != queue || p.After != "waiting" || taken[key] || compare(p.JobWrite, w) >= 0 || p.since.After(w.Began.Add(-considered-m.rose-m.fell)) {
+				continue
+			}
+			if !m.full(p.Limits, tx, w.Began) {
+				m.violate("Q2", m.shown(key), "it waited in queue %s since %s before run %.12s, which was admitted at %s", queue, clock(p.since), w.Key, clock(w.Committed))
+			}
+		}
+	}
+}
+
+// full reports whether one of the limits can have been full for a transaction that began then.
+func (m *queueModel) full(limits string, tx []record.JobWrite, began time.Time) bool {
+	for limit := range strings.SplitSeq(limits, ",") {
+		used := 0
+		for _, u := range m.uses {
+			if u.limit == limit && (u.freed.IsZero() || !u.freed.Before(began)) {
+				used++
+			}
+		}
+		for _, w := range tx {
+			if w.Kind == record.UseWrite && w.After != "" && w.Limits == limit {
+				used++
+			}
+		}
+		if limit != "" && used >= m.most(limit) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *queueModel) most(limit string) int {
+	id, _, _ := strings.Cut(limit, "=")
+	return m.limits[id].MaxInFlight
+}
+
+// apply makes the writes of a transaction.
+func (m *queueModel) apply(tx []record.JobWrite) {
+	for _, w := range tx {
+		if w.Kind == record.UseWrite {
+			m.use(w)
+			continue
+		}
+		if inFlight(w.Before) && !inFlight(w.After) {
+			m.flying[m.places[w.Key].Queue]--
+		}
+		if inFlight(w.After) && !inFlight(w.Before) {
+			m.flying[w.Queue]++
+		}
+		if was := m.places[w.Key].After; was != w.Before {
+			m.violate("Q10", m.shown(w.Key), "it goes from %q to %q at %s, and was %q", w.Before, w.After, clock(w.Committed), was)
+		}
+		if w.Before == "running" && w.After != "" {
+			m.violate("Q10", m.shown(w.Key), "it goes back from running to %s at %s", w.After, clock(w.Committed))
+		}
+		if w.After == "" {
+			delete(m.places, w.Key)
+		} else {
+			m.places[w.Key] = place{w, w.Committed}
+		}
+	}
+}
+
+func (m *queueModel) use(w record.JobWrite) {
+	if w.After != "" {
+		m.uses = append(m.uses, use{limit: w.Limits, key: w.Key})
+		return
+	}
+	for i := range m.uses {
+		if u := &m.uses[i]; u.limit == w.Limits && u.key == w.Key && u.freed.IsZero() {
+			u.freed = w.Committed
+			break
+		}
+	}
+	const remembered = 30 * time.Second // longer than any transaction
+	m.uses = slices.DeleteFunc(m.uses, func(u use) bool { return !u.freed.IsZero() && u.freed.Before(w.Committed.Add(-remembered)) })
+}
+
+// bounds is Q3 once a transaction is committed.
+func (m *queueModel) bounds(tx []record.JobWrite) {
+	for id, n := range m.flying {
+		if n > m.queues[id].MaxInFlight {
+			m.violate("Q3", m.shown(tx[0].Key), "%d runs of queue %s are in flight at %s; max_in_flight is %d", n, id, clock(tx[0].Committed), m.queues[id].MaxInFlight)
+		}
+	}
+	used := make(map[string]int)
+	holds := make(map[string]bool)
+	for _, u := range m.uses {
+		if u.freed.IsZero() {
+			used[u.limit]++
+			holds[u.limit+" "+u.key] = true
+		}
+	}
+	for limit, n := range used {
+		if n > m.most(limit) {
+			m.violate("Q3", m.shown(tx[0].Key), "the limit %s is used %d times at %s; the most is %d", limit, n, clock(tx[0].Committed), m.most(limit))
+		}
+	}
+	for _, w := range tx {
+		if p, there := m.places[w.Key]; there && w.Kind == record.RunWrite && inFlight(p.After) && w.Tx != 0 {
+			for limit := range strings.SplitSeq(p.Limits, ",") {
+				if limit != "" && !holds[limit+" "+w.Key] {
+					m.violate("Q3", m.shown(w.Key), "it is %s at %s, and does not use its limit %s", p.After, clock(w.Committed), limit)
+				}
+			}
+		}
+	}
+}
+
+// effectsWithin is Q3 as the world sees it: what is at work at the executor at one time, except for
+// what the ledger has given up.
+func (j *jobs) effectsWithin() {
+	type change struct {
+		at time.Time
+		by int
+		of string
+		no int
+	}
+	bounds := make(map[string]int)
+	for _, q := range record.Queues {
+		bounds["queue "+q.QueueID] = q.MaxInFlight
+	}
+	limits := make(map[string]string) // by key
+	for _, w := range j.JobWrites {
+		if w.Kind == record.RunWrite && w.After != "" {
+			limits[w.Key] = w.Limits
+		}
+	}
+	var changes []change
+	for key, e := range j.effects {
+		job := j.byKey[key]
+		if job == nil || e.began.IsZero() {
+			continue
+		}
+		until := e.ended
+		if left := j.left[key]; until.IsZero() || left.Before(until) {
+			until = left
+		}
+		of := []string{"queue " + job.Queue}
+		for limit := range strings.SplitSeq(limits[key], ",") {
+			if id, _, _ := strings.Cut(limit, "="); limit != "" {
+				for _, l := range record.Limits {
+					if l.LimitID == id {
+						bounds["limit "+limit] = l.MaxInFlight
+						of = append(of, "limit "+limit)
+					}
+				}
+			}
+		}
+		for _, what := range of {
+			if until.After(e.began) {
+				changes = append(changes, change{e.began, 1, what, 0}, change{until, -1, what, 0})
+			}
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
+	now := make(map[string]int)
+	for _, c := range changes {
+		if now[c.of] += c.by; now[c.of] > bounds[c.of] {
+			j.violate("Q3", record.Run{RunAt: c.at, ScheduleID: c.of}, "%d runs are at work at %s; the most is %d", now[c.of], clock(c.at), bounds[c.of])
+		}
+	}
+}

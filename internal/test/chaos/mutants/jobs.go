@@ -1,0 +1,68 @@
+package main
+
+import "slices"
+
+// allBugs are those of slots and those of dispatch queues.
+func allBugs() []bug { return slices.Concat(bugs, jobBugs) }
+
+// jobBugs are bugs of dispatch queues.
+var jobBugs = []bug{
+	{"a queue has one run in flight too many", "mutant-jobs", 1, []change{
+		{"internal/ledger/admission.go", "MaxInFlight: int(f.Queue.MaxInFlight),", "MaxInFlight: int(f.Queue.MaxInFlight) + 1,"},
+	}},
+	{"launchers admit without the lock of the queue", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/admit.go", "`SELECT pg_try_advisory_xact_lock(1667330673, $1)`", "`SELECT $1::int > 0 FROM pg_sleep(0.02)`"},
+		{"internal/store/postgres/admit.go", "	return nil\n}\n\n// PutBack lets", "	_, err = tx.Exec(ctx, `SELECT pg_sleep(0.02)`)\n	return err\n}\n\n// PutBack lets"},
+	}},
+	{"the order of a queue ignores positions", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`\n\n	// sqlLockQueuedDue", "o.idempotency_key DESC LIMIT $2 FOR UPDATE OF o`\n\n	// sqlLockQueuedDue"},
+	}},
+	{"a paused queue admits", "mutant-jobs", 1, []change{
+		{"internal/ledger/admission.go", "f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)", "f.Queue.Unreadable"},
+	}},
+	{"a limit has one run too many", "mutant-jobs", 1, []change{
+		{"internal/ledger/admit.go", "!l.Unlimited && used >= l.Max {", "!l.Unlimited && used > l.Max {"},
+	}},
+	{"a use is not written", "mutant-jobs", 1, []change{
+		{"internal/store/tables/limits.go", "	if len(uses) == 0 {\n", "	if len(uses) < 2 {\n"},
+	}},
+	{"an end keeps the uses of its run", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/end.go", "	if err := dialect.FreeUses(ctx, queries{tx}, len(rows),", "	if err := dialect.FreeUses(ctx, queries{tx}, len(rows)-1,"},
+	}},
+	{"the last run of a batch is lost", "mutant-jobs", 1, []change{
+		{"internal/store/tables/enqueue.go", "		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {", "		if err := d.InsertQueued(ctx, q, runs[:max(1, len(runs)-1)], decided.Now); err != nil {"},
+	}},
+	{"a repeated request makes further runs", "mutant-jobs", 1, []change{
+		{"registrar/entry.go", "if f.Earlier == nil {", "if f.Earlier == nil || f.Earlier.BodyHash == e.hash {"},
+	}},
+	{"a run ends without its retry", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/attempts.go", "		if next := attempts[r]; next != nil {\n			runs", "		if next := attempts[r]; next != nil && next.Attempt == 1 {\n			runs"},
+	}},
+	{"a class that is not in retry.on is retried", "mutant-jobs", 1, []change{
+		{"internal/ledger/attempt.go", "if !policy.On.Has(r.FailureClass) {", "if false {"},
+	}},
+	{"a snooze counts as an attempt", "mutant-jobs", 1, []change{
+		{"internal/ledger/attempt.go", "row.Snoozes, row.FireAt = r.Snoozes+1,", "row.Attempt, row.Snoozes, row.FireAt = r.Attempt+1, r.Snoozes+1,"},
+	}},
+	{"an update is answered and not written", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/queued.go", "UPDATE open_runs SET input = $2, priority", "UPDATE open_runs SET input = CASE WHEN $2::text IS NULL THEN input ELSE input END, priority"},
+	}},
+	{"all members of a sequential group start together", "mutant-jobs", 1, []change{
+		{"internal/ledger/jobgroup.go", "if g.Mode == schedule.GroupSequential && (open || i > 0) {", "if g.Mode == schedule.GroupSequential && open && i > 0 {"},
+	}},
+	{"a group stops before the attempts of its member are used up", "mutant-jobs", 1, []change{
+		{"internal/ledger/jobgroup.go", "|| goesOn || r.Status == schedule.StatusSuccess", "|| goesOn && r.Status != schedule.StatusFailed || r.Status == schedule.StatusSuccess"},
+	}},
+	{"a group with a failed member is complete", "mutant-jobs", 1, []change{
+		{"internal/ledger/jobgroup.go", "case counts.Over() > counts.Succeeded:", "case counts.Over() > counts.Succeeded+counts.Failed+counts.Cancelled:"},
+	}},
+	{"a run of a queue is sent again under another key", "mutant-jobs", 3, []change{
+		{"launcher/dispatch/push.go", "reqs[i] = runs[i].StartRequest()", "reqs[i] = runs[i].StartRequest()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}"},
+	}},
+	{"a key is sent again while its call is open", "mutant-jobs", 3, []change{
+		{"internal/ledger/queued.go", "	free := schedule.Later(lease.Until, r.ClaimedUntil)\n", "	free := r.ClaimedUntil\n"},
+	}},
+	{"a run without an answer is not sent again", "mutant-jobs", 3, []change{
+		{"internal/ledger/queued.go", "return r, QueueResend, sooner(due, r.ClaimedUntil)", "return r, QueueLater, sooner(due, r.ClaimedUntil)"},
+	}},
+}
