@@ -149,6 +149,9 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 	if len(found.Violations) > 0 {
 		return &found
 	}
+	if err := r.checkFeatures(ctx, all); err != nil {
+		return err
+	}
 	if err := r.checkQueues(ctx, all); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (a *App) mayLaunch(ctx context.Context) error {
 
 // self is what heartbeats say of this process.
 func (a *App) self() schedule.Instance {
-	return schedule.Instance{ID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.roles(), StartedAt: a.store.Now()}
+	return schedule.Instance{ID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.roles(), Features: schedule.Features, StartedAt: a.store.Now()}
 }
 
 // buildHeart builds the heartbeats of this process.

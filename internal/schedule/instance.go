@@ -20,6 +20,12 @@ type Instance struct {
 	SeenAt     time.Time // of the last heartbeat; the store sets it
 }
 
+// FeatureQueues: the process knows dispatch queues and automatic retries.
+const FeatureQueues = "queues"
+
+// Features are those of this release.
+var Features = []string{FeatureQueues}
+
 // Has reports whether the instance has a role.
 func (i *Instance) Has(role string) bool { return slices.Contains(i.Roles, role) }
 

@@ -33,7 +33,7 @@ var jobBugs = []bug{
 		{"internal/store/tables/enqueue.go", "		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {", "		if err := d.InsertQueued(ctx, q, runs[:max(1, len(runs)-1)], decided.Now); err != nil {"},
 	}},
 	{"a repeated request makes further runs", "mutant-jobs", 1, []change{
-		{"registrar/entry.go", "if f.Earlier == nil {", "if f.Earlier == nil || f.Earlier.BodyHash == e.hash {"},
+		{"internal/store/tables/enqueue.go", "	if req.RequestID != \"\" {\n		if err := noteEnqueued(", "	if req.RequestID == \"none\" {\n		if err := noteEnqueued("},
 	}},
 	{"a run ends without its retry", "mutant-jobs", 1, []change{
 		{"internal/store/postgres/attempts.go", "		if next := attempts[r]; next != nil {\n			runs", "		if next := attempts[r]; next != nil && next.Attempt == 1 {\n			runs"},

@@ -1,0 +1,37 @@
+package registrar
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// seenLately is within which a process counts that may go on.
+const seenLately = time.Minute
+
+// checkFeatures refuses schedules with a queue or automatic retries while a process runs that
+// knows neither: it would start their runs outside of the queue, or end them without a retry.
+func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
+	if r.instances == nil {
+		return nil
+	}
+	at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool { return d.QueueID != "" || d.Retry.Attempts() > 1 })
+	if at < 0 {
+		return nil
+	}
+	instances, err := r.instances.Instances(ctx, seenLately)
+	if err != nil {
+		return fmt.Errorf("look for processes of older releases: %w", err)
+	}
+	for i := range instances {
+		p := &instances[i]
+		if (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, schedule.FeatureQueues) {
+			return schedule.Explain(schedule.ErrPrecondition, "schedule %s has a queue or retries, and process %s (%s, release %s) knows neither; upgrade or stop it, and try again a minute later",
+				schedule.Quote(all.definitions[at].ScheduleID), p.ID, p.Host, p.Version)
+		}
+	}
+	return nil
+}
