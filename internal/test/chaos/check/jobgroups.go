@@ -87,6 +87,8 @@ func (j *jobs) group(g record.Group, at record.Run, members [][]*record.Job, can
 		for _, run := range runs {
 			e := j.effects[run.Key]
 			switch {
+			case run.Reason == "predecessor_failed" && !stopped:
+				j.violate("Q8", j.shown(run.Key), "it is cancelled, and all earlier members of group %s have succeeded in the end", g.GroupID)
 			case e == nil:
 			case stopped:
 				j.violate("Q8", j.shown(run.Key), "it was sent at %s, and an earlier member of group %s has not succeeded", clock(e.first()), g.GroupID)

@@ -193,6 +193,12 @@ func TestWhatIsBrokenOfJobsIsFound(t *testing.T) {
 			grouped(e)
 			call(e, jobC, record.Call).At = at(admittedAt(1) + 0.1)
 		}},
+		{"a group stops although its member succeeds in the end", "Q8", func(e *check.Evidence) {
+			grouped(e)
+			e.Groups[0].State, e.Groups[0].Succeeded, e.Groups[0].Cancelled = "PARTIAL", 1, 1
+			e.Jobs[2].Status, e.Jobs[2].Reason = "CANCELLED", "predecessor_failed"
+			e.JobCalls = slices.DeleteFunc(e.JobCalls, func(x record.Executor) bool { return x.Key == jobC })
+		}},
 		{"a run is sent after the answer to a pause", "Q9", func(e *check.Evidence) {
 			e.JobActs = append(e.JobActs, record.JobAct{Verb: record.PauseQueue, Queue: "one", Asked: at(0.6), Answered: at(0.7)})
 		}},

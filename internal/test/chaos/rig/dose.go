@@ -137,8 +137,16 @@ var doses = []dose{
 	}, probes: 15},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
 	{name: "jobs", jobs: true, workers: 1, faults: 100, mix: []share{
-		{killLauncher, 5}, {launcherPoint, 8}, {stopLauncher, 2}, {killRegistrar, 1}, {registrarPoint, 4}, {killLeader, 1},
-		{restartStore, 1}, {endSessions, 1}, {killBackend, 1}, {losePresence, 1},
+		{killLauncher, 5},
+		{launcherPoint, 8},
+		{stopLauncher, 2},
+		{killRegistrar, 1},
+		{registrarPoint, 4},
+		{killLeader, 1},
+		{restartStore, 1},
+		{endSessions, 1},
+		{killBackend, 1},
+		{losePresence, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "jobs-sqlite", jobs: true, store: "sqlite", lock: "solo", faults: 50, mix: []share{{killLeader, 1}, {killAtPoint, 2}}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "jobs-executor", jobs: true, workers: 1, faults: 12, runTimeout: 8 * time.Second, mix: []share{
