@@ -99,6 +99,11 @@ type QueueWorker struct {
 	SeenAt time.Time // its last fetch
 }
 
+// Silent reports whether the worker has not fetched within its heartbeat.
+func (w *QueueWorker) Silent(q *QueueDefinition, now time.Time) bool {
+	return !w.SeenAt.Add(q.Heartbeat()).After(now)
+}
+
 // HeldRun is an open run that a worker has.
 type HeldRun struct {
 	Key     Key

@@ -189,7 +189,18 @@ type QueueCounts struct {
 type QueueMeasure struct {
 	Queue
 	QueueCounts
-	Stall QueueStall
+	Stall   QueueStall
+	Workers []QueueWorker // of a pull queue
+}
+
+// Fetching counts the workers that have fetched runs within their heartbeat.
+func (m *QueueMeasure) Fetching(now time.Time) (n int) {
+	for i := range m.Workers {
+		if !m.Workers[i].Silent(&m.QueueDefinition, now) {
+			n++
+		}
+	}
+	return n
 }
 
 // QueuedChange is what a request makes of a run that waits in a queue.

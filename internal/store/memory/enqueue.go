@@ -360,6 +360,9 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int) ([]schedu
 		}
 		err = s.read(ctx, func() error {
 			m.Stall = s.stalls[m.No]
+			if m.Pulled() {
+				m.Workers = s.workersOf(m.No)
+			}
 			return nil
 		})
 	}

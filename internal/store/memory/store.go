@@ -85,7 +85,7 @@ type Store struct {
 	lastQueueEvent int64
 	limitTables
 
-	stalls     map[int32]schedule.QueueStall  // by queue
+	stalls     map[int32]schedule.QueueStall // by queue
 	workers    map[schedule.WorkerRef]schedule.QueueWorker
 	fairShares map[ledger.FairTurns]fairShare // what each key of a fair queue has drawn last
 	clocks     map[clockOf]int64              // of fair queues

@@ -154,3 +154,7 @@ func (a apiStore) ChangeQueued(ctx context.Context, key schedule.Key, decide fun
 	}
 	return after, nil
 }
+
+func (s store) GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
+	return s.ledger.GetQueue(ctx, queueID)
+}

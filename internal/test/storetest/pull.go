@@ -32,7 +32,9 @@ var pulls = []check{
 	{"what waits knows the last fetch", pullExplained},
 }
 
-func pulled(q *schedule.Queue) { q.Delivery, q.HeartbeatMS, q.MaxInFlight = schedule.DeliveryPull, 30_000, 100 }
+func pulled(q *schedule.Queue) {
+	q.Delivery, q.HeartbeatMS, q.MaxInFlight = schedule.DeliveryPull, 30_000, 100
+}
 
 // fetch is what a worker with so many slots says, which works on these runs.
 func fetch(worker string, slots int32, running ...schedule.Run) *schedule.Fetch {
