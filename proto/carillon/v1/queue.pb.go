@@ -731,7 +731,7 @@ type UpsertQueueRequest struct {
 	Workers []string `protobuf:"bytes,81,rep,name=workers,proto3" json:"workers,omitempty"`
 	// With delivery pull: a worker that is silent for so long has lost its runs;
 	// within 1000 to 3600000. Default 30000.
-	HeartbeatMs   uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
+	HeartbeatMs   *uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3,oneof" json:"heartbeat_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,8 +921,8 @@ func (x *UpsertQueueRequest) GetWorkers() []string {
 }
 
 func (x *UpsertQueueRequest) GetHeartbeatMs() uint32 {
-	if x != nil {
-		return x.HeartbeatMs
+	if x != nil && x.HeartbeatMs != nil {
+		return *x.HeartbeatMs
 	}
 	return 0
 }
@@ -3438,7 +3438,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xf4\f\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\x8a\r\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3471,9 +3471,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyH\x06R\x04fair\x88\x01\x01\x12`\n" +
 	"\aweights\x183 \x03(\v2,.carillon.v1.UpsertQueueRequest.WeightsEntryB\x18\xbaH\x15\x9a\x01\x12\x10\xe8\a\"\x05r\x03\x18\x80\x01*\x06*\x04\x18d(\x01R\aweights\x122\n" +
 	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullH\aR\bdelivery\x88\x01\x01\x12)\n" +
-	"\aworkers\x18Q \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\x01R\aworkers\x12-\n" +
+	"\aworkers\x18Q \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\x01R\aworkers\x122\n" +
 	"\fheartbeat_ms\x18R \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01R\vheartbeatMs\x1a9\n" +
+	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\bR\vheartbeatMs\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3487,7 +3487,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\r_backpressureB\x13\n" +
 	"\x11_max_reservationsB\a\n" +
 	"\x05_fairB\v\n" +
-	"\t_delivery\"?\n" +
+	"\t_deliveryB\x0f\n" +
+	"\r_heartbeat_ms\"?\n" +
 	"\x13UpsertQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"T\n" +
 	"\x0fGetQueueRequest\x12A\n" +
