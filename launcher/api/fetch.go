@@ -57,8 +57,8 @@ func (s *server) FetchRuns(ctx context.Context, req *carillonv1.FetchRunsRequest
 	return resp, nil
 }
 
-// fetchableQueue is a queue of which the caller may fetch runs: the answer has the inputs of all
-// owners in it.
+// fetchableQueue is a queue if the caller may fetch its runs: the answer has the inputs of all owners
+// in it.
 func (s *server) fetchableQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
 	queue, err := s.o.Puller.GetQueue(ctx, queueID)
 	if err != nil {

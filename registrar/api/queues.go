@@ -74,19 +74,6 @@ func (s *queueServer) GetQueue(ctx context.Context, req *carillonv1.GetQueueRequ
 	return &carillonv1.GetQueueResponse{Queue: shown}, err
 }
 
-func (s *queueServer) workersOf(ctx context.Context, q *schedule.Queue) (out []*carillonv1.QueueWorker, err error) {
-	workers, runs, err := s.queues.QueueWorkers(ctx, q)
-	for i := range workers {
-		w := &workers[i]
-		shown := &carillonv1.QueueWorker{WorkerId: w.ID, Slots: uint32(w.Slots), SeenAt: timestamp(w.SeenAt), Silent: w.Silent(&q.QueueDefinition, s.now())}
-		for _, key := range runs[w.ID] {
-			shown.Running = append(shown.Running, key.String())
-		}
-		out = append(out, shown)
-	}
-	return out, err
-}
-
 // shown is a queue with its counts; an error is passed on.
 func (s *queueServer) shown(ctx context.Context, q *schedule.Queue, err error) (*carillonv1.Queue, error) {
 	if err != nil {

@@ -42,7 +42,7 @@ func replaceAdded(req, flagged *carillonv1.UpsertQueueRequest) {
 	}
 }
 
-// pullFlags are the flags of queues of which workers fetch runs.
+// pullFlags are the flags of pull queues.
 func pullFlags(cmd *cobra.Command, req *carillonv1.UpsertQueueRequest) {
 	f := cmd.Flags()
 	f.Func("delivery", "push (default): launchers send the runs to the executor; `pull`: workers fetch them", command.Text(&req.Delivery))

@@ -27,6 +27,9 @@ func (t *tx) readFetch(f *ledger.QueueFacts, req *schedule.AdmitRequest) error {
 		return err
 	}
 	w := schedule.QueueWorker{WorkerRef: schedule.WorkerRef{QueueNo: req.QueueNo, ID: req.Fetch.Worker}, Slots: req.Fetch.Slots, SeenAt: at(req.Now)}
+	if known := t.workers[w.WorkerRef].SeenAt; known.After(w.SeenAt) {
+		w.SeenAt = known // a launcher may have stopped after it looked at its clock
+	}
 	putUndone(t, t.workers, w.WorkerRef, w, true)
 	for ref, known := range t.workers {
 		if ref.QueueNo == req.QueueNo && known.SeenAt.Before(req.Now.Add(-workerKept)) {

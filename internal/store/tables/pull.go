@@ -11,9 +11,11 @@ import (
 
 // Workers that fetch runs of queues.
 const (
-	sqlHeldRuns   = `SELECT o.idempotency_key, o.queue_no, o.worker_slot, o.cancel_requested_at FROM open_runs o WHERE o.worker_id = $1 ORDER BY o.worker_slot`
+	sqlHeldRuns = `SELECT o.idempotency_key, o.queue_no, o.worker_slot, o.cancel_requested_at FROM open_runs o WHERE o.worker_id = $1 ORDER BY o.worker_slot`
+	// sqlNoteWorker never moves a heartbeat back: a launcher may have stopped after it looked at its clock.
 	sqlNoteWorker = `INSERT INTO queue_workers (queue_no, worker_id, slots, seen_at) VALUES ($1, $2, $3, $4)
-ON CONFLICT (queue_no, worker_id) DO UPDATE SET slots = excluded.slots, seen_at = excluded.seen_at`
+ON CONFLICT (queue_no, worker_id) DO UPDATE SET slots = excluded.slots,
+	seen_at = CASE WHEN excluded.seen_at > queue_workers.seen_at THEN excluded.seen_at ELSE queue_workers.seen_at END`
 	// A worker that comes back is noted again.
 	sqlForgetWorkers = `DELETE FROM queue_workers WHERE queue_no = $1 AND seen_at < $2`
 	sqlLastFetch     = `SELECT max(w.seen_at) FROM queue_workers w WHERE w.queue_no = $1`

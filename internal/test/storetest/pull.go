@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// pulls are the queues of which workers fetch runs.
+// pulls: workers fetch the runs of a queue.
 var pulls = []check{
 	{"a fetched run runs at once, with its worker and the lowest free slot", pullRuns},
 	{"launchers admit nothing of a pull queue", pullNotPushed},
