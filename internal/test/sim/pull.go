@@ -87,7 +87,7 @@ func (p *pullWorker) fetch(d dice) {
 	p.executor.mu.Unlock()
 	f.Running = slices.SortedFunc(maps.Keys(p.works), func(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) })
 	var given dispatch.Given
-	stopping := false
+	stopping, before := false, p.watch.fetchedAt(p.id)
 	err := p.clients.call(context.Background(), siteReport, uint64(d.of(2)), nil, func() error {
 		q, err := p.ledger.GetQueue(context.Background(), queueID(p.profile.queues-1))
 		if stopping = process.ctx.Err() != nil; err == nil {
@@ -104,7 +104,14 @@ func (p *pullWorker) fetch(d dice) {
 	for _, key := range given.Cancel {
 		p.stop(p.works[key])
 	}
+	silent := p.elapsed() - before
 	for _, call := range given.Calls {
+		p.executor.mu.Lock()
+		again := p.executor.works[call.Key] != nil
+		p.executor.mu.Unlock()
+		if again && p.profile.plain && !p.profile.incidents && silent > pullHeartbeat+p.profile.maxSkew+2*time.Second {
+			p.violation("the run %.12s is given again to %s, which was silent for %s", call.Key, p.id, silent)
+		}
 		p.begin(call)
 	}
 }
@@ -173,6 +180,12 @@ func (l *ledgerWatch) fetchedBy(worker string, now time.Time) {
 	l.fetched[worker] = max(l.fetched[worker], now.Sub(l.began))
 }
 
+func (l *ledgerWatch) fetchedAt(worker string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fetched[worker]
+}
+
 // jobFetched checks a run that was admitted, by what its queue delivers.
 func (l *ledgerWatch) jobFetched(j *job, to place) {
 	r := &j.row
@@ -209,7 +222,7 @@ func (l *ledgerWatch) lostTruly(at time.Duration, r *schedule.Run) {
 		l.coverage.situations[runLost].Add(1)
 	case r.Reason == schedule.ReasonTimeout && l.profile.plain && !l.profile.incidents && silent < pullHeartbeat && l.heldBy(r).lost:
 		l.violation("the job %.12s timed out, and its worker %s did not get it again", r.Key, r.Queue.Worker)
-	case r.Status == schedule.StatusCancelled && l.fetched[r.Queue.Worker] > r.CancelRequestedAt.Sub(l.began)+time.Millisecond+l.profile.maxSkew && l.heldBy(r).working:
+	case r.Status == schedule.StatusCancelled && l.profile.plain && !l.profile.incidents && l.fetched[r.Queue.Worker] > r.CancelRequestedAt.Sub(l.began)+time.Millisecond+l.profile.maxSkew && l.heldBy(r).working:
 		l.violation("the job %.12s was cancelled, and its worker %s did not hear of it", r.Key, r.Queue.Worker)
 	case r.Reason == schedule.ReasonTimeout && l.profile.plain && !l.profile.incidents && silent > pullHeartbeat+l.profile.maxSkew+2*time.Second:
 		l.violation("the job %.12s timed out %s after the last fetch of its worker %s", r.Key, silent, r.Queue.Worker)

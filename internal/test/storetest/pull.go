@@ -21,6 +21,7 @@ var pulls = []check{
 	{"the cancel of a fetched run ends it after its time", pullCancelTimeout},
 	{"a worker that is silent for its heartbeat has lost its runs, which are retried", pullLost},
 	{"a heartbeat keeps the runs, also after a report", pullHeartbeat},
+	{"a heartbeat never moves back", pullBack},
 	{"a run that ends frees its slot", pullFrees},
 	{"fetched runs obey max_in_flight, limits and a pause", pullLimits},
 	{"a pushed queue refuses a fetch", pullPushed},
@@ -206,6 +207,16 @@ func pullHeartbeat(r *rig) {
 	r.report(schedule.Settlement{Key: a.Key, To: schedule.StatusStarted, StartedAt: r.now, TimeoutAt: r.at(time.Hour)})
 	r.now = r.at(time.Second) // a report is no heartbeat
 	j.hold(len(j.sweepQueues().Ended) == 1, "it is lost")
+}
+
+func pullBack(r *rig) {
+	j := r.jobs("q", pulled)
+	j.fetches(fetch("me/w", 1), "")
+	r.now = r.at(-time.Second) // by the clock of a launcher that was stopped meanwhile
+	j.fetches(fetch("me/w", 2), "")
+	workers, _, err := j.QueueWorkers(j.ctx, j.queue.No)
+	j.ok(err, "workers")
+	j.hold(len(workers) == 1 && workers[0].SeenAt.Equal(r.at(time.Second)) && workers[0].Slots == 2, "the later one stays, got %+v", workers)
 }
 
 func pullFrees(r *rig) {
