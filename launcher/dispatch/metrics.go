@@ -103,9 +103,7 @@ func (d *Dispatcher) measureOnce(ctx context.Context) {
 		d.Metrics.reserved.WithLabelValues(q.QueueID).Set(float64(q.Reserved))
 		d.Metrics.reserving.WithLabelValues(q.QueueID).Set(float64(q.Reserving))
 		d.Metrics.limit.WithLabelValues(q.QueueID).Set(float64(q.MaxInFlight))
-		if q.Pulled() {
-			d.Metrics.workers.WithLabelValues(q.QueueID).Set(float64(q.Fetching(now)))
-		}
+		d.Metrics.workers.WithLabelValues(q.QueueID).Set(float64(q.Fetching(now)))
 		oldest := 0.0
 		if !q.WaitingSince.IsZero() {
 			oldest = max(0, now.Sub(q.WaitingSince).Seconds())
