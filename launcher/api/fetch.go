@@ -77,7 +77,7 @@ func (s *server) fetchableQueue(ctx context.Context, queueID string) (*schedule.
 func (s *server) runOf(call *launcher.Call) *carillonv1.ExecutorRunRequest {
 	return &carillonv1.ExecutorRunRequest{
 		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID, WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
-		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger), Attempt: call.Attempt, Epoch: uint32(call.Epoch),
+		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger), Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, QueueId: call.QueueID, Epoch: uint32(call.Epoch),
 		ExecutionGrantId: call.ExecutionGrantID, Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
 		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: s.o.Environment,
 	}

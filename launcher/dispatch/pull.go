@@ -157,6 +157,7 @@ func (d *Dispatcher) give(ctx context.Context, out *ledger.Dispatched) Given {
 // workflow cannot be read now is given by the next fetch.
 func (d *Dispatcher) prepare(ctx context.Context, given *Given, run *sending) {
 	req := run.StartRequest()
+	req.QueueID = run.queueID()
 	req.RunTimeout, req.MaxRun = schedule.RunTimeout(run.queue, run.Definition), schedule.MaxRun(run.queue, run.Definition)
 	call, verdict, err := d.Launcher.Prepare(ctx, req)
 	switch {

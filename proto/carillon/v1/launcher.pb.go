@@ -54,6 +54,9 @@ type RunLauncherStartRequest struct {
 	// Milliseconds after its acceptance at which the run is FAILED(deadline). It is
 	// ignored when requests are compared. Default: never.
 	MaxRunMs *uint32 `protobuf:"varint,20,opt,name=max_run_ms,json=maxRunMs,proto3,oneof" json:"max_run_ms,omitempty"`
+	// The last attempt that is made without a user. The executor is told of it. It
+	// is ignored when requests are compared. Default: not known.
+	MaxAttempts *int32 `protobuf:"varint,21,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// W3C trace context of the caller's span. It is ignored when requests are
 	// compared. Default: none.
 	Traceparent   string `protobuf:"bytes,15,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
@@ -192,6 +195,13 @@ func (x *RunLauncherStartRequest) GetSendUntil() *timestamppb.Timestamp {
 func (x *RunLauncherStartRequest) GetMaxRunMs() uint32 {
 	if x != nil && x.MaxRunMs != nil {
 		return *x.MaxRunMs
+	}
+	return 0
+}
+
+func (x *RunLauncherStartRequest) GetMaxAttempts() int32 {
+	if x != nil && x.MaxAttempts != nil {
+		return *x.MaxAttempts
 	}
 	return 0
 }
@@ -915,7 +925,7 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/executor.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\b\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/executor.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\b\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -937,14 +947,16 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
 	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntil\x12.\n" +
 	"\n" +
-	"max_run_ms\x18\x14 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x03R\bmaxRunMs\x88\x01\x01\x12P\n" +
+	"max_run_ms\x18\x14 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x03R\bmaxRunMs\x88\x01\x01\x12/\n" +
+	"\fmax_attempts\x18\x15 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x04R\vmaxAttempts\x88\x01\x01\x12P\n" +
 	"\vtraceparent\x18\x0f \x01(\tB.\xbaH+\xd8\x01\x01r&2$^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$R\vtraceparentB\n" +
 	"\n" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
 	"\x0f_run_timeout_msB\r\n" +
-	"\v_max_run_ms\"\x90\x06\n" +
+	"\v_max_run_msB\x0f\n" +
+	"\r_max_attempts\"\x90\x06\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
