@@ -80,12 +80,14 @@ func fetchError(q *schedule.Queue, err error) error {
 	if errors.Is(err, schedule.ErrNotFound) {
 		return fmt.Errorf("queue %s: %w", schedule.Quote(q.QueueID), schedule.ErrNotFound)
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if errors.Unwrap(e) == schedule.ErrPrecondition {
-			return e
+	if !errors.Is(err, schedule.ErrPrecondition) {
+		return err
+	}
+	for e := err; ; e = errors.Unwrap(e) {
+		if sentinel := errors.Unwrap(e); errors.Unwrap(sentinel) == nil {
+			return e // the refusal itself
 		}
 	}
-	return err
 }
 
 // pull admits runs for a worker, once.
