@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -57,7 +56,7 @@ func (s *start) prepare(dag []byte) {
 	if s.graph != nil {
 		s.prepared.ClientKey = s.graph.Key // the ledger has no row of it: no report_url
 	} else if s.cfg.PublicURL != "" {
-		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		s.prepared.ReportURL = s.cfg.reportURL(s.req.Key)
 		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
 }

@@ -49,6 +49,9 @@ func (r *Registrar) Reserve(ctx context.Context, in ReserveInput) (ReservationNo
 	if err != nil {
 		return ReservationNow{}, err
 	}
+	if queue.Pulled() {
+		return ReservationNow{}, schedule.Invalid("queue_id", queue.QueueID, "is a queue of delivery pull: its workers have the slots", "reserve in a queue of delivery push")
+	}
 	if in.UserID == "" {
 		in.UserID = queue.UserID
 	}

@@ -190,6 +190,9 @@ type EnqueueStore interface {
 	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and
 	// limit if it is not before that. 0: it does not wait.
 	PositionOf(ctx context.Context, r *schedule.Run, limit int) (int, error)
+	// QueueWorkers are the workers that have fetched runs of a queue in the last day, the last one
+	// first, and the runs that they have.
+	QueueWorkers(ctx context.Context, queueNo int32) (workers []schedule.QueueWorker, runs map[string][]schedule.Key, err error)
 	// ReadWaitingPlace is what explains a run that waits in a queue: its queue and limits as an
 	// admission finds them, how many runs of higher priorities wait, up to counted, and up to users
 	// runs in flight, of the queue and of each limit.

@@ -38,6 +38,8 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 		case q.Waiting == 0:
 		case q.Pause.Active(now):
 			d.warn("queues", fmt.Sprintf("queue %s is paused, and %d runs wait, the first for %s", q.QueueID, q.Waiting, waits), "resume it when what it was paused for is done: `carillon queue resume "+q.QueueID+"`")
+		case q.Pulled() && q.Fetching(now) == 0:
+			d.warn("queues", fmt.Sprintf("%d runs wait in queue %s, the first for %s, and no worker has fetched within %s", q.Waiting, q.QueueID, waits, q.Heartbeat()), "start a worker: `carillon pull "+q.QueueID+" -- COMMAND`")
 		case q.Reserved > 0 && q.InFlight+q.Reserved >= int(q.MaxInFlight) && waits > queueStuckAfter:
 			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight, %d reserved), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Reserved, q.Waiting, waits), "see who has its slots: `carillon queue reservations "+q.QueueID+"`")
 		case q.InFlight == 0 && waits > queueStuckAfter:

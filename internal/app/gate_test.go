@@ -223,7 +223,7 @@ var may = map[string]string{
 
 	"RunService/GetRun": "cuwov", "RunService/GetRunLogs": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/RedriveRuns": "cuo", "RunService/RedeliverWebhooks": "cuo", "RunService/UpdateRun": "cuo", "RunService/MoveRun": "cuo", "RunService/ExplainRun": "cuwov", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/ListProcesses": "ov", "WorkerService/ListLeaderTerms": "ov", "WorkerService/Resign": "o",
-	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
+	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w", "RunLauncher/FetchRuns": "e",
 	"AuditService/ListAudit":  "o",
 	"AlertService/ListAlerts": "cuwov", "AlertService/GetAlert": "cuwov", "AlertService/AcknowledgeAlert": "cuo",
 	"AlertService/ListAlertDeliveries": "ov", "AlertService/RedeliverAlert": "o", "AlertService/TestAlerts": "o",

@@ -69,6 +69,7 @@ func maxOpenCalls(maxLaunches int) int { return max(leastStreams, 2*maxLaunches)
 func (a *App) startBatches() launcherapi.Options {
 	return launcherapi.Options{
 		Check: registrarapi.Check, Open: maxOpenCalls(a.cfg.MaxLaunches), Ending: a.ending, Logger: a.log.With("component", "api"),
+		Puller: a.dispatcher, Environment: a.cfg.Environment,
 		Observe: func(code codes.Code, took time.Duration) {
 			a.observe(carillonv1.RunLauncher_Start_FullMethodName, code, took)
 		},

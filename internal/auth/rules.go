@@ -22,6 +22,7 @@ var (
 	grants       = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true} // on which resources: grant.MayGive
 	revokes      = Rule{Roles: []Role{User, Operator}, Audit: true}
 	launches     = Rule{Roles: []Role{Worker}}
+	fetches      = Rule{Roles: []Role{Executor}}
 	reports      = Rule{Roles: []Role{Executor, Launcher}, Report: true}
 	operates     = Rule{Roles: []Role{Operator}, Audit: true}
 	inspects     = Rule{Roles: []Role{Operator, Viewer}}
@@ -137,6 +138,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunLauncher/Start":      launches,
 	"/carillon.v1.RunLauncher/StartBatch": launches,
 	"/carillon.v1.RunLauncher/Cancel":     launches,
+	"/carillon.v1.RunLauncher/FetchRuns":  fetches,
 
 	"/grpc.health.v1.Health/Check": anyone,
 	"/grpc.health.v1.Health/List":  anyone,

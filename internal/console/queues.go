@@ -27,6 +27,7 @@ type queuesView struct {
 type queueView struct {
 	queueRow
 	Reservations []reservationRow
+	Workers      []pullerRow
 
 	Runs   []runRow
 	Next   string // address of the next page of Runs
@@ -149,7 +150,7 @@ func (c *Console) showQueue(v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	view := queueView{queueRow: v.queue(got.GetQueue())}
+	view := queueView{queueRow: v.queue(got.GetQueue()), Workers: v.workersOf(got.GetQueue())}
 	waiting, err := c.queues.ListWaiting(v.Context(), &carillonv1.ListWaitingRequest{QueueId: id, PageSize: waitingShown, PageToken: v.param("page_token")})
 	if err != nil {
 		return page{}, err

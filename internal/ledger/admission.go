@@ -22,6 +22,9 @@ type QueueFacts struct {
 	Heads  []Head // of each limit set
 	Oldest []Head // of each limit set and priority, where runs are promoted
 	Limits map[schedule.LimitRef]*LimitNow
+	// Held are the open runs of the worker that fetches, in all queues.
+	Held      []schedule.HeldRun
+	LastFetch time.Time // of any worker, where it explains a wait
 }
 
 // WaitingFacts is a waiting run with what permits it.
@@ -36,6 +39,7 @@ type Dispatch struct {
 	schedule.Launch
 	Begun   schedule.BeginResult
 	StartAt time.Time // it is sent at this instant
+	Due     time.Time // of a run that a worker has fetched: when a sweep looks at it
 	Aged    bool      // it has waited for promote_after_ms, and passed others
 }
 
@@ -66,6 +70,7 @@ type Dispatched struct {
 	Ended      []schedule.Settlement // runs that may not be sent: no call was made
 	Reserved   Reserved              // is written
 	Clocks     []FairClock           // of a fair queue, by priority; is written where it is later
+	Fetched    Fetched               // what a worker that fetches is told
 	Block      *Block                // what keeps the others waiting; nil: nothing known
 	Again      bool                  // runs are left that an admission may take at once
 }
@@ -73,7 +78,7 @@ type Dispatched struct {
 // Room is how many runs an admission can take; 0: none, and nothing more need be read.
 func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
 	v := f.visit(req)
-	if v.Paused || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)) {
+	if v.Paused || v.NoWorker || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)) {
 		return 0
 	}
 	return max(0, min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted))
@@ -81,12 +86,16 @@ func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
 
 func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	free := req.Free
-	if f.Stall.Level > 0 {
+	if f.stall().Level > 0 {
 		free = min(free, 1) // a probe: whether the executor can take work again
+	}
+	if req.Fetch != nil {
+		free = min(free, f.fetchable(req.Fetch))
 	}
 	return Visit{
 		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
-		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
+		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.stall().Until,
+		NoWorker:     f.Queue.Pulled() && req.Fetch == nil, // a launcher never sends its runs
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,
 		Reservations: f.Reserving(req.Now),
 	}
@@ -117,6 +126,7 @@ type WaitingPlace struct {
 // what blocks its queue, and each of its limits that does. none: nothing.
 func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
+	v.NoWorker = f.Queue.Pulled() && !f.LastFetch.Add(f.Queue.Heartbeat()).After(now)
 	a := admitting{v: &v, used: make(map[schedule.LimitRef]int)}
 	a.reserve()
 	if b := a.blockedAll(); b != nil {
@@ -177,7 +187,10 @@ func (c *Choice) Keys() []schedule.Key {
 // AdmitRuns makes the admission of the chosen runs: which are sent, and which end because they
 // may not be. A run that is not found, or not as it was when it was chosen, waits.
 func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []WaitingFacts) Dispatched {
-	out := Dispatched{Queue: f.Queue, Block: c.block(), StallLevel: f.Stall.Level, Again: c.Unread}
+	out := Dispatched{Queue: f.Queue, Block: c.block(), StallLevel: f.stall().Level, Again: c.Unread}
+	if req.Fetch != nil {
+		out.Fetched = f.fetched(req.Fetch)
+	}
 	byKey := make(map[schedule.Key]*WaitingFacts, len(found))
 	for i := range found {
 		byKey[found[i].Run.Key] = &found[i]
@@ -197,14 +210,17 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 			continue
 		}
 		d.StartAt, d.Aged = chosen.StartAt, chosen.Aged
+		if req.Fetch != nil {
+			d.handOver(f, req.Fetch.Worker, out.Fetched.slots[len(out.Dispatches)], req.Now)
+		}
 		out.Dispatches = append(out.Dispatches, d)
 		out.use(c, chosen.Run)
 	}
 	out.noteStarts(f, c)
 	out.noteClocks()
 	out.Reserved.grant(f, c.Granted, c.visit.Limits, req.Now)
-	out.Again = out.Again && f.Stall.Level == 0
-	if f.Stall.Level > 0 && len(out.Dispatches) > 0 {
+	out.Again = out.Again && f.stall().Level == 0
+	if f.stall().Level > 0 && len(out.Dispatches) > 0 {
 		stall := f.Stall
 		stall.Until = stored(req.Now.Add(probeFor))
 		out.Stall = &schedule.StallChange{QueueStall: stall}

@@ -76,6 +76,7 @@ type Visit struct {
 	InFlight     int // admitted runs that are not over, and granted reservations
 	Rate         Rate
 	Paused       bool
+	NoWorker     bool      // workers fetch the runs, and none does now
 	StalledUntil time.Time // zero: the executor can take work
 	PromoteAfter time.Duration
 	Oldest       []Head                          // with PromoteAfter: among their runs are those that wait longest
@@ -103,6 +104,7 @@ const (
 	BlockedByLimit  BlockedBy = "limit"       // a limit is full
 	BlockedByRate   BlockedBy = "rate"        // of the queue, or of a limit
 	BlockedByOwner  BlockedBy = "owner_share" // the owner has its share of the launcher's calls
+	BlockedByWorker BlockedBy = "no_worker"   // no worker fetches runs of the queue
 	BlockedByBefore BlockedBy = "behind"      // runs that come before it
 )
 
@@ -201,6 +203,8 @@ func (a *admitting) blockedAll() *Block {
 	switch at := v.Rate.first(v.Now); {
 	case v.Paused:
 		return &Block{What: BlockedByPause}
+	case v.NoWorker:
+		return &Block{What: BlockedByWorker}
 	case v.StalledUntil.After(v.Now):
 		return &Block{What: BlockedByStall, Until: v.StalledUntil}
 	case a.inFlight() >= v.MaxInFlight:

@@ -21,6 +21,8 @@ func dueInQueue(r *schedule.Run) time.Time {
 		return time.Time{}
 	case r.Queue.State == schedule.QueueDispatching && !r.ClaimedUntil.IsZero():
 		return r.ClaimedUntil
+	case r.Queue.Worker != "" && r.Queue.State == schedule.QueueRunning:
+		return r.UpdatedAt // a sweep knows until when its worker is not lost
 	}
 	return r.TimeoutAt
 }
@@ -112,6 +114,9 @@ func SweepQueued(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, le
 		return after, QueueEnd, time.Time{}
 	}
 	due = NextDue(&req.SweepRequest, &r)
+	if r.Queue.Worker != "" { // it hears of a cancel when it fetches
+		return lostWorker(req, r, q, due)
+	}
 	if !r.CancelRequestedAt.IsZero() {
 		return r, QueueCancel, sooner(due, now.Add(CancelAgain))
 	}

@@ -29,7 +29,10 @@ type QueueDefinition struct {
 	Fair    Fairness          `json:"fair,omitempty"`
 	Weights map[string]uint32 `json:"weights,omitempty"` // of fair keys; 1 of one that is not in it
 	// MaxReservations is how many reservations may wait. A definition of an older release has none.
-	MaxReservations uint32 `json:"max_reservations,omitempty"`
+	MaxReservations uint32   `json:"max_reservations,omitempty"`
+	Delivery        Delivery `json:"delivery,omitempty"`     // "" of older releases: push
+	Workers         []string `json:"workers,omitempty"`      // with delivery pull: the subjects that may fetch; none: any
+	HeartbeatMS     uint32   `json:"heartbeat_ms,omitempty"` // with delivery pull: the runs of a worker that was silent for so long are lost
 	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
 	Webhook       string            `json:"webhook,omitempty"`
 	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
@@ -75,6 +78,7 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.Fair == "" {
 		d.Fair = FairNone
 	}
+	d.resolvePull()
 	d.Rate = d.Rate.Resolved()
 	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
@@ -109,6 +113,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 		c.Add("promote_after_ms", d.PromoteAfterMS, "is over "+Milliseconds(MaxDelay), "0 is never")
 	}
 	d.checkFair(c)
+	d.checkPull(c)
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
@@ -128,7 +133,8 @@ func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
-		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy &&
+		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS
 }
 
 // Text is the stored form.
@@ -147,6 +153,9 @@ func ParseQueue(text string) (d QueueDefinition, err error) {
 	}
 	if d.Fair == "" {
 		d.Fair = FairNone
+	}
+	if d.Delivery == "" {
+		d.Delivery = DeliveryPush
 	}
 	return d, err
 }

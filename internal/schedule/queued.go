@@ -46,6 +46,9 @@ type QueuePlace struct {
 	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it
 	GroupID  string // of the group; the registrar sets it
 
+	Worker     string // caller/worker_id of the worker that has fetched the run; "": the executor was called
+	WorkerSlot int32  // of an open run: which slot of the worker it takes, from 1
+
 	Unique *UniqueHold // the unique key that it holds; GetRun of the registrar sets it
 }
 
@@ -186,7 +189,18 @@ type QueueCounts struct {
 type QueueMeasure struct {
 	Queue
 	QueueCounts
-	Stall QueueStall
+	Stall   QueueStall
+	Workers []QueueWorker // of a pull queue
+}
+
+// Fetching counts the workers that have fetched runs within their heartbeat.
+func (m *QueueMeasure) Fetching(now time.Time) (n int) {
+	for i := range m.Workers {
+		if !m.Workers[i].Silent(&m.QueueDefinition, now) {
+			n++
+		}
+	}
+	return n
 }
 
 // QueuedChange is what a request makes of a run that waits in a queue.
@@ -232,6 +246,7 @@ type AdmitRequest struct {
 	RetryFor time.Duration           // how long the launch of a run is tried where its schedule does not say
 	// RequireGrant: a run without an execution grant is refused.
 	RequireGrant bool
+	Fetch        *Fetch // of a worker: the runs are handed over with the admission; nil: a launcher calls the executor
 }
 
 // QueueStall is a pause of a queue because its executor cannot take work. The zero instant: it can.
@@ -258,9 +273,10 @@ type PutBack struct {
 
 // QueueSweep asks for what an instant has made due in all queues.
 type QueueSweep struct {
-	SweepRequest           // Term is not used
-	Free         int       // at most so many runs are sent again
-	DeletedSince time.Time // what waits in a queue that was deleted later ends
+	SweepRequest                         // Term is not used
+	Free         int                     // at most so many runs are sent again
+	DeletedSince time.Time               // what waits in a queue that was deleted later ends
+	Seen         map[WorkerRef]time.Time // the last fetches of the workers of the runs; the store reads them
 }
 
 // QueueCopyRequest asks for a copy of a queue with its open runs.

@@ -42,6 +42,9 @@ type Options struct {
 	// after all their starts are answered. nil: never.
 	Ending <-chan struct{}
 	Logger *slog.Logger // default slog.Default
+
+	Puller      Puller // serves FetchRuns; nil: it is UNIMPLEMENTED
+	Environment string // ENVIRONMENT, for what workers fetch
 }
 
 // Register registers the launcher with a server.

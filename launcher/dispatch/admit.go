@@ -66,6 +66,10 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 		return busyPause
 	}
 	failpoint.Hit(failpoint.Admitted)
+	if out.Queue != nil && out.Queue.Pulled() {
+		d.wakePullers(q.No)
+		return tick
+	}
 	took := time.Since(began)
 	d.Metrics.admission.Observe(took.Seconds())
 	d.noteLimited(q.No, out.Block)

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/retry"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
 )
 
 // Launcher sends runs to the executor: the launcher of this process, on a Begun.
@@ -16,6 +17,8 @@ type Launcher interface {
 	StartAll(ctx context.Context, reqs []schedule.StartRequest, answer func(i int, reply schedule.StartReply, err error))
 	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
 	Lease(key schedule.Key) time.Duration
+	// Prepare builds the call of a run that a worker has fetched, or says how the run ends.
+	Prepare(ctx context.Context, req schedule.StartRequest) (call launcher.Call, verdict *schedule.Outcome, err error)
 }
 
 // Presence proves to other processes that this one lives.
@@ -56,11 +59,14 @@ type Dispatcher struct {
 	backs   *batch.Batcher[putBack, bool]
 	retries retry.Launches
 	calls   sync.WaitGroup
+	// stopping is closed when Run stops: fetches are answered without runs.
+	stopping chan struct{}
 
-	mu    sync.Mutex
-	open  int  // admitted or sent again, and not answered
-	first int  // of the queues of the next round
-	held  bool // runs are to be sent again: the next free calls are theirs
+	mu      sync.Mutex
+	pullers []*puller // fetches that wait, the one that has waited longest first
+	open    int       // admitted or sent again, and not answered
+	first   int       // of the queues of the next round
+	held    bool      // runs are to be sent again: the next free calls are theirs
 	// deletedSince is from when on the next sweep looks into deleted queues.
 	deletedSince time.Time
 	stalls       map[int32]stall
@@ -99,7 +105,7 @@ func New(o Options) *Dispatcher {
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
 	}
-	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stalls: make(map[int32]stall), limited: make(map[int32]bool), resting: make(map[int32]time.Time)}
+	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stopping: make(chan struct{}), stalls: make(map[int32]stall), limited: make(map[int32]bool), resting: make(map[int32]time.Time)}
 	d.settles = batch.New(maxBatch, d.settleAll)
 	d.backs = batch.New(maxBatch, d.putBackAll)
 	return d
@@ -108,6 +114,7 @@ func New(o Options) *Dispatcher {
 // Run admits and sends runs until ctx ends. Then admitted runs whose call has not begun wait
 // again, and it waits up to Drain for open calls; other processes send what is left again.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { close(d.stopping) })()
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)

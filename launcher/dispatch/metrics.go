@@ -12,13 +12,15 @@ import (
 
 // Metrics has the metrics of dispatch queues.
 type Metrics struct {
-	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited, reserved, reserving *prometheus.GaugeVec
+	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited, reserved, reserving, workers *prometheus.GaugeVec
 
-	admitted  *prometheus.CounterVec
-	putBack   prometheus.Counter
-	wait      prometheus.Histogram
-	admission prometheus.Histogram
-	blocked   *prometheus.CounterVec
+	admitted *prometheus.CounterVec
+	putBack  prometheus.Counter
+
+	givenAgain prometheus.Counter
+	wait       prometheus.Histogram
+	admission  prometheus.Histogram
+	blocked    *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
@@ -28,18 +30,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return p.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"queue"})
 	}
 	m := &Metrics{
-		waiting:   gauges("carillon_queue_waiting", "Runs that wait in the queue for their admission."),
-		delayed:   gauges("carillon_queue_delayed", "Runs of the queue that may not start yet."),
-		inFlight:  gauges("carillon_queue_in_flight", "Admitted runs of the queue that are not over."),
-		limit:     gauges("carillon_queue_limit", "max_in_flight of the queue."),
-		oldest:    gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that entered the queue first has waited."),
-		paused:    gauges("carillon_queue_paused", "1 while the queue is paused."),
-		stalled:   gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
-		limited:   gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
-		reserved:  gauges("carillon_queue_reserved", "Granted reservations of the queue: they count in max_in_flight."),
-		reserving: gauges("carillon_queue_reserving", "Reservations that wait for a slot of the queue."),
-		admitted:  p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
-		putBack:   p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
+		waiting:    gauges("carillon_queue_waiting", "Runs that wait in the queue for their admission."),
+		delayed:    gauges("carillon_queue_delayed", "Runs of the queue that may not start yet."),
+		inFlight:   gauges("carillon_queue_in_flight", "Admitted runs of the queue that are not over."),
+		limit:      gauges("carillon_queue_limit", "max_in_flight of the queue."),
+		oldest:     gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that entered the queue first has waited."),
+		paused:     gauges("carillon_queue_paused", "1 while the queue is paused."),
+		stalled:    gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
+		limited:    gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
+		reserved:   gauges("carillon_queue_reserved", "Granted reservations of the queue: they count in max_in_flight."),
+		reserving:  gauges("carillon_queue_reserving", "Reservations that wait for a slot of the queue."),
+		workers:    gauges("carillon_queue_workers", "Workers that have fetched runs of the queue within heartbeat_ms."),
+		admitted:   p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
+		putBack:    p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
+		givenAgain: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_given_again_total", Help: "Runs that a worker has fetched and did not list: they were given again."}),
 		wait: p.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_queue_wait_seconds", Help: "From the entry of a run, or its fire_at, to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
 		}),
@@ -53,7 +57,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // all are the gauges of one queue.
 func (m *Metrics) all() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving}
+	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving, m.workers}
 }
 
 // The counts of queues are read every five seconds, and each only up to a bound. A reading that
@@ -99,6 +103,7 @@ func (d *Dispatcher) measureOnce(ctx context.Context) {
 		d.Metrics.reserved.WithLabelValues(q.QueueID).Set(float64(q.Reserved))
 		d.Metrics.reserving.WithLabelValues(q.QueueID).Set(float64(q.Reserving))
 		d.Metrics.limit.WithLabelValues(q.QueueID).Set(float64(q.MaxInFlight))
+		d.Metrics.workers.WithLabelValues(q.QueueID).Set(float64(q.Fetching(now)))
 		oldest := 0.0
 		if !q.WaitingSince.IsZero() {
 			oldest = max(0, now.Sub(q.WaitingSince).Seconds())

@@ -24,16 +24,17 @@ import (
 // executor that answers as told. Its queue is "q", of one slot.
 type rig struct {
 	*testing.T
-	store     *sqlite.Store
-	registrar *registrar.Registrar
-	executor  *launchertest.Executor
-	queueNo   int32
-	entered   int
-	calls     int    // MaxCalls; 0: the default
-	open      int    // MaxCalls of the launcher; 0: the default
-	admitted  func() // called after an admission that has taken runs; nil: nothing
-	stop      context.CancelFunc
-	stopped   chan struct{}
+	store      *sqlite.Store
+	registrar  *registrar.Registrar
+	executor   *launchertest.Executor
+	queueNo    int32
+	entered    int
+	calls      int    // MaxCalls; 0: the default
+	open       int    // MaxCalls of the launcher; 0: the default
+	admitted   func() // called after an admission that has taken runs; nil: nothing
+	dispatcher *dispatch.Dispatcher
+	stop       context.CancelFunc
+	stopped    chan struct{}
 }
 
 // inBubble runs test on a rig of its own in virtual time. The dispatcher runs meanwhile.
@@ -76,6 +77,7 @@ func (r *rig) run() {
 	d := dispatch.New(dispatch.Options{
 		Store: admissions{r.store, r.admitted}, Begun: begun, Launcher: l, Now: r.store.Now, Logger: quiet, RetryFor: 10 * time.Minute, CancelWait: 30 * time.Second, MaxCalls: r.calls,
 	})
+	r.dispatcher = d
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.stopped = stop, make(chan struct{})
 	go func() {

@@ -27,6 +27,10 @@ type Store interface {
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
 	// MeasureQueues are up to limit queues, by queue_id, with their runs counted up to counted.
 	MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error)
+	// GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.
+	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
+	// ChangeRun lets decide change a run.
+	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
 	// ListenQueues calls wake after runs have entered a queue or left one, in any process.
 	// A call may be missing. It returns when ctx ends.
 	ListenQueues(ctx context.Context, wake func()) error

@@ -28,7 +28,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) 
 	for i := range swept.Ended {
 		run := &swept.Ended[i].Run
 		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)
-		if run.Reason == schedule.ReasonDeadline {
+		if run.Reason == schedule.ReasonDeadline && run.Queue.Worker == "" {
 			d.calls.Go(func() { d.cancel(run) })
 		}
 		d.log.Warn("run ended past a bound", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status), "reason", string(run.Reason))

@@ -25,6 +25,7 @@ var busy = map[string]bool{
 	carillonv1.RunLauncher_Start_FullMethodName:      true,
 	carillonv1.RunLauncher_StartBatch_FullMethodName: true,
 	carillonv1.RunLauncher_Cancel_FullMethodName:     true,
+	carillonv1.RunLauncher_FetchRuns_FullMethodName:  true,
 	"/grpc.health.v1.Health/Check":                   true,
 	"/grpc.health.v1.Health/Watch":                   true,
 	"/grpc.health.v1.Health/List":                    true,

@@ -114,7 +114,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
-		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
+		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, WorkerId: r.Queue.Worker, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 		Unique: uniqueOf(r.Queue.Unique),
 	}
 	if !mayBeTold(r) {

@@ -37,8 +37,8 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
 			RunTimeoutMS: req.GetRunTimeoutMs(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
-			MaxReservations: req.GetMaxReservations(),
-			Fair:            schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
+			MaxReservations: req.GetMaxReservations(), Delivery: schedule.Delivery(req.GetDelivery()), Workers: req.GetWorkers(), HeartbeatMS: req.GetHeartbeatMs(),
+			Fair: schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
 			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
@@ -67,6 +67,9 @@ func (s *queueServer) GetQueue(ctx context.Context, req *carillonv1.GetQueueRequ
 		shown.Shares = append(shown.Shares, &carillonv1.QueueShare{
 			FairKey: share.Key, Weight: q.Weight(share.Key), Waiting: count32(int64(share.Waiting)), First: count32(int64(share.First)),
 		})
+	}
+	if err == nil {
+		shown.Fetching, err = s.workersOf(ctx, q)
 	}
 	return &carillonv1.GetQueueResponse{Queue: shown}, err
 }
@@ -354,7 +357,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
-		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights,
+		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS,
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
 		for _, e := range q.WebhookOf().Events {

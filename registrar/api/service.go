@@ -86,6 +86,7 @@ type Queues interface {
 	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
 	SchedulesOfQueue(ctx context.Context, queueID string) ([]string, error)
 	QueueShares(ctx context.Context, q *schedule.Queue) ([]schedule.QueueShare, error)
+	QueueWorkers(ctx context.Context, q *schedule.Queue) (workers []schedule.QueueWorker, runs map[string][]schedule.Key, err error)
 	// ListQueues is ordered by queue_id.
 	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
 	DeleteQueue(ctx context.Context, in registrar.DeleteQueueInput) (registrar.DeletedQueue, error)

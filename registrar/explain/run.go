@@ -206,6 +206,8 @@ func (x *runText) queueBlocks() {
 	switch {
 	case x.Position != 1 || x.Before > 0:
 		x.block(RunBlock{What: ledger.BlockedByBefore})
+	case len(x.out.BlockedBy) == 0 && x.Queue.Queue.Pulled():
+		x.say("Nothing blocks it: the next worker with a free slot that fetches gets it")
 	case len(x.out.BlockedBy) == 0:
 		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
 	}
@@ -231,6 +233,13 @@ func (x *runText) queueBlock(b *ledger.Block) {
 		}
 		x.say("%s", s)
 		x.block(RunBlock{What: b.What, Until: p.Until, Note: p.Note})
+	case b.What == ledger.BlockedByWorker:
+		s := "No worker has ever fetched runs of the queue"
+		if !q.LastFetch.IsZero() {
+			s = "No worker has fetched runs of the queue since " + describe.Instant(q.LastFetch)
+		}
+		x.say("%s. `carillon pull %s -- COMMAND` is one", s, q.Queue.QueueID)
+		x.block(RunBlock{What: b.What})
 	case b.What == ledger.BlockedByStall:
 		x.say("The executor cannot take work now: %s. The queue tries again at %s", q.Stall.Reason, describe.Instant(b.Until))
 		x.block(RunBlock{What: b.What, Until: b.Until, Note: q.Stall.Reason})
@@ -292,7 +301,7 @@ func (x *runText) life() {
 		name string
 		at   time.Time
 	}{
-		{"admitted", r.ClaimedAt}, {"accepted by the executor", r.LaunchedAt}, {"started", r.StartedAt}, {"cancel requested", r.CancelRequestedAt}, {"ended", r.CompletedAt},
+		{"admitted", r.ClaimedAt}, {takenBy(r), r.LaunchedAt}, {"started", r.StartedAt}, {"cancel requested", r.CancelRequestedAt}, {"ended", r.CompletedAt},
 	} {
 		if name := step.name; !step.at.IsZero() {
 			if name == "admitted" && !r.Queue.In() {
@@ -311,6 +320,14 @@ func (x *runText) life() {
 	if !r.RetryOf.IsZero() {
 		x.say("It retries run %s", r.RetryOf)
 	}
+}
+
+// takenBy says who has got a run.
+func takenBy(r *schedule.Run) string {
+	if r.Queue.Worker != "" {
+		return "fetched by worker " + r.Queue.Worker
+	}
+	return "accepted by the executor"
 }
 
 // OfRun is the answer about a slot as one about its run.

@@ -100,6 +100,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON reservations TO sched_api;
 GRANT SELECT, UPDATE (granted_at, ends_at), DELETE ON reservations TO sched_launcher; -- grants them, and deletes those that are over
 GRANT SELECT ON reservations TO sched_worker;
 GRANT SELECT, DELETE ON limit_rates TO sched_worker; -- prunes them
+GRANT SELECT ON queue_workers TO sched_api, sched_worker, sched_launcher;
+GRANT INSERT, UPDATE, DELETE ON queue_workers TO sched_launcher; -- which serves their fetches
 GRANT SELECT, INSERT, UPDATE, DELETE ON queue_uniques TO sched_api;
 GRANT SELECT, UPDATE (run_key), DELETE ON queue_uniques TO sched_worker, sched_launcher; -- whoever ends a run
 GRANT SELECT ON backfill_runs TO sched_api;

@@ -16,6 +16,11 @@ func (l *Link) Groups() carillonv1.GroupServiceClient {
 	return carillonv1.NewGroupServiceClient(l.conn)
 }
 
+// Launchers is the service of launchers.
+func (l *Link) Launchers() carillonv1.RunLauncherClient {
+	return carillonv1.NewRunLauncherClient(l.conn)
+}
+
 func (l *Link) Limits() carillonv1.LimitServiceClient {
 	return carillonv1.NewLimitServiceClient(l.conn)
 }

@@ -34,9 +34,34 @@ func replaceAdded(req, flagged *carillonv1.UpsertQueueRequest) {
 	if len(flagged.GetWebhookEvents()) > 0 {
 		req.WebhookEvents = nil
 	}
+	if len(flagged.GetWorkers()) > 0 {
+		req.Workers = nil
+	}
 	if len(flagged.GetWeights()) > 0 {
 		req.Weights = nil
 	}
+}
+
+// pullFlags are the flags of pull queues.
+func pullFlags(cmd *cobra.Command, req *carillonv1.UpsertQueueRequest) {
+	f := cmd.Flags()
+	f.Func("delivery", "push (default): launchers send the runs to the executor; `pull`: workers fetch them", command.Text(&req.Delivery))
+	f.StringSliceVar(&req.Workers, "workers", nil, "with --delivery pull: `SUBJECTS` that may fetch, with commas between (default: any executor)")
+	f.Func("heartbeat", "with --delivery pull: `DURATION` after which the runs of a silent worker are lost (default 30s)", command.Millis(&req.HeartbeatMs))
+	command.CompleteValues(cmd, "delivery", []string{"pull", "push"})
+}
+
+// fetching are the workers that have fetched runs.
+func fetching(p *render.Page, q *carillonv1.Queue) string {
+	var texts []string
+	for _, w := range q.GetFetching() {
+		text := fmt.Sprintf("%s: %d of %s, seen %s", w.GetWorkerId(), len(w.GetRunning()), render.Count(int(w.GetSlots()), "slot"), p.When(w.GetSeenAt()))
+		if w.GetSilent() {
+			text += ", silent"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // weight sets the weight of a fair key from KEY=TURNS.

@@ -87,6 +87,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
 	fairFlags(cmd, flagged)
+	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
@@ -193,6 +194,10 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"promote after", render.Bound(q.GetPromoteAfterMs())},
 		[2]string{"fair", fairness(q)},
 		[2]string{"shares", shares(q)},
+		[2]string{"delivery", q.GetDelivery()},
+		[2]string{"heartbeat", render.Bound(q.GetHeartbeatMs())},
+		[2]string{"may fetch", strings.Join(q.GetWorkers(), ", ")},
+		[2]string{"workers", fetching(p, q)},
 		[2]string{"rate", render.Rate(q.GetRate())},
 		[2]string{"limits", strings.Join(q.GetLimits(), ", ")},
 		[2]string{"owner", q.GetUserId()},

@@ -42,17 +42,7 @@ func NewReserveCommand(c *command.CLI) *cobra.Command {
 			"is lost meanwhile, a message on standard error says so, and the command goes on.",
 		Example: "  carillon reserve gpu -- python train.py\n" +
 			"  carillon reserve gpu --wait 5m --limit licence -- make deploy",
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case len(args) == 0 || dash == 0:
-				return errors.New("QUEUE is required")
-			case dash > 1 || dash < 0 && len(args) > 1:
-				return fmt.Errorf("unexpected argument %q; write -- before the command", args[1])
-			case len(args) == 1:
-				return errors.New("COMMAND is required, after --")
-			}
-			return nil
-		},
+		Args: queueAndCommand,
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			r.l, r.queue, r.errOut = l, args[0], o.ErrOut
 			return r.run(ctx, args[1:])

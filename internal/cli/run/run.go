@@ -90,6 +90,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"unique key", unique(p, r.GetUnique())},
 		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
 		[2]string{"fair key", r.GetFairKey()},
+		[2]string{"worker", r.GetWorkerId()},
 		[2]string{"webhook", webhook(r)},
 		[2]string{"attempt", attempt(r)},
 		[2]string{"failure class", class},

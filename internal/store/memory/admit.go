@@ -20,6 +20,11 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 			return nil
 		}
 		facts := t.queueFacts(q)
+		if req.Fetch != nil {
+			if err := t.readFetch(&facts, &req); err != nil {
+				return err
+			}
+		}
 		if facts.Room(&req) > 0 {
 			facts.Heads = t.heads(req.QueueNo)
 			facts.Oldest = facts.Heads // all runs
@@ -96,6 +101,14 @@ func (t *tx) writeDispatched(req *schedule.AdmitRequest, out *ledger.Dispatched)
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
 		r := t.runs[d.Run.Key]
+		if req.Fetch != nil {
+			t.change(r, func(r *schedule.Run) { *r = d.Run })
+			key := d.Begun.Request
+			key.Lease = schedule.KeyLease{}
+			t.hold(r, key, req.Now)
+			t.setDue(r.Key, d.Due)
+			continue
+		}
 		t.change(r, func(r *schedule.Run) {
 			r.Enter(schedule.StatusLaunching)
 			r.Deliveries, r.ClaimedAt, r.TimeoutAt, r.ClaimedUntil, r.UpdatedAt = d.Run.Deliveries, d.Run.ClaimedAt, d.Run.TimeoutAt, time.Time{}, at(req.Now)
@@ -150,6 +163,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			}
 		}
 		t.freeOfGone(req.Now)
+		req.Seen = t.seen()
 		due := t.dueInQueues(req.Now)
 		out.More = len(due) >= req.Limit
 		for _, r := range due[:min(len(due), req.Limit)] {

@@ -209,6 +209,11 @@ func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted
 		}
 		p.QueueFacts = s.queueFacts(q)
 		p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(run)}}}
+		if q.Pulled() {
+			for _, w := range s.workersOf(q.No)[:min(1, len(s.workersOf(q.No)))] {
+				p.LastFetch = w.SeenAt
+			}
+		}
 		s.limitsNow(&p.QueueFacts, now)
 		admitted := s.ofQueue(run.Queue.No, schedule.QueueDispatching, schedule.QueueRunning)
 		slices.SortFunc(admitted, func(a, b *schedule.Run) int {
@@ -355,6 +360,9 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int) ([]schedu
 		}
 		err = s.read(ctx, func() error {
 			m.Stall = s.stalls[m.No]
+			if m.Pulled() {
+				m.Workers = s.workersOf(m.No)
+			}
 			return nil
 		})
 	}

@@ -85,7 +85,8 @@ type Store struct {
 	lastQueueEvent int64
 	limitTables
 
-	stalls     map[int32]schedule.QueueStall  // by queue
+	stalls     map[int32]schedule.QueueStall // by queue
+	workers    map[schedule.WorkerRef]schedule.QueueWorker
 	fairShares map[ledger.FairTurns]fairShare // what each key of a fair queue has drawn last
 	clocks     map[clockOf]int64              // of fair queues
 	enqueued   map[enqueueID]enqueueRecord
@@ -141,7 +142,7 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants: make(map[schedule.GrantRef]*schedule.Grant), limitTables: newLimitTables(),
 		queues: make(map[string]*schedule.Queue), jobGroups: make(map[string]*schedule.JobGroup),
-		stalls: make(map[int32]schedule.QueueStall), fairShares: make(map[ledger.FairTurns]fairShare), clocks: make(map[clockOf]int64), enqueued: make(map[enqueueID]enqueueRecord), uniques: make(map[uniqueID]schedule.UniqueHold), queuedDue: make(map[schedule.Key]time.Time),
+		stalls: make(map[int32]schedule.QueueStall), workers: make(map[schedule.WorkerRef]schedule.QueueWorker), fairShares: make(map[ledger.FairTurns]fairShare), clocks: make(map[clockOf]int64), enqueued: make(map[enqueueID]enqueueRecord), uniques: make(map[uniqueID]schedule.UniqueHold), queuedDue: make(map[schedule.Key]time.Time),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership),
 		buckets: make(map[string]int), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),

@@ -147,6 +147,9 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 	if err := dialect.WriteAdmission(ctx, queries{tx}, req.QueueNo, out); err != nil || len(out.Dispatches) == 0 {
 		return err
 	}
+	if req.Fetch != nil {
+		return tables.HandOver(ctx, queries{tx}, out, req.Now)
+	}
 	type dispatch = ledger.Dispatch
 	n, err := affect(ctx, tx, sqlDispatch, req.Now,
 		column(out.Dispatches, func(d *dispatch) []byte { return d.Run.Key[:] }),
@@ -296,6 +299,9 @@ func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueS
 	}
 	queues, err := tables.QueuesOf(ctx, queries{tx}, pointers)
 	if err != nil {
+		return err
+	}
+	if req.Seen, err = tables.ReadSeen(ctx, queries{tx}, pointers); err != nil {
 		return err
 	}
 	for _, r := range rows {

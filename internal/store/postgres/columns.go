@@ -83,6 +83,8 @@ var runColumns = columns{
 	textOrEmpty("limits", ofRun|ofRow|added|history, func(r *openRow) *schedule.Limits { return &r.Queue.Limits }),
 	nonzero("group_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupNo }),
 	nonzero("group_seq", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupSeq }),
+	text("worker_id", ofRun|ofRow|history, func(r *openRow) *string { return &r.Queue.Worker }),
+	nonzero("worker_slot", ofRun|ofRow, func(r *openRow) *int32 { return &r.Queue.WorkerSlot }).onlyOpen(),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
 	instant("claimed_at", ofRun|ofRow|history, func(r *openRow) *time.Time { return &r.ClaimedAt }),
 	instant("send_after", ofRun|ofRow|moves, func(r *openRow) *time.Time { return &r.ClaimedUntil }).onlyOpen(),

@@ -105,6 +105,9 @@ func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows
 	if err := dialect.WriteAdmission(ctx, queries{t}, req.QueueNo, out); err != nil {
 		return err
 	}
+	if req.Fetch != nil {
+		return tables.HandOver(ctx, queries{t}, out, req.Now)
+	}
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
 		lease := d.Begun.Request.Lease
@@ -221,6 +224,9 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 	}
 	queues, err := tables.QueuesOf(ctx, queries{t}, runs)
 	if err != nil {
+		return err
+	}
+	if req.Seen, err = tables.ReadSeen(ctx, queries{t}, runs); err != nil {
 		return err
 	}
 	var over []*openRow

@@ -88,6 +88,8 @@ var runColumns = columns{
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
 	{name: "group_no", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.GroupNo} }},
 	{name: "group_seq", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.GroupSeq} }},
+	{name: "worker_id", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.Queue.Worker) }},
+	{name: "worker_slot", in: ofRun, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.WorkerSlot} }, ended: "NULL"},
 	{name: "epoch", in: ofRun | added | history, value: func(r *openRow) any { return integer[int64]{&r.Epoch} }},
 	{name: "claimed_at", in: ofRun | history, value: func(r *openRow) any { return moment{&r.ClaimedAt} }},
 	{name: "send_after", in: ofRun | moves, value: func(r *openRow) any { return moment{&r.ClaimedUntil} }, ended: "NULL"},

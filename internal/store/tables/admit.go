@@ -17,6 +17,11 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 	if f, err = readQueueFacts(ctx, q, req.QueueNo); err != nil || f.Queue == nil {
 		return f, err
 	}
+	if req.Fetch != nil {
+		if err := readFetch(ctx, q, &f, req); err != nil {
+			return f, err
+		}
+	}
 	room := f.Room(req)
 	if room == 0 {
 		return f, d.readLimits(ctx, q, &f, req.Now, true) // of reservations: they start also in a stall
@@ -186,6 +191,11 @@ func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted,
 		return p, err
 	}
 	p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(r)}}}
+	if p.Queue.Pulled() {
+		if _, err := one(ctx, t.read, []any{&p.LastFetch}, sqlLastFetch, r.Queue.No); err != nil {
+			return p, fmt.Errorf("read the last fetch: %w", err)
+		}
+	}
 	if err := t.dialect.readLimits(ctx, t.read, &p.QueueFacts, now, false); err != nil {
 		return p, err
 	}

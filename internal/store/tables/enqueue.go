@@ -228,6 +228,11 @@ func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int) ([]sched
 		if measures[i].QueueCounts, err = t.CountQueue(ctx, rows[i].No, counted); err != nil {
 			return nil, err
 		}
+		if measures[i].Pulled() {
+			if measures[i].Workers, err = readWorkers(ctx, t.read, rows[i].No); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return measures, nil
 }

@@ -194,7 +194,7 @@ func (l *ledgerWatch) admittedBy(key schedule.Key, name string) {
 // cancelCarried: where nothing fails, the executor hears of each cancel.
 func (w *world) cancelCarried(j *job) {
 	wk, p := w.executor.works[j.row.Key], &w.profile
-	if p.plain && !p.incidents && p.executorCancels && wk != nil && !wk.refused && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
+	if j.row.Queue.Worker == "" && p.plain && !p.incidents && p.executorCancels && wk != nil && !wk.refused && j.row.Status == schedule.StatusCancelled && !wk.cancel && wk.ends > j.completed {
 		w.violation("the job %.12s ended CANCELLED at +%s, and the executor did not hear of it", j.row.Key, j.completed)
 	}
 }

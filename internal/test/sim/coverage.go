@@ -193,6 +193,11 @@ const (
 	keyRefused     // and is refused
 	keyOfRetry     // the run that holds the key is a retry
 	keyTakenAgain  // from a run that holds it no more
+	runFetched     // by a worker
+	runGivenAgain  // its worker has not received it, or has died
+	runLost        // its worker is silent
+	workerDied
+	pulledCancelled // its worker hears of it
 	situations
 )
 
@@ -208,6 +213,7 @@ var situationNames = [situations]string{
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 	"admission compared with its play",
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
+	"run fetched by a worker", "run given again", "run of a silent worker lost", "worker died", "fetched run stopped",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -16,7 +16,7 @@ const copiedInWorlds = 1000
 // promoted, the play looks for the oldest among the first of each priority, as the stores with SQL do; the
 // ledger of worlds looks at all.
 func (s store) played(req *schedule.AdmitRequest) (before ledger.QueueCopy, ok bool) {
-	if req.Now.UnixMilli()%4 != 0 {
+	if req.Now.UnixMilli()%4 != 0 || s.profile.pulled {
 		return before, false
 	}
 	before, err := s.ledger.ReadQueueCopy(context.Background(), schedule.QueueCopyRequest{QueueNo: req.QueueNo, Runs: copiedInWorlds, Now: req.Now})

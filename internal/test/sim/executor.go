@@ -47,6 +47,7 @@ type work struct {
 	ended   bool
 	cancel  bool // ended by a cancel
 	unknown bool // a call of it had no answer
+	dead    bool // its worker has died
 	outcome schedule.Outcome
 }
 
@@ -231,12 +232,13 @@ func (x *executor) answer(at time.Duration, wk *work) schedule.Outcome {
 // the executor never reports.
 func (w *world) work(wk *work, m manner) {
 	d := w.dice.of(forExecutor + 1).of(idOf(wk.call.Key))
+	began := w.executor.beganAt(wk)
 	if m.started && !m.sync && !m.silent {
 		time.Sleep(min(m.duration/2, d.of(1).span(0, 300*time.Millisecond)))
 		w.report(wk, schedule.StatusStarted, 1)
 	}
-	time.Sleep(wk.began + m.duration - w.elapsed())
-	if cancelled := w.executor.end(wk); cancelled || m.sync || m.silent {
+	time.Sleep(began + m.duration - w.elapsed())
+	if cancelled := w.executor.end(wk, began); cancelled || m.sync || m.silent {
 		return
 	}
 	time.Sleep(d.of(2).span(1, 5*time.Millisecond))
@@ -251,9 +253,19 @@ func (w *world) work(wk *work, m manner) {
 	}
 }
 
-func (x *executor) end(wk *work) (cancelled bool) {
+func (x *executor) beganAt(wk *work) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return wk.began
+}
+
+// end ends a work that began at an instant; cancelled: nobody hears of its end.
+func (x *executor) end(wk *work, began time.Duration) (cancelled bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if wk.dead || wk.began != began { // its worker has died
+		return true
+	}
 	wk.ended = true
 	return wk.cancel
 }

@@ -95,6 +95,9 @@ func (x *executor) granted(reqs []schedule.BeginRequest, results []schedule.Begi
 // so does a cancel that ends the run in between. So does a report, if the launcher
 // recorded a call and asks by key first; one call of a key is open at a time.
 func (w *world) delivered(h *history) {
+	if h.row.Queue.Worker != "" {
+		return // see checkPulled
+	}
 	r, reached := &h.row, w.executor.reached[h.row.Key]
 	exact := w.profile.plain && r.CancelRequestedAt.IsZero()
 	switch {

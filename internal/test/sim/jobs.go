@@ -30,6 +30,7 @@ type queueWatch struct {
 	groupWatch
 	reservationWatch
 	uniqueWatch
+	pullWatch
 }
 
 func newQueueWatch() queueWatch {
@@ -96,8 +97,6 @@ func placeOf(r *schedule.Run) place {
 	}
 	return placeDelayed
 }
-
-func (p place) inFlight() bool { return p == placeDispatching || p == placeRunning }
 
 // queue sees every write of a queue.
 func (l *ledgerWatch) queue(before, after *schedule.Queue) {
@@ -226,7 +225,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 var jobSteps = map[place][]place{
 	placeDelayed:     {placeDelayed, placeWaiting, placeEnded},
 	placeChained:     {placeChained, placeDelayed, placeWaiting, placeEnded},
-	placeWaiting:     {placeDelayed, placeWaiting, placeDispatching, placeEnded},
+	placeWaiting:     {placeDelayed, placeWaiting, placeDispatching, placeRunning, placeEnded},
 	placeDispatching: {placeDelayed, placeWaiting, placeDispatching, placeRunning, placeEnded},
 	placeRunning:     {placeRunning, placeEnded},
 }
@@ -264,8 +263,10 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	switch {
 	case to == placeEnded:
 		j.completed, j.hook = at, l.webhookNow(after)
+		l.lostTruly(at, after)
 		l.endings = append(l.endings, ending{*before, *after})
 	case !from.inFlight() && to.inFlight():
+		l.jobFetched(j, to)
 		l.startsInTime(before, l.began.Add(at))
 		l.jobAdmitted(at, j, before)
 	case from.inFlight() && !to.inFlight():
@@ -386,7 +387,7 @@ func (w *world) jobsOver() {
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
 		w.delivered(j.history)
-		if wk := w.executor.works[j.row.Key]; w.profile.plain && !w.profile.incidents && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
+		if wk := w.executor.works[j.row.Key]; j.row.Queue.Worker == "" && w.profile.plain && !w.profile.incidents && j.row.Reason == schedule.ReasonLost && wk.calls+w.executor.asked[j.row.Key] < 2 {
 			w.violation("the job %.12s was given up as lost after one call", j.row.Key)
 		}
 		w.cancelCarried(j)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/heartbeat"
@@ -35,6 +36,8 @@ type process struct {
 	host     int
 	sessions []*lock       // one for each shard
 	done     chan struct{} // closed when it has ended
+
+	dispatcher atomic.Pointer[dispatch.Dispatcher]
 }
 
 // host starts a worker's process again and again until the world ends.
@@ -116,7 +119,8 @@ func (p *process) run() {
 	beating.Go(func() { heart.Run(p.ctx) })
 	defer beating.Wait()
 	if w.queues > 0 {
-		dispatcher := p.dispatcher(s, begun, launch, lives)
+		dispatcher := p.newDispatcher(s, begun, launch, lives)
+		p.dispatcher.Store(dispatcher)
 		beating.Go(func() { _ = dispatcher.Run(p.ctx) })
 	}
 	err := worker.New(worker.Options{
@@ -137,8 +141,8 @@ func (p *process) run() {
 	}
 }
 
-// dispatcher admits runs of queues and sends them through the launcher of the same process.
-func (p *process) dispatcher(s store, begun *dispatch.Begun, launch *launcher.Launcher, lives *presence.Presence) *dispatch.Dispatcher {
+// newDispatcher admits runs of queues and sends them through the launcher of the same process.
+func (p *process) newDispatcher(s store, begun *dispatch.Begun, launch *launcher.Launcher, lives *presence.Presence) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Options{
 		Store: s, Begun: begun, Launcher: launch, Presence: lives, Observer: workerMetrics, Now: p.now, Logger: quiet, Metrics: dispatchMetrics,
 		MaxCalls: p.profile.maxCalls, RetryFor: p.profile.retryFor, CancelWait: p.profile.cancelWait, RequireGrant: p.profile.requireGrant,

@@ -75,7 +75,7 @@ func (w *world) actOnQueue(n int, d dice) {
 		return
 	}
 	switch x := d.of(1).below(112); {
-	case x >= 100:
+	case x >= 100 && !w.pulls(n):
 		w.reserve(n, d.of(2))
 	case x < 40:
 		w.enqueue(n, 1, d.of(2))
@@ -123,6 +123,9 @@ func (w *world) upsertQueue(n int, d dice) {
 		def.PromoteAfterMS = uint32(d.of(6).within(200, 3000))
 	}
 	def.Rate = w.rateOf(n)
+	if w.pulls(n) {
+		def.Delivery, def.HeartbeatMS = schedule.DeliveryPull, uint32(pullHeartbeat.Milliseconds())
+	}
 	if w.profile.limited && d.of(4).perMille(200) {
 		def.Limits = []string{"gpu"}
 	}

@@ -25,6 +25,9 @@ func (s store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger
 		before, copied := s.played(&req)
 		out, err = s.ledger.Admit(context.WithoutCancel(ctx), req)
 		s.admitted(&req, &out)
+		if err == nil && req.Fetch != nil && out.Alone {
+			s.watch.fetchedBy(req.Fetch.Worker, req.Now)
+		}
 		if copied && err == nil && out.Alone {
 			s.checkPlay(&req, &before, &out)
 		}
@@ -153,4 +156,8 @@ func (a apiStore) ChangeQueued(ctx context.Context, key schedule.Key, decide fun
 		return nil, err
 	}
 	return after, nil
+}
+
+func (s store) GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error) {
+	return s.ledger.GetQueue(ctx, queueID)
 }

@@ -134,6 +134,9 @@ func (w *world) start() {
 		})
 	}
 	w.running.Go(w.users)
+	if w.profile.pulled {
+		w.pullWorkers()
+	}
 	if w.profile.incidents {
 		w.running.Go(w.incidents)
 	}

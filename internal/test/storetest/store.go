@@ -165,6 +165,7 @@ var topics = []topic{
 	{name: "copies", checks: queueCopies},
 	{name: "unique", checks: uniques},
 	{name: "fair queues", checks: fairs},
+	{name: "pull workers", checks: pulls},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},

@@ -773,11 +773,159 @@ func (x *RunLauncherCancelResponse) GetSupported() bool {
 	return false
 }
 
+type FetchRunsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	QueueId string                 `protobuf:"bytes,1,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// Names the worker among those of its caller. Two workers at the same time need
+	// two names.
+	WorkerId string `protobuf:"bytes,2,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	// How many runs the worker works on at once, those in running included; within
+	// 1 to 1000. Default 1.
+	Slots *uint32 `protobuf:"varint,3,opt,name=slots,proto3,oneof" json:"slots,omitempty"`
+	// Keys of the runs that the worker works on.
+	Running []string `protobuf:"bytes,4,rep,name=running,proto3" json:"running,omitempty"`
+	// How long to wait for a run or a cancel, at most 60000. Default 0: the answer
+	// comes at once. A worker without a free slot fetches with 0.
+	WaitMs        uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchRunsRequest) Reset() {
+	*x = FetchRunsRequest{}
+	mi := &file_carillon_v1_launcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchRunsRequest) ProtoMessage() {}
+
+func (x *FetchRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_launcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchRunsRequest.ProtoReflect.Descriptor instead.
+func (*FetchRunsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FetchRunsRequest) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+func (x *FetchRunsRequest) GetWorkerId() string {
+	if x != nil {
+		return x.WorkerId
+	}
+	return ""
+}
+
+func (x *FetchRunsRequest) GetSlots() uint32 {
+	if x != nil && x.Slots != nil {
+		return *x.Slots
+	}
+	return 0
+}
+
+func (x *FetchRunsRequest) GetRunning() []string {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
+func (x *FetchRunsRequest) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+type FetchRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What an executor would get. No order among them matters.
+	Runs []*ExecutorRunRequest `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Keys in running that the worker should stop: their cancel is requested, or
+	// they are not its runs any more. It reports a run whose cancel is requested as
+	// FAILED, or as SUCCESS if it was faster; other reports change nothing.
+	Cancel []string `protobuf:"bytes,2,rep,name=cancel,proto3" json:"cancel,omitempty"`
+	// The worker fetches again within this time, or its runs are lost.
+	HeartbeatMs   uint32 `protobuf:"varint,3,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchRunsResponse) Reset() {
+	*x = FetchRunsResponse{}
+	mi := &file_carillon_v1_launcher_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchRunsResponse) ProtoMessage() {}
+
+func (x *FetchRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_launcher_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchRunsResponse.ProtoReflect.Descriptor instead.
+func (*FetchRunsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FetchRunsResponse) GetRuns() []*ExecutorRunRequest {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *FetchRunsResponse) GetCancel() []string {
+	if x != nil {
+		return x.Cancel
+	}
+	return nil
+}
+
+func (x *FetchRunsResponse) GetHeartbeatMs() uint32 {
+	if x != nil {
+		return x.HeartbeatMs
+	}
+	return 0
+}
+
 var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\b\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/executor.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\b\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -862,12 +1010,25 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\a_reason\"W\n" +
 	"\x19RunLauncherCancelResponse\x12\x1c\n" +
 	"\tconfirmed\x18\x01 \x01(\bR\tconfirmed\x12\x1c\n" +
-	"\tsupported\x18\x02 \x01(\bR\tsupported2\xc5\x02\n" +
+	"\tsupported\x18\x02 \x01(\bR\tsupported\"\xa8\x02\n" +
+	"\x10FetchRunsRequest\x12A\n" +
+	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12C\n" +
+	"\tworker_id\x18\x02 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\bworkerId\x12%\n" +
+	"\x05slots\x18\x03 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\xe8\a(\x01H\x00R\x05slots\x88\x01\x01\x127\n" +
+	"\arunning\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\"\x12r\x102\x0e^[0-9a-f]{64}$R\arunning\x12\"\n" +
+	"\await_ms\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\xe0\xd4\x03R\x06waitMsB\b\n" +
+	"\x06_slots\"\x83\x01\n" +
+	"\x11FetchRunsResponse\x123\n" +
+	"\x04runs\x18\x01 \x03(\v2\x1f.carillon.v1.ExecutorRunRequestR\x04runs\x12\x16\n" +
+	"\x06cancel\x18\x02 \x03(\tR\x06cancel\x12!\n" +
+	"\fheartbeat_ms\x18\x03 \x01(\rR\vheartbeatMs2\xb9\x03\n" +
 	"\vRunLauncher\x12t\n" +
 	"\x05Start\x12$.carillon.v1.RunLauncherStartRequest\x1a%.carillon.v1.RunLauncherStartResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/run-launcher/start\x12g\n" +
 	"\n" +
 	"StartBatch\x12).carillon.v1.RunLauncherStartBatchRequest\x1a*.carillon.v1.RunLauncherStartBatchResponse(\x010\x01\x12W\n" +
-	"\x06Cancel\x12%.carillon.v1.RunLauncherCancelRequest\x1a&.carillon.v1.RunLauncherCancelResponseB\xa8\x01\n" +
+	"\x06Cancel\x12%.carillon.v1.RunLauncherCancelRequest\x1a&.carillon.v1.RunLauncherCancelResponse\x12r\n" +
+	"\tFetchRuns\x12\x1d.carillon.v1.FetchRunsRequest\x1a\x1e.carillon.v1.FetchRunsResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queues/{queue_id}:fetchB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rLauncherProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
 var (
@@ -882,7 +1043,7 @@ func file_carillon_v1_launcher_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_launcher_proto_rawDescData
 }
 
-var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_carillon_v1_launcher_proto_goTypes = []any{
 	(*RunLauncherStartRequest)(nil),       // 0: carillon.v1.RunLauncherStartRequest
 	(*RunLauncherStartResponse)(nil),      // 1: carillon.v1.RunLauncherStartResponse
@@ -892,30 +1053,36 @@ var file_carillon_v1_launcher_proto_goTypes = []any{
 	(*RunLauncherStartBatchAnswer)(nil),   // 5: carillon.v1.RunLauncherStartBatchAnswer
 	(*RunLauncherCancelRequest)(nil),      // 6: carillon.v1.RunLauncherCancelRequest
 	(*RunLauncherCancelResponse)(nil),     // 7: carillon.v1.RunLauncherCancelResponse
-	(*timestamppb.Timestamp)(nil),         // 8: google.protobuf.Timestamp
+	(*FetchRunsRequest)(nil),              // 8: carillon.v1.FetchRunsRequest
+	(*FetchRunsResponse)(nil),             // 9: carillon.v1.FetchRunsResponse
+	(*timestamppb.Timestamp)(nil),         // 10: google.protobuf.Timestamp
+	(*ExecutorRunRequest)(nil),            // 11: carillon.v1.ExecutorRunRequest
 }
 var file_carillon_v1_launcher_proto_depIdxs = []int32{
-	8,  // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	8,  // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
-	8,  // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
-	8,  // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
-	8,  // 4: carillon.v1.RunLauncherFailure.called_at:type_name -> google.protobuf.Timestamp
+	10, // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	10, // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
+	10, // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
+	10, // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
+	10, // 4: carillon.v1.RunLauncherFailure.called_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: carillon.v1.RunLauncherStartBatchRequest.starts:type_name -> carillon.v1.RunLauncherStartRequest
 	5,  // 6: carillon.v1.RunLauncherStartBatchResponse.answers:type_name -> carillon.v1.RunLauncherStartBatchAnswer
 	1,  // 7: carillon.v1.RunLauncherStartBatchAnswer.outcome:type_name -> carillon.v1.RunLauncherStartResponse
 	2,  // 8: carillon.v1.RunLauncherStartBatchAnswer.failure:type_name -> carillon.v1.RunLauncherFailure
-	8,  // 9: carillon.v1.RunLauncherCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0,  // 10: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
-	3,  // 11: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
-	6,  // 12: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
-	1,  // 13: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
-	4,  // 14: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
-	7,  // 15: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 9: carillon.v1.RunLauncherCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	11, // 10: carillon.v1.FetchRunsResponse.runs:type_name -> carillon.v1.ExecutorRunRequest
+	0,  // 11: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
+	3,  // 12: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
+	6,  // 13: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
+	8,  // 14: carillon.v1.RunLauncher.FetchRuns:input_type -> carillon.v1.FetchRunsRequest
+	1,  // 15: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
+	4,  // 16: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
+	7,  // 17: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
+	9,  // 18: carillon.v1.RunLauncher.FetchRuns:output_type -> carillon.v1.FetchRunsResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_launcher_proto_init() }
@@ -923,16 +1090,18 @@ func file_carillon_v1_launcher_proto_init() {
 	if File_carillon_v1_launcher_proto != nil {
 		return
 	}
+	file_carillon_v1_executor_proto_init()
 	file_carillon_v1_launcher_proto_msgTypes[0].OneofWrappers = []any{}
 	file_carillon_v1_launcher_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_launcher_proto_msgTypes[6].OneofWrappers = []any{}
+	file_carillon_v1_launcher_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_launcher_proto_rawDesc), len(file_carillon_v1_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

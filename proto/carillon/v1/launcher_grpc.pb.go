@@ -22,6 +22,7 @@ const (
 	RunLauncher_Start_FullMethodName      = "/carillon.v1.RunLauncher/Start"
 	RunLauncher_StartBatch_FullMethodName = "/carillon.v1.RunLauncher/StartBatch"
 	RunLauncher_Cancel_FullMethodName     = "/carillon.v1.RunLauncher/Cancel"
+	RunLauncher_FetchRuns_FullMethodName  = "/carillon.v1.RunLauncher/FetchRuns"
 )
 
 // RunLauncherClient is the client API for RunLauncher service.
@@ -46,6 +47,15 @@ type RunLauncherClient interface {
 	// Cancel asks the executor to end a run. A key without a call is closed, so
 	// that it is never sent.
 	Cancel(ctx context.Context, in *RunLauncherCancelRequest, opts ...grpc.CallOption) (*RunLauncherCancelResponse, error)
+	// FetchRuns gives a worker runs of a queue of delivery pull: they run from the
+	// answer on, and end by a report. Each fetch is the worker's heartbeat: if it
+	// is silent for heartbeat_ms, its runs are FAILED(lost) and retried. A run of
+	// the queue that it has and does not list in running is given again, under its
+	// key. A launcher that stops answers without runs.
+	// FAILED_PRECONDITION: all slots are in use, and wait_ms is not 0; nothing was
+	// taken. INVALID_ARGUMENT: the queue is of delivery push. PERMISSION_DENIED:
+	// the queue names workers, and the caller is not one of them.
+	FetchRuns(ctx context.Context, in *FetchRunsRequest, opts ...grpc.CallOption) (*FetchRunsResponse, error)
 }
 
 type runLauncherClient struct {
@@ -89,6 +99,16 @@ func (c *runLauncherClient) Cancel(ctx context.Context, in *RunLauncherCancelReq
 	return out, nil
 }
 
+func (c *runLauncherClient) FetchRuns(ctx context.Context, in *FetchRunsRequest, opts ...grpc.CallOption) (*FetchRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FetchRunsResponse)
+	err := c.cc.Invoke(ctx, RunLauncher_FetchRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunLauncherServer is the server API for RunLauncher service.
 // All implementations must embed UnimplementedRunLauncherServer
 // for forward compatibility.
@@ -111,6 +131,15 @@ type RunLauncherServer interface {
 	// Cancel asks the executor to end a run. A key without a call is closed, so
 	// that it is never sent.
 	Cancel(context.Context, *RunLauncherCancelRequest) (*RunLauncherCancelResponse, error)
+	// FetchRuns gives a worker runs of a queue of delivery pull: they run from the
+	// answer on, and end by a report. Each fetch is the worker's heartbeat: if it
+	// is silent for heartbeat_ms, its runs are FAILED(lost) and retried. A run of
+	// the queue that it has and does not list in running is given again, under its
+	// key. A launcher that stops answers without runs.
+	// FAILED_PRECONDITION: all slots are in use, and wait_ms is not 0; nothing was
+	// taken. INVALID_ARGUMENT: the queue is of delivery push. PERMISSION_DENIED:
+	// the queue names workers, and the caller is not one of them.
+	FetchRuns(context.Context, *FetchRunsRequest) (*FetchRunsResponse, error)
 	mustEmbedUnimplementedRunLauncherServer()
 }
 
@@ -129,6 +158,9 @@ func (UnimplementedRunLauncherServer) StartBatch(grpc.BidiStreamingServer[RunLau
 }
 func (UnimplementedRunLauncherServer) Cancel(context.Context, *RunLauncherCancelRequest) (*RunLauncherCancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedRunLauncherServer) FetchRuns(context.Context, *FetchRunsRequest) (*FetchRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FetchRuns not implemented")
 }
 func (UnimplementedRunLauncherServer) mustEmbedUnimplementedRunLauncherServer() {}
 func (UnimplementedRunLauncherServer) testEmbeddedByValue()                     {}
@@ -194,6 +226,24 @@ func _RunLauncher_Cancel_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunLauncher_FetchRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FetchRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunLauncherServer).FetchRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunLauncher_FetchRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunLauncherServer).FetchRuns(ctx, req.(*FetchRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunLauncher_ServiceDesc is the grpc.ServiceDesc for RunLauncher service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +258,10 @@ var RunLauncher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _RunLauncher_Cancel_Handler,
+		},
+		{
+			MethodName: "FetchRuns",
+			Handler:    _RunLauncher_FetchRuns_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -94,7 +94,17 @@ type Queue struct {
 	// Keys with runs that wait in a fair queue, at most 50, that with the most runs
 	// first; the first 10000 waiting runs are counted. In GetQueue, and only to a
 	// caller who sees all runs of the queue.
-	Shares        []*QueueShare `protobuf:"bytes,52,rep,name=shares,proto3" json:"shares,omitempty"`
+	Shares []*QueueShare `protobuf:"bytes,52,rep,name=shares,proto3" json:"shares,omitempty"`
+	// push: launchers send its runs to the executor. pull: workers fetch them.
+	Delivery string `protobuf:"bytes,80,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	// With delivery pull: the subjects that may fetch; none: any with the role
+	// executor.
+	Workers []string `protobuf:"bytes,81,rep,name=workers,proto3" json:"workers,omitempty"`
+	// With delivery pull: how long a worker may be silent before its runs are lost.
+	HeartbeatMs uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
+	// Workers that have fetched in the last day, at most 1000, the last one first. In
+	// GetQueue, and only to a caller who sees all runs of the queue.
+	Fetching      []*QueueWorker `protobuf:"bytes,83,rep,name=fetching,proto3" json:"fetching,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +398,115 @@ func (x *Queue) GetShares() []*QueueShare {
 	return nil
 }
 
+func (x *Queue) GetDelivery() string {
+	if x != nil {
+		return x.Delivery
+	}
+	return ""
+}
+
+func (x *Queue) GetWorkers() []string {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *Queue) GetHeartbeatMs() uint32 {
+	if x != nil {
+		return x.HeartbeatMs
+	}
+	return 0
+}
+
+func (x *Queue) GetFetching() []*QueueWorker {
+	if x != nil {
+		return x.Fetching
+	}
+	return nil
+}
+
+// QueueWorker is a worker that fetches runs of a queue.
+type QueueWorker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The subject of its caller, "/", and the worker_id of its fetches.
+	WorkerId string `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	Slots    uint32 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Its last fetch.
+	SeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// Whether it was silent for heartbeat_ms.
+	Silent bool `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Keys of the runs that it has.
+	Running       []string `protobuf:"bytes,5,rep,name=running,proto3" json:"running,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueWorker) Reset() {
+	*x = QueueWorker{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueWorker) ProtoMessage() {}
+
+func (x *QueueWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueWorker.ProtoReflect.Descriptor instead.
+func (*QueueWorker) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *QueueWorker) GetWorkerId() string {
+	if x != nil {
+		return x.WorkerId
+	}
+	return ""
+}
+
+func (x *QueueWorker) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *QueueWorker) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+func (x *QueueWorker) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *QueueWorker) GetRunning() []string {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
 // QueueShare is a key of a fair queue with runs that wait.
 type QueueShare struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -404,7 +523,7 @@ type QueueShare struct {
 
 func (x *QueueShare) Reset() {
 	*x = QueueShare{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +535,7 @@ func (x *QueueShare) String() string {
 func (*QueueShare) ProtoMessage() {}
 
 func (x *QueueShare) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +548,7 @@ func (x *QueueShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueShare.ProtoReflect.Descriptor instead.
 func (*QueueShare) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *QueueShare) GetFairKey() string {
@@ -479,7 +598,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +610,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +623,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QueueEvent) GetTime() *timestamppb.Timestamp {
@@ -602,14 +721,24 @@ type UpsertQueueRequest struct {
 	Fair *string `protobuf:"bytes,50,opt,name=fair,proto3,oneof" json:"fair,omitempty"`
 	// With fair: key: how many turns a key has for one of a key that is not here,
 	// within 1 to 100. At most 1000 keys.
-	Weights       map[string]uint32 `protobuf:"bytes,51,rep,name=weights,proto3" json:"weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Weights map[string]uint32 `protobuf:"bytes,51,rep,name=weights,proto3" json:"weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// push (default): launchers send the runs to the executor. pull: workers fetch
+	// them with FetchRuns. Runs in flight stay where they are when it changes; a
+	// worker goes on with those that it has.
+	Delivery *string `protobuf:"bytes,80,opt,name=delivery,proto3,oneof" json:"delivery,omitempty"`
+	// With delivery pull: the subjects that may fetch, because a fetch reads inputs.
+	// At most 100. Default: any caller with the role executor.
+	Workers []string `protobuf:"bytes,81,rep,name=workers,proto3" json:"workers,omitempty"`
+	// With delivery pull: a worker that is silent for so long has lost its runs;
+	// within 1000 to 3600000. Default 30000.
+	HeartbeatMs   *uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3,oneof" json:"heartbeat_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpsertQueueRequest) Reset() {
 	*x = UpsertQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +750,7 @@ func (x *UpsertQueueRequest) String() string {
 func (*UpsertQueueRequest) ProtoMessage() {}
 
 func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +763,7 @@ func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueRequest.ProtoReflect.Descriptor instead.
 func (*UpsertQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UpsertQueueRequest) GetQueueId() string {
@@ -777,6 +906,27 @@ func (x *UpsertQueueRequest) GetWeights() map[string]uint32 {
 	return nil
 }
 
+func (x *UpsertQueueRequest) GetDelivery() string {
+	if x != nil && x.Delivery != nil {
+		return *x.Delivery
+	}
+	return ""
+}
+
+func (x *UpsertQueueRequest) GetWorkers() []string {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *UpsertQueueRequest) GetHeartbeatMs() uint32 {
+	if x != nil && x.HeartbeatMs != nil {
+		return *x.HeartbeatMs
+	}
+	return 0
+}
+
 type UpsertQueueResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queue         *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -786,7 +936,7 @@ type UpsertQueueResponse struct {
 
 func (x *UpsertQueueResponse) Reset() {
 	*x = UpsertQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +948,7 @@ func (x *UpsertQueueResponse) String() string {
 func (*UpsertQueueResponse) ProtoMessage() {}
 
 func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +961,7 @@ func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueResponse.ProtoReflect.Descriptor instead.
 func (*UpsertQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UpsertQueueResponse) GetQueue() *Queue {
@@ -830,7 +980,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +992,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1005,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetQueueRequest) GetQueueId() string {
@@ -874,7 +1024,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1036,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1049,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetQueueResponse) GetQueue() *Queue {
@@ -923,7 +1073,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1085,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1098,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListQueuesRequest) GetUserId() string {
@@ -982,7 +1132,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1144,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1157,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1038,7 +1188,7 @@ type DeleteQueueRequest struct {
 
 func (x *DeleteQueueRequest) Reset() {
 	*x = DeleteQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1200,7 @@ func (x *DeleteQueueRequest) String() string {
 func (*DeleteQueueRequest) ProtoMessage() {}
 
 func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1213,7 @@ func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteQueueRequest) GetQueueId() string {
@@ -1099,7 +1249,7 @@ type DeleteQueueResponse struct {
 
 func (x *DeleteQueueResponse) Reset() {
 	*x = DeleteQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1261,7 @@ func (x *DeleteQueueResponse) String() string {
 func (*DeleteQueueResponse) ProtoMessage() {}
 
 func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1274,7 @@ func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteQueueResponse) GetCancelled() uint32 {
@@ -1156,7 +1306,7 @@ type PauseQueueRequest struct {
 
 func (x *PauseQueueRequest) Reset() {
 	*x = PauseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1318,7 @@ func (x *PauseQueueRequest) String() string {
 func (*PauseQueueRequest) ProtoMessage() {}
 
 func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1331,7 @@ func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueRequest.ProtoReflect.Descriptor instead.
 func (*PauseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PauseQueueRequest) GetQueueId() string {
@@ -1221,7 +1371,7 @@ type PauseQueueResponse struct {
 
 func (x *PauseQueueResponse) Reset() {
 	*x = PauseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1383,7 @@ func (x *PauseQueueResponse) String() string {
 func (*PauseQueueResponse) ProtoMessage() {}
 
 func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1396,7 @@ func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueResponse.ProtoReflect.Descriptor instead.
 func (*PauseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PauseQueueResponse) GetQueue() *Queue {
@@ -1269,7 +1419,7 @@ type ResumeQueueRequest struct {
 
 func (x *ResumeQueueRequest) Reset() {
 	*x = ResumeQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1431,7 @@ func (x *ResumeQueueRequest) String() string {
 func (*ResumeQueueRequest) ProtoMessage() {}
 
 func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1444,7 @@ func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueRequest.ProtoReflect.Descriptor instead.
 func (*ResumeQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResumeQueueRequest) GetQueueId() string {
@@ -1327,7 +1477,7 @@ type ResumeQueueResponse struct {
 
 func (x *ResumeQueueResponse) Reset() {
 	*x = ResumeQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1489,7 @@ func (x *ResumeQueueResponse) String() string {
 func (*ResumeQueueResponse) ProtoMessage() {}
 
 func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1502,7 @@ func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueResponse.ProtoReflect.Descriptor instead.
 func (*ResumeQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeQueueResponse) GetQueue() *Queue {
@@ -1375,7 +1525,7 @@ type CloseQueueRequest struct {
 
 func (x *CloseQueueRequest) Reset() {
 	*x = CloseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1537,7 @@ func (x *CloseQueueRequest) String() string {
 func (*CloseQueueRequest) ProtoMessage() {}
 
 func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1550,7 @@ func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueRequest.ProtoReflect.Descriptor instead.
 func (*CloseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CloseQueueRequest) GetQueueId() string {
@@ -1433,7 +1583,7 @@ type CloseQueueResponse struct {
 
 func (x *CloseQueueResponse) Reset() {
 	*x = CloseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1595,7 @@ func (x *CloseQueueResponse) String() string {
 func (*CloseQueueResponse) ProtoMessage() {}
 
 func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1608,7 @@ func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueResponse.ProtoReflect.Descriptor instead.
 func (*CloseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CloseQueueResponse) GetQueue() *Queue {
@@ -1481,7 +1631,7 @@ type OpenQueueRequest struct {
 
 func (x *OpenQueueRequest) Reset() {
 	*x = OpenQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1643,7 @@ func (x *OpenQueueRequest) String() string {
 func (*OpenQueueRequest) ProtoMessage() {}
 
 func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1656,7 @@ func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueRequest.ProtoReflect.Descriptor instead.
 func (*OpenQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OpenQueueRequest) GetQueueId() string {
@@ -1539,7 +1689,7 @@ type OpenQueueResponse struct {
 
 func (x *OpenQueueResponse) Reset() {
 	*x = OpenQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1701,7 @@ func (x *OpenQueueResponse) String() string {
 func (*OpenQueueResponse) ProtoMessage() {}
 
 func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1714,7 @@ func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueResponse.ProtoReflect.Descriptor instead.
 func (*OpenQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OpenQueueResponse) GetQueue() *Queue {
@@ -1587,7 +1737,7 @@ type ListQueueEventsRequest struct {
 
 func (x *ListQueueEventsRequest) Reset() {
 	*x = ListQueueEventsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1749,7 @@ func (x *ListQueueEventsRequest) String() string {
 func (*ListQueueEventsRequest) ProtoMessage() {}
 
 func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1762,7 @@ func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListQueueEventsRequest) GetQueueId() string {
@@ -1646,7 +1796,7 @@ type ListQueueEventsResponse struct {
 
 func (x *ListQueueEventsResponse) Reset() {
 	*x = ListQueueEventsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1808,7 @@ func (x *ListQueueEventsResponse) String() string {
 func (*ListQueueEventsResponse) ProtoMessage() {}
 
 func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1821,7 @@ func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListQueueEventsResponse) GetEvents() []*QueueEvent {
@@ -1760,7 +1910,7 @@ type EnqueueRunRequest struct {
 
 func (x *EnqueueRunRequest) Reset() {
 	*x = EnqueueRunRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1922,7 @@ func (x *EnqueueRunRequest) String() string {
 func (*EnqueueRunRequest) ProtoMessage() {}
 
 func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1935,7 @@ func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EnqueueRunRequest) GetQueueId() string {
@@ -1962,7 +2112,7 @@ type UniqueKey struct {
 
 func (x *UniqueKey) Reset() {
 	*x = UniqueKey{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2124,7 @@ func (x *UniqueKey) String() string {
 func (*UniqueKey) ProtoMessage() {}
 
 func (x *UniqueKey) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2137,7 @@ func (x *UniqueKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniqueKey.ProtoReflect.Descriptor instead.
 func (*UniqueKey) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UniqueKey) GetKey() string {
@@ -2041,7 +2191,7 @@ type EnqueueRunResponse struct {
 
 func (x *EnqueueRunResponse) Reset() {
 	*x = EnqueueRunResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2203,7 @@ func (x *EnqueueRunResponse) String() string {
 func (*EnqueueRunResponse) ProtoMessage() {}
 
 func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2216,7 @@ func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EnqueueRunResponse) GetRun() *Run {
@@ -2117,7 +2267,7 @@ type EnqueueRunsRequest struct {
 
 func (x *EnqueueRunsRequest) Reset() {
 	*x = EnqueueRunsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2279,7 @@ func (x *EnqueueRunsRequest) String() string {
 func (*EnqueueRunsRequest) ProtoMessage() {}
 
 func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2292,7 @@ func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnqueueRunsRequest) GetQueueId() string {
@@ -2242,7 +2392,7 @@ type NewQueuedRun struct {
 
 func (x *NewQueuedRun) Reset() {
 	*x = NewQueuedRun{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2404,7 @@ func (x *NewQueuedRun) String() string {
 func (*NewQueuedRun) ProtoMessage() {}
 
 func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2417,7 @@ func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewQueuedRun.ProtoReflect.Descriptor instead.
 func (*NewQueuedRun) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NewQueuedRun) GetScheduleId() string {
@@ -2387,7 +2537,7 @@ type EnqueueRunsResponse struct {
 
 func (x *EnqueueRunsResponse) Reset() {
 	*x = EnqueueRunsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2549,7 @@ func (x *EnqueueRunsResponse) String() string {
 func (*EnqueueRunsResponse) ProtoMessage() {}
 
 func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2562,7 @@ func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EnqueueRunsResponse) GetIdempotencyKeys() []string {
@@ -2456,7 +2606,7 @@ type ListWaitingRequest struct {
 
 func (x *ListWaitingRequest) Reset() {
 	*x = ListWaitingRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2618,7 @@ func (x *ListWaitingRequest) String() string {
 func (*ListWaitingRequest) ProtoMessage() {}
 
 func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2631,7 @@ func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
 func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListWaitingRequest) GetQueueId() string {
@@ -2516,7 +2666,7 @@ type ListWaitingResponse struct {
 
 func (x *ListWaitingResponse) Reset() {
 	*x = ListWaitingResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2678,7 @@ func (x *ListWaitingResponse) String() string {
 func (*ListWaitingResponse) ProtoMessage() {}
 
 func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2691,7 @@ func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingResponse.ProtoReflect.Descriptor instead.
 func (*ListWaitingResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListWaitingResponse) GetRuns() []*Run {
@@ -2585,7 +2735,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2747,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2760,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Reservation) GetReservationId() string {
@@ -2712,7 +2862,7 @@ type ReserveSlotRequest struct {
 
 func (x *ReserveSlotRequest) Reset() {
 	*x = ReserveSlotRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2874,7 @@ func (x *ReserveSlotRequest) String() string {
 func (*ReserveSlotRequest) ProtoMessage() {}
 
 func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2887,7 @@ func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReserveSlotRequest) GetQueueId() string {
@@ -2793,7 +2943,7 @@ type ReserveSlotResponse struct {
 
 func (x *ReserveSlotResponse) Reset() {
 	*x = ReserveSlotResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2955,7 @@ func (x *ReserveSlotResponse) String() string {
 func (*ReserveSlotResponse) ProtoMessage() {}
 
 func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2968,7 @@ func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReserveSlotResponse) GetReservation() *Reservation {
@@ -2846,7 +2996,7 @@ type GetReservationRequest struct {
 
 func (x *GetReservationRequest) Reset() {
 	*x = GetReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2858,7 +3008,7 @@ func (x *GetReservationRequest) String() string {
 func (*GetReservationRequest) ProtoMessage() {}
 
 func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2871,7 +3021,7 @@ func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
 func (*GetReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetReservationRequest) GetReservationId() string {
@@ -2897,7 +3047,7 @@ type GetReservationResponse struct {
 
 func (x *GetReservationResponse) Reset() {
 	*x = GetReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3059,7 @@ func (x *GetReservationResponse) String() string {
 func (*GetReservationResponse) ProtoMessage() {}
 
 func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3072,7 @@ func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
 func (*GetReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetReservationResponse) GetReservation() *Reservation {
@@ -2941,7 +3091,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3103,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3116,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReservationsRequest) GetQueueId() string {
@@ -2985,7 +3135,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3147,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3160,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3032,7 +3182,7 @@ type ExtendReservationRequest struct {
 
 func (x *ExtendReservationRequest) Reset() {
 	*x = ExtendReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3194,7 @@ func (x *ExtendReservationRequest) String() string {
 func (*ExtendReservationRequest) ProtoMessage() {}
 
 func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3207,7 @@ func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
 func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExtendReservationRequest) GetReservationId() string {
@@ -3083,7 +3233,7 @@ type ExtendReservationResponse struct {
 
 func (x *ExtendReservationResponse) Reset() {
 	*x = ExtendReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3245,7 @@ func (x *ExtendReservationResponse) String() string {
 func (*ExtendReservationResponse) ProtoMessage() {}
 
 func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3258,7 @@ func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
 func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExtendReservationResponse) GetReservation() *Reservation {
@@ -3127,7 +3277,7 @@ type ReleaseReservationRequest struct {
 
 func (x *ReleaseReservationRequest) Reset() {
 	*x = ReleaseReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3289,7 @@ func (x *ReleaseReservationRequest) String() string {
 func (*ReleaseReservationRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3302,7 @@ func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseReservationRequest) GetReservationId() string {
@@ -3172,7 +3322,7 @@ type ReleaseReservationResponse struct {
 
 func (x *ReleaseReservationResponse) Reset() {
 	*x = ReleaseReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[39]
+	mi := &file_carillon_v1_queue_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3334,7 @@ func (x *ReleaseReservationResponse) String() string {
 func (*ReleaseReservationResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[39]
+	mi := &file_carillon_v1_queue_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3347,7 @@ func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{39}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseReservationResponse) GetReservation() *Reservation {
@@ -3211,7 +3361,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\v\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\f\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3259,13 +3409,23 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"expires_ms\x18) \x01(\rR\texpiresMs\x12$\n" +
 	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyR\x04fair\x129\n" +
 	"\aweights\x183 \x03(\v2\x1f.carillon.v1.Queue.WeightsEntryR\aweights\x12/\n" +
-	"\x06shares\x184 \x03(\v2\x17.carillon.v1.QueueShareR\x06shares\x1a9\n" +
+	"\x06shares\x184 \x03(\v2\x17.carillon.v1.QueueShareR\x06shares\x12-\n" +
+	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullR\bdelivery\x12\x18\n" +
+	"\aworkers\x18Q \x03(\tR\aworkers\x12!\n" +
+	"\fheartbeat_ms\x18R \x01(\rR\vheartbeatMs\x124\n" +
+	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"o\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa7\x01\n" +
+	"\vQueueWorker\x12\x1b\n" +
+	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x14\n" +
+	"\x05slots\x18\x02 \x01(\rR\x05slots\x123\n" +
+	"\aseen_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n" +
+	"\x06silent\x18\x04 \x01(\bR\x06silent\x12\x18\n" +
+	"\arunning\x18\x05 \x03(\tR\arunning\"o\n" +
 	"\n" +
 	"QueueShare\x12\x19\n" +
 	"\bfair_key\x18\x01 \x01(\tR\afairKey\x12\x16\n" +
@@ -3278,7 +3438,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xd9\v\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\x8a\r\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3309,7 +3469,11 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
 	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x12)\n" +
 	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyH\x06R\x04fair\x88\x01\x01\x12`\n" +
-	"\aweights\x183 \x03(\v2,.carillon.v1.UpsertQueueRequest.WeightsEntryB\x18\xbaH\x15\x9a\x01\x12\x10\xe8\a\"\x05r\x03\x18\x80\x01*\x06*\x04\x18d(\x01R\aweights\x1a9\n" +
+	"\aweights\x183 \x03(\v2,.carillon.v1.UpsertQueueRequest.WeightsEntryB\x18\xbaH\x15\x9a\x01\x12\x10\xe8\a\"\x05r\x03\x18\x80\x01*\x06*\x04\x18d(\x01R\aweights\x122\n" +
+	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullH\aR\bdelivery\x88\x01\x01\x12)\n" +
+	"\aworkers\x18Q \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\x01R\aworkers\x122\n" +
+	"\fheartbeat_ms\x18R \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\bR\vheartbeatMs\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3322,7 +3486,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\f_max_waitingB\x0f\n" +
 	"\r_backpressureB\x13\n" +
 	"\x11_max_reservationsB\a\n" +
-	"\x05_fair\"?\n" +
+	"\x05_fairB\v\n" +
+	"\t_deliveryB\x0f\n" +
+	"\r_heartbeat_ms\"?\n" +
 	"\x13UpsertQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"T\n" +
 	"\x0fGetQueueRequest\x12A\n" +
@@ -3562,138 +3728,141 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_carillon_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),                      // 0: carillon.v1.Queue
-	(*QueueShare)(nil),                 // 1: carillon.v1.QueueShare
-	(*QueueEvent)(nil),                 // 2: carillon.v1.QueueEvent
-	(*UpsertQueueRequest)(nil),         // 3: carillon.v1.UpsertQueueRequest
-	(*UpsertQueueResponse)(nil),        // 4: carillon.v1.UpsertQueueResponse
-	(*GetQueueRequest)(nil),            // 5: carillon.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 6: carillon.v1.GetQueueResponse
-	(*ListQueuesRequest)(nil),          // 7: carillon.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 8: carillon.v1.ListQueuesResponse
-	(*DeleteQueueRequest)(nil),         // 9: carillon.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),        // 10: carillon.v1.DeleteQueueResponse
-	(*PauseQueueRequest)(nil),          // 11: carillon.v1.PauseQueueRequest
-	(*PauseQueueResponse)(nil),         // 12: carillon.v1.PauseQueueResponse
-	(*ResumeQueueRequest)(nil),         // 13: carillon.v1.ResumeQueueRequest
-	(*ResumeQueueResponse)(nil),        // 14: carillon.v1.ResumeQueueResponse
-	(*CloseQueueRequest)(nil),          // 15: carillon.v1.CloseQueueRequest
-	(*CloseQueueResponse)(nil),         // 16: carillon.v1.CloseQueueResponse
-	(*OpenQueueRequest)(nil),           // 17: carillon.v1.OpenQueueRequest
-	(*OpenQueueResponse)(nil),          // 18: carillon.v1.OpenQueueResponse
-	(*ListQueueEventsRequest)(nil),     // 19: carillon.v1.ListQueueEventsRequest
-	(*ListQueueEventsResponse)(nil),    // 20: carillon.v1.ListQueueEventsResponse
-	(*EnqueueRunRequest)(nil),          // 21: carillon.v1.EnqueueRunRequest
-	(*UniqueKey)(nil),                  // 22: carillon.v1.UniqueKey
-	(*EnqueueRunResponse)(nil),         // 23: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),         // 24: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),               // 25: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),        // 26: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),         // 27: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),        // 28: carillon.v1.ListWaitingResponse
-	(*Reservation)(nil),                // 29: carillon.v1.Reservation
-	(*ReserveSlotRequest)(nil),         // 30: carillon.v1.ReserveSlotRequest
-	(*ReserveSlotResponse)(nil),        // 31: carillon.v1.ReserveSlotResponse
-	(*GetReservationRequest)(nil),      // 32: carillon.v1.GetReservationRequest
-	(*GetReservationResponse)(nil),     // 33: carillon.v1.GetReservationResponse
-	(*ListReservationsRequest)(nil),    // 34: carillon.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),   // 35: carillon.v1.ListReservationsResponse
-	(*ExtendReservationRequest)(nil),   // 36: carillon.v1.ExtendReservationRequest
-	(*ExtendReservationResponse)(nil),  // 37: carillon.v1.ExtendReservationResponse
-	(*ReleaseReservationRequest)(nil),  // 38: carillon.v1.ReleaseReservationRequest
-	(*ReleaseReservationResponse)(nil), // 39: carillon.v1.ReleaseReservationResponse
-	nil,                                // 40: carillon.v1.Queue.LabelsEntry
-	nil,                                // 41: carillon.v1.Queue.WeightsEntry
-	nil,                                // 42: carillon.v1.UpsertQueueRequest.LabelsEntry
-	nil,                                // 43: carillon.v1.UpsertQueueRequest.WeightsEntry
-	(*timestamppb.Timestamp)(nil),      // 44: google.protobuf.Timestamp
-	(*Rate)(nil),                       // 45: carillon.v1.Rate
-	(*Debounce)(nil),                   // 46: carillon.v1.Debounce
-	(*Run)(nil),                        // 47: carillon.v1.Run
-	(*SimulateQueueRequest)(nil),       // 48: carillon.v1.SimulateQueueRequest
-	(*SimulateQueueResponse)(nil),      // 49: carillon.v1.SimulateQueueResponse
+	(*QueueWorker)(nil),                // 1: carillon.v1.QueueWorker
+	(*QueueShare)(nil),                 // 2: carillon.v1.QueueShare
+	(*QueueEvent)(nil),                 // 3: carillon.v1.QueueEvent
+	(*UpsertQueueRequest)(nil),         // 4: carillon.v1.UpsertQueueRequest
+	(*UpsertQueueResponse)(nil),        // 5: carillon.v1.UpsertQueueResponse
+	(*GetQueueRequest)(nil),            // 6: carillon.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 7: carillon.v1.GetQueueResponse
+	(*ListQueuesRequest)(nil),          // 8: carillon.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 9: carillon.v1.ListQueuesResponse
+	(*DeleteQueueRequest)(nil),         // 10: carillon.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),        // 11: carillon.v1.DeleteQueueResponse
+	(*PauseQueueRequest)(nil),          // 12: carillon.v1.PauseQueueRequest
+	(*PauseQueueResponse)(nil),         // 13: carillon.v1.PauseQueueResponse
+	(*ResumeQueueRequest)(nil),         // 14: carillon.v1.ResumeQueueRequest
+	(*ResumeQueueResponse)(nil),        // 15: carillon.v1.ResumeQueueResponse
+	(*CloseQueueRequest)(nil),          // 16: carillon.v1.CloseQueueRequest
+	(*CloseQueueResponse)(nil),         // 17: carillon.v1.CloseQueueResponse
+	(*OpenQueueRequest)(nil),           // 18: carillon.v1.OpenQueueRequest
+	(*OpenQueueResponse)(nil),          // 19: carillon.v1.OpenQueueResponse
+	(*ListQueueEventsRequest)(nil),     // 20: carillon.v1.ListQueueEventsRequest
+	(*ListQueueEventsResponse)(nil),    // 21: carillon.v1.ListQueueEventsResponse
+	(*EnqueueRunRequest)(nil),          // 22: carillon.v1.EnqueueRunRequest
+	(*UniqueKey)(nil),                  // 23: carillon.v1.UniqueKey
+	(*EnqueueRunResponse)(nil),         // 24: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 25: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 26: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 27: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 28: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 29: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 30: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 31: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 32: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 33: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 34: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 35: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 36: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 37: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 38: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 39: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 40: carillon.v1.ReleaseReservationResponse
+	nil,                                // 41: carillon.v1.Queue.LabelsEntry
+	nil,                                // 42: carillon.v1.Queue.WeightsEntry
+	nil,                                // 43: carillon.v1.UpsertQueueRequest.LabelsEntry
+	nil,                                // 44: carillon.v1.UpsertQueueRequest.WeightsEntry
+	(*timestamppb.Timestamp)(nil),      // 45: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 46: carillon.v1.Rate
+	(*Debounce)(nil),                   // 47: carillon.v1.Debounce
+	(*Run)(nil),                        // 48: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 49: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 50: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	40, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	44, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	44, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	44, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	44, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	45, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	41, // 6: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
-	1,  // 7: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
-	44, // 8: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	42, // 9: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	45, // 10: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	43, // 11: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
-	0,  // 12: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 13: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 14: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	44, // 15: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 16: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 17: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 18: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 19: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	2,  // 20: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	44, // 21: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	22, // 22: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	46, // 23: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	47, // 24: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	25, // 25: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	44, // 26: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	22, // 27: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	47, // 28: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	44, // 29: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	44, // 30: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	44, // 31: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	29, // 32: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	29, // 33: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	29, // 34: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	29, // 35: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	29, // 36: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	3,  // 37: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	5,  // 38: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	7,  // 39: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	9,  // 40: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	11, // 41: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	13, // 42: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	15, // 43: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	17, // 44: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	19, // 45: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	21, // 46: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	24, // 47: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	27, // 48: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	48, // 49: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	30, // 50: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	32, // 51: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	34, // 52: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	36, // 53: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	38, // 54: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	4,  // 55: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	6,  // 56: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	8,  // 57: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	10, // 58: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	12, // 59: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	14, // 60: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	16, // 61: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	18, // 62: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	20, // 63: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	23, // 64: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	26, // 65: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	28, // 66: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	49, // 67: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	31, // 68: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	33, // 69: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	35, // 70: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	37, // 71: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	39, // 72: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	55, // [55:73] is the sub-list for method output_type
-	37, // [37:55] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	41, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	45, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	45, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	45, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	45, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	46, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	42, // 6: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
+	2,  // 7: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
+	1,  // 8: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
+	45, // 9: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
+	45, // 10: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	43, // 11: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	46, // 12: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	44, // 13: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 14: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 15: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 16: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	45, // 17: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 18: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 19: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 20: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 21: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	3,  // 22: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	45, // 23: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	23, // 24: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	47, // 25: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	48, // 26: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	26, // 27: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	45, // 28: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	23, // 29: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	48, // 30: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	45, // 31: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	45, // 32: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	45, // 33: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	30, // 34: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 35: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 36: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	30, // 37: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 38: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	4,  // 39: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	6,  // 40: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	8,  // 41: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	10, // 42: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	12, // 43: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	14, // 44: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	16, // 45: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	18, // 46: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	20, // 47: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	22, // 48: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	25, // 49: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	28, // 50: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	49, // 51: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	31, // 52: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	33, // 53: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	35, // 54: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	37, // 55: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	39, // 56: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	5,  // 57: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	7,  // 58: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	9,  // 59: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	11, // 60: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	13, // 61: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	15, // 62: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	17, // 63: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	19, // 64: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	21, // 65: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	24, // 66: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	27, // 67: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	29, // 68: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	50, // 69: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	32, // 70: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	34, // 71: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	36, // 72: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	38, // 73: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	40, // 74: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	57, // [57:75] is the sub-list for method output_type
+	39, // [39:57] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3704,19 +3873,19 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_limit_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_simulate_queue_proto_init()
-	file_carillon_v1_queue_proto_msgTypes[3].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[21].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[24].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[25].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[36].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[26].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

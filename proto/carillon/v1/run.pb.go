@@ -139,7 +139,10 @@ type Run struct {
 	Unique *HeldUniqueKey `protobuf:"bytes,57,opt,name=unique,proto3" json:"unique,omitempty"`
 	// What it counts for in a fair queue; empty: its owner, or it has not begun to
 	// wait there.
-	FairKey       string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	FairKey string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	// The worker that has fetched it from its queue: the subject of the caller, "/",
+	// and its worker_id. Empty: it was sent to the executor, or waits.
+	WorkerId      string `protobuf:"bytes,80,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +530,13 @@ func (x *Run) GetUnique() *HeldUniqueKey {
 func (x *Run) GetFairKey() string {
 	if x != nil {
 		return x.FairKey
+	}
+	return ""
+}
+
+func (x *Run) GetWorkerId() string {
+	if x != nil {
+		return x.WorkerId
 	}
 	return ""
 }
@@ -3001,7 +3011,7 @@ type RunBlock struct {
 	// queue has max_in_flight runs in flight), reserved (reservations of the next
 	// slot go first, or hold slots), limit (runs in flight use all of a limit), rate (of the queue or a limit), run_at (its start is later), behind
 	// (runs that come before it), predecessor (a member of its group that comes
-	// before it), no_launcher (no launcher was seen in the last minute). Outside queues: run_at, overlap (a run of its overlap key is in
+	// before it), no_launcher (no launcher was seen in the last minute), no_worker (no worker has fetched within heartbeat_ms). Outside queues: run_at, overlap (a run of its overlap key is in
 	// flight), unclaimed (no worker has claimed it yet).
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
 	// Of full and limit: how many runs, and granted reservations, are in flight, of
@@ -3230,7 +3240,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x15\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x15\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3300,7 +3310,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\vdeadline_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deadlineAt\x122\n" +
 	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06unique\x12\x19\n" +
-	"\bfair_key\x18F \x01(\tR\afairKeyB\f\n" +
+	"\bfair_key\x18F \x01(\tR\afairKey\x12\x1b\n" +
+	"\tworker_id\x18P \x01(\tR\bworkerIdB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -3537,9 +3548,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rStartEstimate\x12,\n" +
 	"\x03p50\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03p50\x12,\n" +
 	"\x03p90\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03p90\x12\x18\n" +
-	"\aassumes\x18\x03 \x03(\tR\aassumes\"\xad\x02\n" +
-	"\bRunBlock\x12\x85\x01\n" +
-	"\x04what\x18\x01 \x01(\tBq\xbaHnrlR\x06pausedR\astalledR\x04fullR\breservedR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
+	"\aassumes\x18\x03 \x03(\tR\aassumes\"\xb8\x02\n" +
+	"\bRunBlock\x12\x90\x01\n" +
+	"\x04what\x18\x01 \x01(\tB|\xbaHyrwR\x06pausedR\astalledR\x04fullR\breservedR\x05limitR\x04rateR\x06run_atR\x06behindR\vno_launcherR\tno_workerR\vpredecessorR\aoverlapR\tunclaimedR\x04what\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x17\n" +
 	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x120\n" +
