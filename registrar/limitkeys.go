@@ -93,6 +93,8 @@ func (in *LimitKeyInput) change(l *schedule.Limit, before *schedule.LimitKey, no
 	switch {
 	case !l.Keyed:
 		return schedule.LimitChange{}, schedule.Invalid("key", in.Key, "is a key of a limit without keys", "change max_in_flight and rate of the limit itself")
+	case l.Ordered && in.MaxInFlight != nil && *in.MaxInFlight > 1:
+		return schedule.LimitChange{}, schedule.Invalid("max_in_flight", *in.MaxInFlight, "is not 0 or 1, and the limit is ordered", "the runs of a key go one after the other; 0 stops the key")
 	case !in.Until.IsZero() && !in.Until.After(now):
 		return schedule.LimitChange{}, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
 	case in.takes() && before == nil, before != nil && before.Same(&in.LimitKey):

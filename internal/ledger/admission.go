@@ -104,6 +104,15 @@ func (f *QueueFacts) AddPlain(runs []*schedule.Run, room int) {
 	f.Heads = []Head{h}
 }
 
+// AddKeeping adds a run that keeps a limit: a set of its own.
+func (f *QueueFacts) AddKeeping(r WaitingRun) {
+	h := Head{Runs: []WaitingRun{r}}
+	f.Heads = append(f.Heads, h)
+	if f.Queue.PromoteAfterMS > 0 {
+		f.Oldest = append(f.Oldest, h)
+	}
+}
+
 // WaitingPlace is what explains a run that waits in a queue. Its only head is that run.
 type WaitingPlace struct {
 	QueueFacts
@@ -123,8 +132,9 @@ func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 		blocks = append(blocks, *b)
 	}
 	for i := range f.Heads {
-		for _, ref := range f.Heads[i].Runs[0].Limits {
-			if b := a.fullLimit([]schedule.LimitRef{ref}, nil); b != nil {
+		r := &f.Heads[i].Runs[0]
+		for _, ref := range r.Limits {
+			if b := a.fullLimit([]schedule.LimitRef{ref}, r.Kept); b != nil {
 				blocks = append(blocks, *b)
 			} else if b := a.heldByRate(ref); b != nil {
 				blocks = append(blocks, *b)
@@ -184,7 +194,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 	}
 	for _, chosen := range c.Runs {
 		w := byKey[chosen.Run.Key]
-		if w == nil || w.Run.Queue.State != schedule.QueueWaiting || string(w.Run.Queue.Limits) != chosen.Run.Set {
+		if w == nil || w.Run.Queue.State != schedule.QueueWaiting || limitSet(&w.Run) != chosen.Run.Set {
 			out.Again = true
 			continue
 		}

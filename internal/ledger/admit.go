@@ -14,22 +14,31 @@ const maxAdmitted = 1000
 
 // WaitingRun is a run that waits in a dispatch queue.
 type WaitingRun struct {
-	Key     schedule.Key
-	Owner   string
-	Set     string // the limit set: runs of one set have one owner and the same limits
-	Limits  []schedule.LimitRef
-	OwnsUse *schedule.LimitRef // an ordered limit whose use the run has from the attempt before
-	Since   time.Time          // since when it could have started
-	Order   QueueOrder
+	Key    schedule.Key
+	Owner  string
+	Set    string // the limit set: the same things block all its runs
+	Limits []schedule.LimitRef
+	Kept   []schedule.LimitRef // ordered limits that the run uses while it waits: the attempt before it has left them to it
+	Since  time.Time           // since when it could have started
+	Order  QueueOrder
 }
 
 // Waiting is a run of a queue as an admission sees it.
 func Waiting(r *schedule.Run) WaitingRun {
 	q := &r.Queue
 	return WaitingRun{
-		Key: r.Key, Owner: r.UserID, Set: string(q.Limits), Limits: q.Limits.Refs(), Since: q.EnqueuedAt,
+		Key: r.Key, Owner: r.UserID, Set: limitSet(r), Limits: q.Limits.Refs(), Kept: q.Kept.Refs(), Since: q.EnqueuedAt,
 		Order: QueueOrder{Priority: q.Priority, FairOrder: q.FairOrder, Position: q.Position},
 	}
+}
+
+// limitSet names the limit set of a run. A run that keeps a limit is a set of its own: the others
+// wait for it, and it does not wait for itself.
+func limitSet(r *schedule.Run) string {
+	if r.Queue.Kept != "" {
+		return "kept by " + r.Key.String()
+	}
+	return string(r.Queue.Limits)
 }
 
 // QueueOrder orders the runs of a queue, ascending. Runs that are equal go by their keys.
@@ -213,14 +222,18 @@ func (a *admitting) blockedAll() *Block {
 	return nil
 }
 
-// fullLimit is the first limit that is full; nil: none. The run's own use does not count.
-func (a *admitting) fullLimit(limits []schedule.LimitRef, own *schedule.LimitRef) *Block {
+// fullLimit is the first limit that is full; nil: none. A use that the run has kept does not count.
+func (a *admitting) fullLimit(limits, kept []schedule.LimitRef) *Block {
 	for _, ref := range limits {
 		l := a.v.Limits[ref]
-		if l == nil || own != nil && *own == ref {
+		if l == nil || l.Unlimited {
 			continue
 		}
-		if used := l.Used + a.used[ref]; !l.Unlimited && used >= l.Max {
+		used := l.Used + a.used[ref]
+		if slices.Contains(kept, ref) {
+			used--
+		}
+		if used >= l.Max {
 			return &Block{What: BlockedByLimit, Limit: ref, Used: used, Max: l.Max}
 		}
 	}
@@ -240,9 +253,9 @@ func (a *admitting) heldByRate(ref schedule.LimitRef) *Block {
 	return &Block{What: BlockedByRate, Limit: ref, Until: at}
 }
 
-func (a *admitting) use(limits []schedule.LimitRef, own *schedule.LimitRef) {
+func (a *admitting) use(limits, kept []schedule.LimitRef) {
 	for _, ref := range limits {
-		if own == nil || *own != ref {
+		if !slices.Contains(kept, ref) {
 			a.used[ref]++
 		}
 	}
@@ -254,7 +267,7 @@ func (a *admitting) blocked(r *WaitingRun) *Block {
 	if b, known := a.out.Sets[r.Set]; known {
 		return &b
 	}
-	b := a.fullLimit(r.Limits, r.OwnsUse)
+	b := a.fullLimit(r.Limits, r.Kept)
 	for _, ref := range r.Limits {
 		if b == nil {
 			b = a.heldByRate(ref)
@@ -348,7 +361,7 @@ func (a *admitting) start(r *WaitingRun, aged bool) {
 	for _, rate := range rates {
 		rate.start(at)
 	}
-	a.use(r.Limits, r.OwnsUse)
+	a.use(r.Limits, r.Kept)
 	a.calls[r.Owner]++
 	a.started[r.Key], a.lastAged = true, aged
 	a.out.Runs = append(a.out.Runs, Admitted{Run: r, Aged: aged, StartAt: at})

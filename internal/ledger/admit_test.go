@@ -81,7 +81,7 @@ func TestAdmission(t *testing.T) {
 		"a retry has the use of the attempt before": {
 			func() ledger.Visit {
 				v := ledger.Visit{Limits: limits(0, 1), Heads: []ledger.Head{waiting(1, 0, "a", customer), waiting(2, 0, "b", customer)}}
-				v.Heads[1].Runs[0].OwnsUse = &customer
+				v.Heads[1].Runs[0].Kept = []schedule.LimitRef{customer}
 				return v
 			}(), "b | set 1 limit 1 of 1",
 		},

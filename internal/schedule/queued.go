@@ -41,6 +41,7 @@ type QueuePlace struct {
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
 	Limits     Limits // that it uses while it is in flight
+	Kept       Limits // of them the ordered ones that it has from the attempt before: it uses them also while it waits
 
 	GroupNo  int32  // of its group; 0: none
 	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
@@ -252,7 +253,8 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	for i, r := range rows {
 		keys[i] = r.Key
 	}
-	if err := dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+	passes, err := dialect.KeepUses(ctx, queries{t}, len(rows), func(i int) (ended, next *schedule.Run) { return &rows[i].Run, attempts[rows[i]] })
+	if err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
@@ -295,7 +297,13 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := dialect.InsertMessages(ctx, queries{t}, len(added), told); err != nil {
 		return err
 	}
-	return insertAttempts(ctx, t, added, attempts, now)
+	if err := insertAttempts(ctx, t, added, attempts, now); err != nil {
+		return err
+	}
+	if err := tables.PassUses(ctx, queries{t}, passes); err != nil {
+		return err
+	}
+	return dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
 }
 
 // endRest ends those of the runs that are not among the last inserted of history.
