@@ -115,10 +115,11 @@ const (
 	usersShown, usersRead = 20, 200
 )
 
-// LimitUser is a run in flight that uses a limit.
+// LimitUser is a run that uses a limit: it is in flight, or keeps the limit until it is tried again.
 type LimitUser struct {
-	Key string // of the limit
-	Run *schedule.Run
+	Key  string // of the limit
+	Run  *schedule.Run
+	Kept bool // it has the limit from the attempt before it
 }
 
 // LimitDetail is a limit with what uses it.
@@ -187,7 +188,7 @@ func (r *Registrar) limitUsers(ctx context.Context, l *schedule.Limit, n int) (u
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, LimitUser{Key: u.Key, Run: run})
+		users = append(users, LimitUser{Key: u.Key, Run: run, Kept: run.Queue.Kept.Has(schedule.LimitRef{ID: l.LimitID, Key: u.Key})})
 	}
 	return users, nil
 }

@@ -134,6 +134,14 @@ func TestAdmission(t *testing.T) {
 				return v
 			}(), "a y",
 		},
+		"it does not pass a limit that allows no run, and not the others that are full": {
+			func() ledger.Visit {
+				v := ledger.Visit{Limits: limits(2, 1), Heads: []ledger.Head{waiting(1, 0, "a", customer), waiting(2, 0, "b", customer, gpu)}}
+				v.Heads[0].Runs[0].Kept, v.Heads[1].Runs[0].Kept = []schedule.LimitRef{customer}, []schedule.LimitRef{customer}
+				v.Limits[customer].Max = 0
+				return v
+			}(), "| set 1 limit 0 of 0 | set 2 limit 0 of 0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := c.visit
@@ -235,6 +243,17 @@ func drawVisit(t *rapid.T) ledger.Visit {
 		}
 		heads[at].Runs = append(heads[at].Runs, r)
 	}
+	if len(refs) > 0 && rapid.Bool().Draw(t, "a retry keeps a limit") { // each limit is kept by one at most
+		for n, ref := range refs[:rapid.IntRange(1, len(refs)).Draw(t, "kept")] {
+			r := ledger.WaitingRun{
+				Key: schedule.Key{byte('A' + n)}, Owner: fmt.Sprint("u", n%2), Set: fmt.Sprint("kept ", n), Since: admitNow.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "waits")) * time.Second),
+				Order:  ledger.QueueOrder{Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Position: int64(rapid.IntRange(0, 9).Draw(t, "position"))},
+				Limits: refs[:n+1], Kept: []schedule.LimitRef{ref},
+			}
+			v.Limits[ref].Used++
+			heads[[2]int{9 + n, 0}] = &ledger.Head{Runs: []ledger.WaitingRun{r}}
+		}
+	}
 	for _, h := range heads {
 		slices.SortFunc(h.Runs, func(a, b ledger.WaitingRun) int { return ledger.CompareWaiting(&a, &b) })
 		v.Heads = append(v.Heads, *h)
@@ -294,7 +313,17 @@ func (m *admissionModel) may(r *ledger.WaitingRun) bool {
 		return false
 	}
 	for _, ref := range r.Limits {
-		if l := m.Limits[ref]; l != nil && (l.Used >= l.Max || m.earliest(&l.Rate) > soon) {
+		l := m.Limits[ref]
+		if l == nil {
+			continue
+		}
+		others := l.Used
+		for _, kept := range r.Kept {
+			if kept == ref {
+				others--
+			}
+		}
+		if others >= l.Max || m.earliest(&l.Rate) > soon {
 			return false
 		}
 	}
@@ -326,7 +355,9 @@ func (m *admissionModel) step() bool {
 	rates := []*ledger.Rate{&m.Rate}
 	for _, ref := range r.Limits {
 		if l := m.Limits[ref]; l != nil {
-			l.Used++
+			if !slices.Contains(r.Kept, ref) {
+				l.Used++
+			}
 			at = max(at, m.earliest(&l.Rate))
 			rates = append(rates, &l.Rate)
 		}
