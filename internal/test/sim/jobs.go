@@ -382,6 +382,7 @@ func (w *world) jobsOver() {
 		}
 	}
 	w.watch.ratesKept()
+	w.usesOwned()
 	w.groupsOver()
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)
