@@ -264,28 +264,9 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
-	var added []*openRow
-	args := make([]any, 0, len(columnsOfHistory)*manyRows)
-	for left := rows; len(left) > 0; {
-		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
-		args = args[:0]
-		for _, r := range left[:n] {
-			args = columnsOfHistory.args(args, r)
-		}
-		inserted, err := t.exec(ctx, statement, args...)
-		if err != nil && !isUnique(err) { // of a single row
-			return fmt.Errorf("write history of run %s, or one of the %d after it: %w", left[0].Key, n-1, err)
-		}
-		if inserted == int64(n) {
-			added = append(added, left[:n]...)
-		} else {
-			alone, err := endRest(ctx, t, left[:n], inserted, now)
-			if err != nil {
-				return err
-			}
-			added = append(added, alone...)
-		}
-		left = left[n:]
+	added, err := insertEnded(ctx, t, rows, now)
+	if err != nil {
+		return err
 	}
 	if err := dialect.SettleUniques(ctx, queries{t}, len(added), func(i int) *schedule.Run { return &added[i].Run }); err != nil {
 		return err
@@ -304,6 +285,33 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 		return err
 	}
 	return dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+}
+
+// insertEnded writes runs to history, and returns those that it did not have.
+func insertEnded(ctx context.Context, t tx, rows []*openRow, now time.Time) (added []*openRow, err error) {
+	args := make([]any, 0, len(columnsOfHistory)*manyRows)
+	for left := rows; len(left) > 0; {
+		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
+		args = args[:0]
+		for _, r := range left[:n] {
+			args = columnsOfHistory.args(args, r)
+		}
+		inserted, err := t.exec(ctx, statement, args...)
+		if err != nil && !isUnique(err) { // of a single row
+			return nil, fmt.Errorf("write history of run %s, or one of the %d after it: %w", left[0].Key, n-1, err)
+		}
+		if inserted == int64(n) {
+			added = append(added, left[:n]...)
+		} else {
+			alone, err := endRest(ctx, t, left[:n], inserted, now)
+			if err != nil {
+				return nil, err
+			}
+			added = append(added, alone...)
+		}
+		left = left[n:]
+	}
+	return added, nil
 }
 
 // endRest ends those of the runs that are not among the last inserted of history.

@@ -230,6 +230,7 @@ func orderedSwitched(r *rig) {
 	j := r.jobs("q", maxInFlight(100))
 	runs := j.putUsing([]string{"a1", "a2", "a3"}, "customer=a")
 	j.admits(10, "a1")
+	r.keeps(customer, runs[0].Key)
 	customer = r.putLimit("customer", 1, ordered) // in use
 	next := j.retried(runs[0], "a1+")
 	r.keeps(customer, next.Key)
