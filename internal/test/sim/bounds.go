@@ -50,7 +50,8 @@ func (l *ledgerWatch) waitsAsLong(j *job, now time.Time) {
 func (l *ledgerWatch) expires(j *job, before, r *schedule.Run) bool {
 	l.coverage.situations[jobExpired].Add(1)
 	from := placeOf(before)
-	return r.Status == schedule.StatusSkipped && (from == placeWaiting || from == placeDelayed) && before.Attempt == 1 && !before.StartBy.IsZero() &&
+	unsent := from == placeDispatching && r.Deliveries == 0 // its key is asked for again, and it is too late by then
+	return r.Status == schedule.StatusSkipped && (from == placeWaiting || from == placeDelayed || unsent) && before.Attempt == 1 && !before.StartBy.IsZero() &&
 		!before.StartBy.After(time.Now().Add(l.profile.maxSkew+time.Millisecond)) && (j.admissions > 0 || mayWait(before) >= time.Second)
 }
 

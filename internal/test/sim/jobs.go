@@ -54,6 +54,7 @@ type job struct {
 	behind     bool           // catch-up and backfill, and their automatic retries
 	hook       told           // when it ended
 	mayWait    time.Duration
+	letGo      time.Duration // when a chained one began to wait
 }
 
 // queueLife is a queue as it is now.
@@ -295,6 +296,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
 	if placeOf(before) == placeChained && placeOf(r) != placeChained {
 		l.releasedMember(j)
+		j.letGo = at
 		l.waitsAsLong(j, l.began.Add(at))
 	}
 	if placeOf(before) == placeDelayed && placeOf(r) == placeWaiting && r.Queue.FairOrder == 0 && l.queues[r.Queue.No].row.Fair == "key" {
