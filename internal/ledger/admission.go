@@ -76,7 +76,11 @@ func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
 	if v.Paused || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)) {
 		return 0
 	}
-	return max(0, min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted))
+	room := min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted)
+	if v.OwnerCalls != nil {
+		room = min(room, *v.OwnerCalls)
+	}
+	return max(0, room)
 }
 
 func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
@@ -84,12 +88,17 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	if f.Stall.Level > 0 {
 		free = min(free, 1) // a probe: whether the executor can take work again
 	}
-	return Visit{
+	v := Visit{
 		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.Stall.Until,
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,
 		Reservations: f.Reserving(req.Now),
 	}
+	if req.Share != nil {
+		calls := req.Share(f.Queue.UserID)
+		v.OwnerCalls = &calls
+	}
+	return v
 }
 
 // AddPlain adds the first rows of a plain queue, in its order. room is how many were asked for.

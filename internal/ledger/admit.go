@@ -91,7 +91,7 @@ type Visit struct {
 	Reservations []Reservation                   // that wait, in order of arrival
 	Heads        []Head                          // of each limit set and priority with a waiting run
 	Limits       map[schedule.LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
-	Capacity     func(owner string) int          // how many calls an owner may take; nil: any number
+	OwnerCalls   *int                            // how many calls the owner of the queue may take; nil: any number
 }
 
 // Reservation waits for the next slot of a queue, ahead of all runs.
@@ -111,7 +111,7 @@ const (
 	BlockedByCalls  BlockedBy = "no_launcher" // no call of a launcher is free
 	BlockedByLimit  BlockedBy = "limit"       // a limit is full
 	BlockedByRate   BlockedBy = "rate"        // of the queue, or of a limit
-	BlockedByOwner  BlockedBy = "owner_share" // the owner has its share of the launcher's calls
+	BlockedByOwner  BlockedBy = "owner_share" // the owner of the queue has its share of the launcher's calls
 	BlockedByBefore BlockedBy = "behind"      // runs that come before it
 )
 
@@ -153,7 +153,7 @@ type Admission struct {
 // No run starts while one that comes before it could: whatever starts is the first that
 // nothing blocks. It changes the rates of v and of its limits to those after the starts.
 func Admit(v *Visit) Admission {
-	a := admitting{v: v, used: make(map[schedule.LimitRef]int), calls: make(map[string]int), started: make(map[schedule.Key]bool)}
+	a := admitting{v: v, used: make(map[schedule.LimitRef]int), started: make(map[schedule.Key]bool)}
 	a.out.Sets = make(map[string]Block)
 	a.reserve()
 	for i := range v.Heads {
@@ -183,7 +183,6 @@ type admitting struct {
 	heads    headQueue
 	started  map[schedule.Key]bool
 	used     map[schedule.LimitRef]int // uses that begin
-	calls    map[string]int            // by owner
 	lastAged bool                      // the last start was that of an aged run
 }
 
@@ -216,6 +215,8 @@ func (a *admitting) blockedAll() *Block {
 		return &Block{What: BlockedByFull, Used: a.inFlight(), Max: v.MaxInFlight}
 	case len(a.out.Runs) >= v.Free:
 		return &Block{What: BlockedByCalls}
+	case v.OwnerCalls != nil && len(a.out.Runs) >= *v.OwnerCalls:
+		return &Block{What: BlockedByOwner}
 	case at.After(v.Now.Add(startAhead)):
 		return &Block{What: BlockedByRate, Until: at}
 	}
@@ -272,9 +273,6 @@ func (a *admitting) blocked(r *WaitingRun) *Block {
 		if b == nil {
 			b = a.heldByRate(ref)
 		}
-	}
-	if b == nil && a.v.Capacity != nil && a.calls[r.Owner] >= a.v.Capacity(r.Owner) {
-		b = &Block{What: BlockedByOwner}
 	}
 	if b != nil {
 		a.out.Sets[r.Set] = *b
@@ -362,7 +360,6 @@ func (a *admitting) start(r *WaitingRun, aged bool) {
 		rate.start(at)
 	}
 	a.use(r.Limits, r.Kept)
-	a.calls[r.Owner]++
 	a.started[r.Key], a.lastAged = true, aged
 	a.out.Runs = append(a.out.Runs, Admitted{Run: r, Aged: aged, StartAt: at})
 }

@@ -85,8 +85,11 @@ func TestAdmission(t *testing.T) {
 				return v
 			}(), "b | set 1 limit 1 of 1",
 		},
-		"an owner with its share is passed over": {
-			ledger.Visit{Capacity: func(string) int { return 1 }, Heads: []ledger.Head{waiting(1, 0, "ab")}}, "a | set 1 owner_share",
+		"no more than the share of the owner, and reservations need none": {
+			ledger.Visit{OwnerCalls: new(1), Heads: []ledger.Head{waiting(1, 0, "ab")}, Reservations: []ledger.Reservation{{}}}, "1 granted a | owner_share",
+		},
+		"an owner that has its share starts nothing": {
+			ledger.Visit{OwnerCalls: new(0), Heads: []ledger.Head{waiting(1, 0, "ab")}}, "| owner_share",
 		},
 		"a rate admits what starts within 250 ms": {
 			ledger.Visit{Rate: rate(0), Heads: []ledger.Head{waiting(1, 0, "abcd")}}, "a b+100ms c+200ms | rate +300ms",
@@ -219,9 +222,8 @@ func drawVisit(t *rapid.T) ledger.Visit {
 		}
 		v.Limits[ref] = l
 	}
-	most := rapid.IntRange(0, 3).Draw(t, "most a share")
-	if most > 0 {
-		v.Capacity = func(string) int { return most }
+	if most := rapid.IntRange(-9, 3).Draw(t, "share"); most >= 0 {
+		v.OwnerCalls = &most
 	}
 	v.PromoteAfter = time.Duration(rapid.IntRange(0, 2).Draw(t, "promote after")) * 20 * time.Second
 	sets := rapid.IntRange(1, 4).Draw(t, "sets")
@@ -288,7 +290,6 @@ type admissionModel struct {
 	ledger.Visit
 	runs    []ledger.WaitingRun
 	started []string
-	owners  map[string]int
 	aged    bool
 }
 
@@ -327,11 +328,11 @@ func (m *admissionModel) may(r *ledger.WaitingRun) bool {
 			return false
 		}
 	}
-	return m.Capacity == nil || m.owners[r.Owner] < m.Capacity(r.Owner)
+	return true
 }
 
 func (m *admissionModel) step() bool {
-	if len(m.started) >= m.Free || m.InFlight+len(m.started) >= m.MaxInFlight {
+	if len(m.started) >= m.Free || m.OwnerCalls != nil && len(m.started) >= *m.OwnerCalls || m.InFlight+len(m.started) >= m.MaxInFlight {
 		return false
 	}
 	pick, aged := -1, false
@@ -367,7 +368,6 @@ func (m *admissionModel) step() bool {
 			rate.Next = time.UnixMicro(max(rate.Next.UnixMicro(), at) + m.gap(rate))
 		}
 	}
-	m.owners[r.Owner]++
 	m.aged = aged
 	m.started = append(m.started, fmt.Sprint(string(rune(r.Key[0])), " ", aged, " ", at))
 	m.runs = slices.Delete(m.runs, pick, pick+1)
@@ -375,7 +375,7 @@ func (m *admissionModel) step() bool {
 }
 
 func modelAdmission(v ledger.Visit) []string {
-	m := admissionModel{Visit: copyVisit(v), owners: make(map[string]int)}
+	m := admissionModel{Visit: copyVisit(v)}
 	for _, h := range v.Heads {
 		m.runs = append(m.runs, h.Runs...)
 	}

@@ -228,6 +228,7 @@ type AdmitRequest struct {
 	QueueNo  int32
 	Now      time.Time
 	Free     int                     // calls of the launcher
+	Share    func(owner string) int  // how many of its calls the queues of an owner may still take; nil: any number
 	Holder   int32                   // instance_no of the process that will call; 0: it has no presence lock
 	Lease    func(Key) time.Duration // of the call
 	RetryFor time.Duration           // how long the launch of a run is tried where its schedule does not say

@@ -211,7 +211,7 @@ func (x *runText) queueBlocks() {
 	case x.Position != 1 || x.Before > 0:
 		x.block(RunBlock{What: ledger.BlockedByBefore})
 	case len(x.out.BlockedBy) == 0:
-		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
+		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second; the queues of one owner have at most nine tenths of its calls")
 	}
 }
 
