@@ -21,7 +21,7 @@ var jobBugs = []bug{
 		{"internal/ledger/admission.go", "f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)", "f.Queue.Unreadable"},
 	}},
 	{"a limit has one run too many", "mutant-jobs", 1, []change{
-		{"internal/ledger/admit.go", "!l.Unlimited && used >= l.Max {", "!l.Unlimited && used > l.Max {"},
+		{"internal/ledger/admit.go", "if used >= l.Max {", "if used > l.Max {"},
 	}},
 	{"a use is not written", "mutant-jobs", 1, []change{
 		{"internal/store/tables/uses.go", "	if len(uses) == 0 {\n", "	if len(uses) < 2 {\n"},
