@@ -78,13 +78,25 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	}
 	f.Turns = place.Turns
 	f.Queue, f.Before, f.Sees = &place.QueueFacts, place.Before, auth.FromContext(ctx).Sees
-	if f.InFlight, err = r.readable(ctx, place.Flights); err != nil {
+	flights, err := r.readableRuns(ctx, place.Flights)
+	if err != nil {
 		return err
 	}
+	for _, run := range flights {
+		f.InFlight = append(f.InFlight, run.Key)
+	}
 	f.LimitUses, f.LimitReserved = make(map[schedule.LimitRef][]schedule.Key), make(map[schedule.LimitRef][]schedule.Reservation)
+	f.LimitKept = make(map[schedule.LimitRef]*schedule.Run)
 	for ref, users := range place.Uses {
-		if f.LimitUses[ref], err = r.readable(ctx, users); err != nil {
+		found, err := r.readableRuns(ctx, users)
+		if err != nil {
 			return err
+		}
+		for _, run := range found {
+			f.LimitUses[ref] = append(f.LimitUses[ref], run.Key)
+			if !run.Queue.State.Admitted() && run.Queue.Kept.Has(ref) {
+				f.LimitKept[ref] = run
+			}
 		}
 		if f.LimitReserved[ref], err = r.reservationsAmong(ctx, users); err != nil {
 			return err
@@ -106,13 +118,13 @@ func (r *Registrar) addWaitingPlace(ctx context.Context, f *explain.RunFacts) (e
 	return nil
 }
 
-// readable are the runs that the caller may read.
-func (r *Registrar) readable(ctx context.Context, keys []schedule.Key) (found []schedule.Key, err error) {
+// readableRuns are the runs that the caller may read.
+func (r *Registrar) readableRuns(ctx context.Context, keys []schedule.Key) (found []*schedule.Run, err error) {
 	for _, key := range keys {
-		_, err := r.runs.GetRun(ctx, key)
+		run, err := r.runs.GetRun(ctx, key)
 		switch {
 		case err == nil:
-			found = append(found, key)
+			found = append(found, run)
 		case !errors.Is(err, schedule.ErrNotFound):
 			return nil, err
 		}

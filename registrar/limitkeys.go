@@ -93,6 +93,8 @@ func (in *LimitKeyInput) change(l *schedule.Limit, before *schedule.LimitKey, no
 	switch {
 	case !l.Keyed:
 		return schedule.LimitChange{}, schedule.Invalid("key", in.Key, "is a key of a limit without keys", "change max_in_flight and rate of the limit itself")
+	case l.Ordered && in.MaxInFlight != nil && *in.MaxInFlight > 1:
+		return schedule.LimitChange{}, schedule.Invalid("max_in_flight", *in.MaxInFlight, "is not 0 or 1, and the limit is ordered", "the runs of a key go one after the other; 0 stops the key")
 	case !in.Until.IsZero() && !in.Until.After(now):
 		return schedule.LimitChange{}, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
 	case in.takes() && before == nil, before != nil && before.Same(&in.LimitKey):
@@ -113,10 +115,11 @@ const (
 	usersShown, usersRead = 20, 200
 )
 
-// LimitUser is a run in flight that uses a limit.
+// LimitUser is a run that uses a limit: it is in flight, or keeps the limit until it is tried again.
 type LimitUser struct {
-	Key string // of the limit
-	Run *schedule.Run
+	Key  string // of the limit
+	Run  *schedule.Run
+	Kept bool // it has the limit from the attempt before it
 }
 
 // LimitDetail is a limit with what uses it.
@@ -185,7 +188,7 @@ func (r *Registrar) limitUsers(ctx context.Context, l *schedule.Limit, n int) (u
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, LimitUser{Key: u.Key, Run: run})
+		users = append(users, LimitUser{Key: u.Key, Run: run, Kept: run.Queue.Kept.Has(schedule.LimitRef{ID: l.LimitID, Key: u.Key})})
 	}
 	return users, nil
 }

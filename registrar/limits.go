@@ -62,6 +62,9 @@ func (r *Registrar) UpsertLimit(ctx context.Context, in LimitInput) (out Changed
 func (in *LimitInput) resolved() (schedule.LimitDefinition, error) {
 	d := in.LimitDefinition
 	d.Rate, d.MaxInFlight = d.Rate.Resolved(), 0
+	if d.Ordered {
+		d.MaxInFlight = 1
+	}
 	var c schedule.Collect
 	if in.MaxInFlight != nil {
 		if d.MaxInFlight = *in.MaxInFlight; d.MaxInFlight == 0 {
@@ -81,13 +84,24 @@ func upsertable(ctx context.Context, f *schedule.LimitFacts, d *schedule.LimitDe
 	if f.Limit.UserID != d.UserID {
 		return schedule.Explain(schedule.ErrExists, "limit_id %s is taken by another owner: choose another id", id)
 	}
-	if err := mayChangeLimit(ctx, f.Limit); err != nil || f.Limit.Keyed == d.Keyed {
+	if err := mayChangeLimit(ctx, f.Limit); err != nil {
 		return err
+	}
+	if d.Ordered && !f.Limit.Ordered && f.Limit.Keyed {
+		switch {
+		case f.MostUsed > 1:
+			return schedule.Explain(schedule.ErrPrecondition, "cannot make limit %s ordered: one of its keys is in use by %s; set max_in_flight 1 first and wait until each key has at most 1", id, usersOf(f.MostUsed))
+		case f.Over.Hold(now):
+			return schedule.Explain(schedule.ErrPrecondition, "cannot make limit %s ordered: keys have a max_in_flight over 1 of their own; take it away first: `carillon limit set-key %s KEY`", id, d.LimitID)
+		}
+	}
+	if f.Limit.Keyed == d.Keyed {
+		return nil
 	}
 	switch {
 	case f.Limit.Used > 0:
 		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: it is in use by %s; wait until none is in flight, or register a limit with another id", id, usersOf(f.Limit.Used))
-	case f.Keys > 0 && (f.KeysEnd.IsZero() || f.KeysEnd.After(now)):
+	case f.Keys.Hold(now):
 		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: keys have their own numbers; take them away first: `carillon limit set-key %s KEY`", id, d.LimitID)
 	case naming.any():
 		return schedule.Explain(schedule.ErrPrecondition, "cannot change keyed of limit %s: %s; register them without it first", id, naming)

@@ -121,6 +121,40 @@ func TestALimitIsRegisteredOnceAndChangedByRevisions(t *testing.T) {
 	}
 }
 
+func TestALimitIsMadeOrderedWhileEachKeyHasOneUseAtMost(t *testing.T) {
+	l := newLimitRig(t)
+	inOrder := func(in *registrar.LimitInput) { in.Keyed, in.Ordered, in.MaxInFlight = true, true, nil }
+	l.upsert(gpuLimit(byKey))
+	l.flight("ada", "gpu=a7")
+	l.flight("ada", "gpu=b8")
+	made := l.upsert(gpuLimit(inOrder))
+	if made.Limit.MaxInFlight != 1 || !made.Limit.Ordered || made.Warning != "" {
+		t.Errorf("made %+v, warning %q", made.Limit, made.Warning)
+	}
+	if said := l.upsert(gpuLimit(inOrder, func(in *registrar.LimitInput) { in.MaxInFlight = most(1) })); said.Limit.Revision != made.Limit.Revision {
+		t.Errorf("the default said aloud made revision %d", said.Limit.Revision)
+	}
+	_, err := l.setKey(func(in *registrar.LimitKeyInput) { in.MaxInFlight = most(2) })
+	refusedFor(t, "two of a key", err, "max_in_flight", "ordered")
+	for _, n := range []uint32{0, 1} {
+		if _, err := l.setKey(func(in *registrar.LimitKeyInput) { in.MaxInFlight = most(n) }); err != nil {
+			t.Errorf("%d of a key: %v", n, err)
+		}
+	}
+	if off := l.upsert(gpuLimit(byKey)).Limit; off.Ordered || off.MaxInFlight != 2 {
+		t.Errorf("ordered no more: %+v", off)
+	}
+	if _, err := l.setKey(func(in *registrar.LimitKeyInput) { in.MaxInFlight, in.Until = most(3), l.now.Add(time.Hour) }); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.UpsertLimit(t.Context(), gpuLimit(inOrder))
+	l.refused("with a key over 1", err, schedule.ErrPrecondition, "max_in_flight over 1", "set-key gpu KEY")
+	l.now = l.now.Add(time.Hour)
+	l.flight("ada", "gpu=b8")
+	_, err = l.UpsertLimit(t.Context(), gpuLimit(inOrder))
+	l.refused("with a key in use twice", err, schedule.ErrPrecondition, "in use by 2 runs", "at most 1")
+}
+
 func TestALimitOutOfBoundsIsRefusedWithTheFieldAndItsValue(t *testing.T) {
 	rate := func(starts, perMS, burst uint32) func(*registrar.LimitInput) {
 		return func(in *registrar.LimitInput) {
@@ -143,6 +177,8 @@ func TestALimitOutOfBoundsIsRefusedWithTheFieldAndItsValue(t *testing.T) {
 		"a rate over a day":               {"rate.per_ms", rate(1, 86_400_001, 1)},
 		"a burst over the starts":         {"rate.burst", rate(2, 1000, 3)},
 		"a note over 1024 bytes":          {"note", func(in *registrar.LimitInput) { in.Note = strings.Repeat("x", 1025) }},
+		"ordered without keys":            {"ordered", func(in *registrar.LimitInput) { in.Ordered, in.MaxInFlight = true, most(1) }},
+		"ordered with max 2":              {"max_in_flight", func(in *registrar.LimitInput) { in.Keyed, in.Ordered = true, true }},
 		"a note with NUL":                 {"note", func(in *registrar.LimitInput) { in.Note = "a\x00b" }},
 		"a rate of too many starts a day": {"rate.starts", rate(1_000_001, 1000, 1)},
 	} {

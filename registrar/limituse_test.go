@@ -3,6 +3,7 @@ package registrar_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,54 @@ func TestARunThatWaitsForALimitIsExplained(t *testing.T) {
 		a = l.explained(last)
 		if want := "as many runs as its rate allows: the next one starts at 2026-03-02T12:01:00Z"; !strings.Contains(strings.Join(a.Lines, "\n"), want) {
 			l.Errorf("the explanation does not say %q:\n%s", want, strings.Join(a.Lines, "\n"))
+		}
+	})
+}
+
+func TestARunThatWaitsForARetryOfAnOrderedLimitIsExplainedByIt(t *testing.T) {
+	onQueues(t, func(l *line) {
+		putLimits(l.T, l.limits)
+		if _, err := l.UpsertLimit(l.Context(), registrar.LimitInput{LimitDefinition: schedule.LimitDefinition{LimitID: "account", UserID: "ada", Keyed: true, Ordered: true}}); err != nil {
+			l.Fatal(err)
+		}
+		first, second := l.one(using("account=1", "gpu")), l.one(using("account=1"))
+		l.admit(2)
+		finish := l.opts.Entries.(interface {
+			Finish(context.Context, []schedule.FinishRequest, time.Time) ([]schedule.Finished, error)
+		}).Finish
+		if _, err := finish(l.Context(), []schedule.FinishRequest{{Key: first, Outcome: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed}}}, l.now); err != nil {
+			l.Fatal(err)
+		}
+		retry := schedule.AttemptKey(first)
+		says := func(key schedule.Key, want string) explain.RunAnswer {
+			l.Helper()
+			a := l.explained(key)
+			if text := strings.Join(a.Lines, "\n"); !strings.Contains(text, want) {
+				l.Errorf("the explanation does not say %q:\n%s", want, text)
+			}
+			return a
+		}
+		a := says(second, fmt.Sprintf("Limit account=1 is ordered: run %s failed, and its retry %s keeps the key until it is over; it starts at ", first, retry))
+		if b := a.BlockedBy[0]; b.What != ledger.BlockedByLimit || b.Used != 1 || b.Max != 1 || !slices.Equal(b.UsedBy, []schedule.Key{retry}) {
+			l.Errorf("blocked by %+v", b)
+		}
+		says(retry, "It keeps account=1 since the attempt before it: no other run of the key starts until it is over")
+		d, err := l.GetLimit(l.Context(), "account", "", 10)
+		if err != nil || d.Used != 1 || len(d.Users) != 1 || !d.Users[0].Kept || d.Users[0].Run.Key != retry {
+			l.Errorf("the limit is used by %+v, %v", d, err)
+		}
+		for _, limits := range [][]string{{}, {"gpu"}, {"account=2", "gpu"}} {
+			_, err = l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: retry, Limits: limits})
+			if !errors.Is(err, schedule.ErrPrecondition) || !strings.Contains(err.Error(), "account=1") {
+				l.Errorf("its limits changed to %v: %v", limits, err)
+			}
+		}
+		priority := int32(3)
+		if _, err := l.UpdateRun(l.Context(), registrar.UpdateRunInput{Key: retry, Limits: []string{"gpu", "account=1"}, Priority: &priority}); err != nil {
+			l.Errorf("the same limits: %v", err)
+		}
+		if err := l.DeleteLimit(l.Context(), "account"); !errors.Is(err, schedule.ErrPrecondition) || !strings.Contains(err.Error(), retry.String()) {
+			l.Errorf("the limit is deleted: %v", err)
 		}
 	})
 }

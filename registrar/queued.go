@@ -258,6 +258,10 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 	if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {
 		return schedule.QueuedChange{}, cannotModify(run)
 	}
+	if in.Limits != nil && run.Queue.Kept != "" && limits != run.Queue.Limits {
+		return schedule.QueuedChange{}, schedule.Explain(schedule.ErrPrecondition,
+			"cannot change the limits: the run keeps %s, which is ordered, since the attempt before it; change its other fields, or cancel it and enqueue another one", run.Queue.Kept)
+	}
 	after := *run
 	if in.Input != nil {
 		after.Input = in.Input

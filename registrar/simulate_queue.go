@@ -260,6 +260,8 @@ func (r *Registrar) limitsOfScenario(ctx context.Context, s *queueScenario) (lim
 			c.Add(at, p.Limit, "does not exist, or is another owner's", "")
 		case !l.Keyed && ref.Key != "":
 			c.Add(at, p.Limit, "has a key", "the limit has none: name "+ref.ID)
+		case l.Ordered && p.MaxInFlight != nil && *p.MaxInFlight > 1:
+			c.Add(fmt.Sprintf("limits[%d].max_in_flight", i), *p.MaxInFlight, "is not 0 or 1, and the limit is ordered", "")
 		}
 		s.proposed = append(s.proposed, ref)
 	}

@@ -35,6 +35,12 @@ func TestTheConsoleShowsLimitsAndChangesTheirNumbers(t *testing.T) {
 		g.browse("operator", "/ui/limits/customer", nil).holds(t, "its keys", "a7", "unpaid", "shared with all owners")
 		g.browse("operator", "/ui/limits/customer/key", url.Values{"key": {"a7"}}).holds(t, "a key without numbers", "Changed customer=a7")
 		g.browse("operator", "/ui/limits/customer", nil).holds(t, "no keys", "All keys have the numbers of the limit")
+		if code, text := g.send("operator", "PUT", "/v1/limits/account", `{"user_id":"ada","keyed":true,"ordered":true}`); code != http.StatusOK {
+			t.Fatalf("an ordered limit: %d %s", code, text)
+		}
+		g.browse("operator", "/ui/limits/account/change", url.Values{"max_in_flight": {"1"}, "note": {"bookings"}}).holds(t, "a change of an ordered limit", "Changed account")
+		g.browse("operator", "/ui/limits/account", nil).holds(t, "an ordered limit", "bookings", "the runs of a key go one after the other")
+		g.browse("operator", "/ui/limits", nil).holds(t, "the ordered limit in the list", "for each key · ordered")
 		if got := g.browse("operator", "/ui/limits/none", nil); got.code != http.StatusNotFound {
 			t.Errorf("a limit that is not there: %d", got.code)
 		}

@@ -52,7 +52,10 @@ type limitUserRow struct {
 	Dispatched moment
 }
 
-func (u limitUserRow) Path() string  { return runPath(u.GetIdempotencyKey()) }
+func (u limitUserRow) Path() string { return runPath(u.GetIdempotencyKey()) }
+
+// Waits is whether the run is a retry that keeps the limit and has not started.
+func (u limitUserRow) Waits() bool   { return u.GetKept() && u.GetDispatchedAt() == nil }
 func (u limitUserRow) Queue() string { return queuePath(u.GetQueueId()) }
 
 func limitPath(id string) string { return Prefix + "limits/" + url.PathEscape(id) }
@@ -176,7 +179,7 @@ func (c *Console) changeLimit(v *visit) (toast, error) {
 	}
 	l := got.GetLimit()
 	done, err := c.limits.UpsertLimit(v.Context(), &carillonv1.UpsertLimitRequest{
-		LimitId: id, UserId: l.GetUserId(), Shared: l.GetShared(), Keyed: l.GetKeyed(), MaxInFlight: most, Rate: rate, Note: v.field("note"),
+		LimitId: id, UserId: l.GetUserId(), Shared: l.GetShared(), Keyed: l.GetKeyed(), Ordered: l.GetOrdered(), MaxInFlight: most, Rate: rate, Note: v.field("note"),
 	})
 	return changedToast(id, done.GetWarning()), err
 }

@@ -81,7 +81,11 @@ func (f *QueueFacts) Room(req *schedule.AdmitRequest) int {
 	if v.Paused || v.NoWorker || v.StalledUntil.After(v.Now) || v.Rate.first(v.Now).After(v.Now.Add(startAhead)) {
 		return 0
 	}
-	return max(0, min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted))
+	room := min(v.Free, v.MaxInFlight-v.InFlight, maxAdmitted)
+	if v.OwnerCalls != nil {
+		room = min(room, *v.OwnerCalls)
+	}
+	return max(0, room)
 }
 
 func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
@@ -92,13 +96,18 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 	if req.Fetch != nil {
 		free = min(free, f.fetchable(req.Fetch))
 	}
-	return Visit{
+	v := Visit{
 		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.stall().Until,
 		NoWorker:     f.Queue.Pulled() && req.Fetch == nil, // a launcher never sends its runs
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,
 		Reservations: f.Reserving(req.Now),
 	}
+	if req.Share != nil {
+		calls := req.Share(f.Queue.UserID)
+		v.OwnerCalls = &calls
+	}
+	return v
 }
 
 // AddPlain adds the first rows of a plain queue, in its order. room is how many were asked for.
@@ -111,6 +120,15 @@ func (f *QueueFacts) AddPlain(runs []*schedule.Run, room int) {
 		h.Runs = append(h.Runs, Waiting(r))
 	}
 	f.Heads = []Head{h}
+}
+
+// AddKeeping adds a run that keeps a limit: a set of its own.
+func (f *QueueFacts) AddKeeping(r WaitingRun) {
+	h := Head{Runs: []WaitingRun{r}}
+	f.Heads = append(f.Heads, h)
+	if f.Queue.PromoteAfterMS > 0 {
+		f.Oldest = append(f.Oldest, h)
+	}
 }
 
 // WaitingPlace is what explains a run that waits in a queue. Its only head is that run.
@@ -133,8 +151,9 @@ func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 		blocks = append(blocks, *b)
 	}
 	for i := range f.Heads {
-		for _, ref := range f.Heads[i].Runs[0].Limits {
-			if b := a.fullLimit([]schedule.LimitRef{ref}, nil); b != nil {
+		r := &f.Heads[i].Runs[0]
+		for _, ref := range r.Limits {
+			if b := a.fullLimit([]schedule.LimitRef{ref}, r.Kept); b != nil {
 				blocks = append(blocks, *b)
 			} else if b := a.heldByRate(ref); b != nil {
 				blocks = append(blocks, *b)
@@ -197,7 +216,7 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 	}
 	for _, chosen := range c.Runs {
 		w := byKey[chosen.Run.Key]
-		if w == nil || w.Run.Queue.State != schedule.QueueWaiting || string(w.Run.Queue.Limits) != chosen.Run.Set {
+		if w == nil || w.Run.Queue.State != schedule.QueueWaiting || limitSet(&w.Run) != chosen.Run.Set {
 			out.Again = true
 			continue
 		}

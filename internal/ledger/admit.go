@@ -14,22 +14,31 @@ const maxAdmitted = 1000
 
 // WaitingRun is a run that waits in a dispatch queue.
 type WaitingRun struct {
-	Key     schedule.Key
-	Owner   string
-	Set     string // the limit set: runs of one set have one owner and the same limits
-	Limits  []schedule.LimitRef
-	OwnsUse *schedule.LimitRef // an ordered limit whose use the run has from the attempt before
-	Since   time.Time          // since when it could have started
-	Order   QueueOrder
+	Key    schedule.Key
+	Owner  string
+	Set    string // the limit set: the same things block all its runs
+	Limits []schedule.LimitRef
+	Kept   []schedule.LimitRef // ordered limits that the run uses while it waits: the attempt before it has left them to it
+	Since  time.Time           // since when it could have started
+	Order  QueueOrder
 }
 
 // Waiting is a run of a queue as an admission sees it.
 func Waiting(r *schedule.Run) WaitingRun {
 	q := &r.Queue
 	return WaitingRun{
-		Key: r.Key, Owner: r.UserID, Set: string(q.Limits), Limits: q.Limits.Refs(), Since: q.EnqueuedAt,
+		Key: r.Key, Owner: r.UserID, Set: limitSet(r), Limits: q.Limits.Refs(), Kept: q.Kept.Refs(), Since: q.EnqueuedAt,
 		Order: QueueOrder{Priority: q.Priority, FairOrder: q.FairOrder, Position: q.Position},
 	}
+}
+
+// limitSet names the limit set of a run. A run that keeps a limit is a set of its own: the others
+// wait for it, and it does not wait for itself.
+func limitSet(r *schedule.Run) string {
+	if r.Queue.Kept != "" {
+		return "kept by " + r.Key.String()
+	}
+	return string(r.Queue.Limits)
 }
 
 // QueueOrder orders the runs of a queue, ascending. Runs that are equal go by their keys.
@@ -83,7 +92,7 @@ type Visit struct {
 	Reservations []Reservation                   // that wait, in order of arrival
 	Heads        []Head                          // of each limit set and priority with a waiting run
 	Limits       map[schedule.LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
-	Capacity     func(owner string) int          // how many calls an owner may take; nil: any number
+	OwnerCalls   *int                            // how many calls the owner of the queue may take; nil: any number
 }
 
 // Reservation waits for the next slot of a queue, ahead of all runs.
@@ -103,7 +112,7 @@ const (
 	BlockedByCalls  BlockedBy = "no_launcher" // no call of a launcher is free
 	BlockedByLimit  BlockedBy = "limit"       // a limit is full
 	BlockedByRate   BlockedBy = "rate"        // of the queue, or of a limit
-	BlockedByOwner  BlockedBy = "owner_share" // the owner has its share of the launcher's calls
+	BlockedByOwner  BlockedBy = "owner_share" // the owner of the queue has its share of the launcher's calls
 	BlockedByWorker BlockedBy = "no_worker"   // no worker fetches runs of the queue
 	BlockedByBefore BlockedBy = "behind"      // runs that come before it
 )
@@ -146,7 +155,7 @@ type Admission struct {
 // No run starts while one that comes before it could: whatever starts is the first that
 // nothing blocks. It changes the rates of v and of its limits to those after the starts.
 func Admit(v *Visit) Admission {
-	a := admitting{v: v, used: make(map[schedule.LimitRef]int), calls: make(map[string]int), started: make(map[schedule.Key]bool)}
+	a := admitting{v: v, used: make(map[schedule.LimitRef]int), started: make(map[schedule.Key]bool)}
 	a.out.Sets = make(map[string]Block)
 	a.reserve()
 	for i := range v.Heads {
@@ -176,7 +185,6 @@ type admitting struct {
 	heads    headQueue
 	started  map[schedule.Key]bool
 	used     map[schedule.LimitRef]int // uses that begin
-	calls    map[string]int            // by owner
 	lastAged bool                      // the last start was that of an aged run
 }
 
@@ -211,20 +219,26 @@ func (a *admitting) blockedAll() *Block {
 		return &Block{What: BlockedByFull, Used: a.inFlight(), Max: v.MaxInFlight}
 	case len(a.out.Runs) >= v.Free:
 		return &Block{What: BlockedByCalls}
+	case v.OwnerCalls != nil && len(a.out.Runs) >= *v.OwnerCalls:
+		return &Block{What: BlockedByOwner}
 	case at.After(v.Now.Add(startAhead)):
 		return &Block{What: BlockedByRate, Until: at}
 	}
 	return nil
 }
 
-// fullLimit is the first limit that is full; nil: none. The run's own use does not count.
-func (a *admitting) fullLimit(limits []schedule.LimitRef, own *schedule.LimitRef) *Block {
+// fullLimit is the first limit that is full; nil: none. A use that the run has kept does not count.
+func (a *admitting) fullLimit(limits, kept []schedule.LimitRef) *Block {
 	for _, ref := range limits {
 		l := a.v.Limits[ref]
-		if l == nil || own != nil && *own == ref {
+		if l == nil || l.Unlimited {
 			continue
 		}
-		if used := l.Used + a.used[ref]; !l.Unlimited && used >= l.Max {
+		used := l.Used + a.used[ref]
+		if slices.Contains(kept, ref) {
+			used--
+		}
+		if used >= l.Max {
 			return &Block{What: BlockedByLimit, Limit: ref, Used: used, Max: l.Max}
 		}
 	}
@@ -244,9 +258,9 @@ func (a *admitting) heldByRate(ref schedule.LimitRef) *Block {
 	return &Block{What: BlockedByRate, Limit: ref, Until: at}
 }
 
-func (a *admitting) use(limits []schedule.LimitRef, own *schedule.LimitRef) {
+func (a *admitting) use(limits, kept []schedule.LimitRef) {
 	for _, ref := range limits {
-		if own == nil || *own != ref {
+		if !slices.Contains(kept, ref) {
 			a.used[ref]++
 		}
 	}
@@ -258,14 +272,11 @@ func (a *admitting) blocked(r *WaitingRun) *Block {
 	if b, known := a.out.Sets[r.Set]; known {
 		return &b
 	}
-	b := a.fullLimit(r.Limits, r.OwnsUse)
+	b := a.fullLimit(r.Limits, r.Kept)
 	for _, ref := range r.Limits {
 		if b == nil {
 			b = a.heldByRate(ref)
 		}
-	}
-	if b == nil && a.v.Capacity != nil && a.calls[r.Owner] >= a.v.Capacity(r.Owner) {
-		b = &Block{What: BlockedByOwner}
 	}
 	if b != nil {
 		a.out.Sets[r.Set] = *b
@@ -352,8 +363,7 @@ func (a *admitting) start(r *WaitingRun, aged bool) {
 	for _, rate := range rates {
 		rate.start(at)
 	}
-	a.use(r.Limits, r.OwnsUse)
-	a.calls[r.Owner]++
+	a.use(r.Limits, r.Kept)
 	a.started[r.Key], a.lastAged = true, aged
 	a.out.Runs = append(a.out.Runs, Admitted{Run: r, Aged: aged, StartAt: at})
 }

@@ -81,12 +81,15 @@ func TestAdmission(t *testing.T) {
 		"a retry has the use of the attempt before": {
 			func() ledger.Visit {
 				v := ledger.Visit{Limits: limits(0, 1), Heads: []ledger.Head{waiting(1, 0, "a", customer), waiting(2, 0, "b", customer)}}
-				v.Heads[1].Runs[0].OwnsUse = &customer
+				v.Heads[1].Runs[0].Kept = []schedule.LimitRef{customer}
 				return v
 			}(), "b | set 1 limit 1 of 1",
 		},
-		"an owner with its share is passed over": {
-			ledger.Visit{Capacity: func(string) int { return 1 }, Heads: []ledger.Head{waiting(1, 0, "ab")}}, "a | set 1 owner_share",
+		"no more than the share of the owner, and reservations need none": {
+			ledger.Visit{OwnerCalls: new(1), Heads: []ledger.Head{waiting(1, 0, "ab")}, Reservations: []ledger.Reservation{{}}}, "1 granted a | owner_share",
+		},
+		"an owner that has its share starts nothing": {
+			ledger.Visit{OwnerCalls: new(0), Heads: []ledger.Head{waiting(1, 0, "ab")}}, "| owner_share",
 		},
 		"a rate admits what starts within 250 ms": {
 			ledger.Visit{Rate: rate(0), Heads: []ledger.Head{waiting(1, 0, "abcd")}}, "a b+100ms c+200ms | rate +300ms",
@@ -133,6 +136,14 @@ func TestAdmission(t *testing.T) {
 				v.Oldest = v.Heads[1:]
 				return v
 			}(), "a y",
+		},
+		"it does not pass a limit that allows no run, and not the others that are full": {
+			func() ledger.Visit {
+				v := ledger.Visit{Limits: limits(2, 1), Heads: []ledger.Head{waiting(1, 0, "a", customer), waiting(2, 0, "b", customer, gpu)}}
+				v.Heads[0].Runs[0].Kept, v.Heads[1].Runs[0].Kept = []schedule.LimitRef{customer}, []schedule.LimitRef{customer}
+				v.Limits[customer].Max = 0
+				return v
+			}(), "| set 1 limit 0 of 0 | set 2 limit 0 of 0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,9 +222,8 @@ func drawVisit(t *rapid.T) ledger.Visit {
 		}
 		v.Limits[ref] = l
 	}
-	most := rapid.IntRange(0, 3).Draw(t, "most a share")
-	if most > 0 {
-		v.Capacity = func(string) int { return most }
+	if most := rapid.IntRange(-9, 3).Draw(t, "share"); most >= 0 {
+		v.OwnerCalls = &most
 	}
 	v.PromoteAfter = time.Duration(rapid.IntRange(0, 2).Draw(t, "promote after")) * 20 * time.Second
 	sets := rapid.IntRange(1, 4).Draw(t, "sets")
@@ -234,6 +244,17 @@ func drawVisit(t *rapid.T) ledger.Visit {
 			heads[at] = &ledger.Head{}
 		}
 		heads[at].Runs = append(heads[at].Runs, r)
+	}
+	if len(refs) > 0 && rapid.Bool().Draw(t, "a retry keeps a limit") { // each limit is kept by one at most
+		for n, ref := range refs[:rapid.IntRange(1, len(refs)).Draw(t, "kept")] {
+			r := ledger.WaitingRun{
+				Key: schedule.Key{byte('A' + n)}, Owner: fmt.Sprint("u", n%2), Set: fmt.Sprint("kept ", n), Since: admitNow.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "waits")) * time.Second),
+				Order:  ledger.QueueOrder{Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Position: int64(rapid.IntRange(0, 9).Draw(t, "position"))},
+				Limits: refs[:n+1], Kept: []schedule.LimitRef{ref},
+			}
+			v.Limits[ref].Used++
+			heads[[2]int{9 + n, 0}] = &ledger.Head{Runs: []ledger.WaitingRun{r}}
+		}
 	}
 	for _, h := range heads {
 		slices.SortFunc(h.Runs, func(a, b ledger.WaitingRun) int { return ledger.CompareWaiting(&a, &b) })
@@ -269,7 +290,6 @@ type admissionModel struct {
 	ledger.Visit
 	runs    []ledger.WaitingRun
 	started []string
-	owners  map[string]int
 	aged    bool
 }
 
@@ -294,15 +314,25 @@ func (m *admissionModel) may(r *ledger.WaitingRun) bool {
 		return false
 	}
 	for _, ref := range r.Limits {
-		if l := m.Limits[ref]; l != nil && (l.Used >= l.Max || m.earliest(&l.Rate) > soon) {
+		l := m.Limits[ref]
+		if l == nil {
+			continue
+		}
+		others := l.Used
+		for _, kept := range r.Kept {
+			if kept == ref {
+				others--
+			}
+		}
+		if others >= l.Max || m.earliest(&l.Rate) > soon {
 			return false
 		}
 	}
-	return m.Capacity == nil || m.owners[r.Owner] < m.Capacity(r.Owner)
+	return true
 }
 
 func (m *admissionModel) step() bool {
-	if len(m.started) >= m.Free || m.InFlight+len(m.started) >= m.MaxInFlight {
+	if len(m.started) >= m.Free || m.OwnerCalls != nil && len(m.started) >= *m.OwnerCalls || m.InFlight+len(m.started) >= m.MaxInFlight {
 		return false
 	}
 	pick, aged := -1, false
@@ -326,7 +356,9 @@ func (m *admissionModel) step() bool {
 	rates := []*ledger.Rate{&m.Rate}
 	for _, ref := range r.Limits {
 		if l := m.Limits[ref]; l != nil {
-			l.Used++
+			if !slices.Contains(r.Kept, ref) {
+				l.Used++
+			}
 			at = max(at, m.earliest(&l.Rate))
 			rates = append(rates, &l.Rate)
 		}
@@ -336,7 +368,6 @@ func (m *admissionModel) step() bool {
 			rate.Next = time.UnixMicro(max(rate.Next.UnixMicro(), at) + m.gap(rate))
 		}
 	}
-	m.owners[r.Owner]++
 	m.aged = aged
 	m.started = append(m.started, fmt.Sprint(string(rune(r.Key[0])), " ", aged, " ", at))
 	m.runs = slices.Delete(m.runs, pick, pick+1)
@@ -344,7 +375,7 @@ func (m *admissionModel) step() bool {
 }
 
 func modelAdmission(v ledger.Visit) []string {
-	m := admissionModel{Visit: copyVisit(v), owners: make(map[string]int)}
+	m := admissionModel{Visit: copyVisit(v)}
 	for _, h := range v.Heads {
 		m.runs = append(m.runs, h.Runs...)
 	}

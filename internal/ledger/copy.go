@@ -53,12 +53,31 @@ func HeadsOfSets(runs []CopiedRun, more []schedule.Limits) (heads []Head) {
 	return heads
 }
 
-// UsedElsewhere are the limits that something besides the runs in flight and the reservations of the
-// queue uses, in order.
+// AddElsewhere adds a run that uses a limit, unless it is one of the queue that was copied.
+func (c *QueueCopy) AddElsewhere(ref schedule.LimitRef, run CopiedRun) (added bool) {
+	if c.Queue != nil && run.QueueNo == c.Queue.No {
+		same := func(r CopiedRun) bool { return r.Key == run.Key }
+		if run.State.Admitted() || slices.ContainsFunc(c.Runs, same) || slices.ContainsFunc(c.Flights, same) {
+			return false
+		}
+	}
+	held := HeldLimit{Ref: ref, Run: run, Waits: !run.State.Admitted()}
+	held.Run.State = schedule.QueueRunning
+	c.Elsewhere = append(c.Elsewhere, held)
+	return true
+}
+
+// UsedElsewhere are the limits that something besides the runs and reservations of the copy uses, in
+// order.
 func (c *QueueCopy) UsedElsewhere() (refs []schedule.LimitRef) {
 	own := make(map[schedule.LimitRef]int)
 	for i := range c.Flights {
 		for _, ref := range c.Flights[i].Limits {
+			own[ref]++
+		}
+	}
+	for i := range c.Runs {
+		for _, ref := range c.Runs[i].Kept {
 			own[ref]++
 		}
 	}

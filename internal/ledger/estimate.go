@@ -33,6 +33,7 @@ type CopiedRun struct {
 type HeldLimit struct {
 	Ref   schedule.LimitRef
 	Run   CopiedRun // the run
+	Waits bool      // the run keeps the limit and has not started again: when it gives it back is unknown
 	Until time.Time // of a reservation: it ends then
 }
 
@@ -107,7 +108,7 @@ func (c *QueueCopy) Play(now time.Time, takes func(*CopiedRun) (took time.Durati
 			played.Takes, played.Unknown = took, !known
 			p.Runs = append(p.Runs, played)
 			for _, ref := range r.Limits {
-				if r.State.Admitted() {
+				if r.State.Admitted() || slices.Contains(r.Kept, ref) {
 					used[ref]++
 				}
 			}
@@ -124,7 +125,7 @@ func (c *QueueCopy) Play(now time.Time, takes func(*CopiedRun) (took time.Durati
 		h := &c.Elsewhere[i]
 		used[h.Ref]++
 		use := PlayedUse{Limits: []schedule.LimitRef{h.Ref}, From: now, Until: h.Until}
-		if h.Until.IsZero() {
+		if h.Until.IsZero() && !h.Waits {
 			if left, known := takes(&h.Run); known {
 				use.Until = now.Add(left)
 			}
@@ -161,6 +162,8 @@ func (c *QueueCopy) noStart(p *Play) string {
 		return "the queue is paused until somebody resumes it"
 	case b.What == BlockedByLimit && b.Max == 0:
 		return fmt.Sprintf("limit %s allows no run", b.Limit)
+	case b.What == BlockedByLimit && slices.ContainsFunc(c.Elsewhere, func(h HeldLimit) bool { return h.Waits && h.Ref == b.Limit }):
+		return fmt.Sprintf("limit %s is kept by a run that is to be tried again, and it is not known when that ends", b.Limit)
 	case b.What == BlockedByLimit:
 		return fmt.Sprintf("limit %s is full, and it is not known how long the runs take that use it: no run of their queue has ended yet", b.Limit)
 	}

@@ -92,14 +92,15 @@ func (p *Play) grant(g *Reservation) {
 	r := &p.Facts.Reserved[i]
 	r.GrantedAt = p.Now
 	r.EndsAt = p.Now.Add(time.Duration(r.HoldMS) * time.Millisecond)
-	p.take(g.Limits)
+	p.take(g.Limits, nil)
 	p.Uses = append(p.Uses, PlayedUse{Limits: g.Limits, From: p.Now, Until: r.EndsAt})
 	p.at(r.EndsAt, playRelease, 0)
 }
 
-func (p *Play) take(limits []schedule.LimitRef) {
+// take takes one use of each limit, unless it is kept.
+func (p *Play) take(limits, kept []schedule.LimitRef) {
 	for _, ref := range limits {
-		if l := p.Facts.Limits[ref]; l != nil {
+		if l := p.Facts.Limits[ref]; l != nil && !slices.Contains(kept, ref) {
 			l.Used++
 		}
 	}
@@ -118,7 +119,7 @@ func (p *Play) start(a *Admitted) {
 	r.State, r.Started = schedule.QueueRunning, a.StartAt
 	p.Facts.InFlight++
 	p.turns.admitted(r)
-	p.take(r.Limits)
+	p.take(r.Limits, r.Kept)
 	if !r.Unknown {
 		p.at(a.StartAt.Add(r.Takes), playEnd, i)
 	}

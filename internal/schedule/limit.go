@@ -84,6 +84,9 @@ func (l Limits) Name(limitID string) bool {
 	return slices.ContainsFunc(l.Refs(), func(ref LimitRef) bool { return ref.ID == limitID })
 }
 
+// Has is whether a reference is among the limits.
+func (l Limits) Has(ref LimitRef) bool { return slices.Contains(l.Refs(), ref) }
+
 // With are the limits and one more, unless they have it.
 func (l Limits) With(ref LimitRef) Limits {
 	return JoinLimits(l.Texts(), []string{ref.String()})
@@ -167,10 +170,13 @@ func (r RateDefinition) Check(c *Collect, field string) {
 
 // LimitDefinition is what a user says about a limit, with every default resolved.
 type LimitDefinition struct {
-	LimitID     string
-	UserID      string // the owner
-	Shared      bool   // runs of other owners may use it
-	Keyed       bool   // it counts for each key
+	LimitID string
+	UserID  string // the owner
+	Shared  bool   // runs of other owners may use it
+	Keyed   bool   // it counts for each key
+	// Ordered: the runs of a key go one after the other, each with all its attempts. A run that is
+	// tried again keeps the key until then.
+	Ordered     bool
 	MaxInFlight uint32 // runs that use it at the same time; 0: any number
 	Rate        RateDefinition
 	Note        string
@@ -185,6 +191,12 @@ func (d *LimitDefinition) Check(c *Collect) {
 		c.Add("max_in_flight", d.MaxInFlight, fmt.Sprintf("is not within 1 to %d", MaxInFlightLimit), "leave it out for any number")
 	}
 	d.Rate.Check(c, "rate")
+	if d.Ordered && !d.Keyed {
+		c.Add("ordered", d.Ordered, "needs a limit that counts for each key", "set keyed too; for one sequence of all runs name the limit with one key")
+	}
+	if d.Ordered && d.MaxInFlight != 1 {
+		c.Add("max_in_flight", d.MaxInFlight, "is not 1, as ordered needs it", "leave it out: the runs of a key go one after the other")
+	}
 	if d.MaxInFlight == 0 && !d.Rate.Set() {
 		c.Note("max_in_flight", "is required, or rate", "a limit bounds the runs in flight, or the starts per time, or both")
 	}
@@ -238,11 +250,22 @@ func (l *Limit) NumbersOf(k *LimitKey, now time.Time) (maxInFlight int, limited 
 
 // LimitFacts is what a change of a limit is decided by.
 type LimitFacts struct {
-	Limit *Limit // nil: there is none
-	Keys  int    // that have their own numbers
-	// KeysEnd is when the numbers of the last key end. Zero: those of one have no end, or there is
-	// none.
-	KeysEnd time.Time
+	Limit *Limit        // nil: there is none
+	Keys  LimitKeyFacts // that have their own numbers
+	Over  LimitKeyFacts // those of them with a max_in_flight over 1
+	// MostUsed are the uses of the key that has most of them.
+	MostUsed int
+}
+
+// LimitKeyFacts are keys that have their own numbers.
+type LimitKeyFacts struct {
+	Count int
+	End   time.Time // when the last of these numbers end; zero: those of one have no end, or there is none
+}
+
+// Hold reports whether the numbers of a key hold at an instant.
+func (f *LimitKeyFacts) Hold(now time.Time) bool {
+	return f.Count > 0 && (f.End.IsZero() || f.End.After(now))
 }
 
 // LimitChange is what a request makes of a limit, in one transaction.

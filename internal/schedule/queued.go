@@ -41,6 +41,7 @@ type QueuePlace struct {
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
 	Limits     Limits // that it uses while it is in flight
+	Kept       Limits // of them the ordered ones that it has from the attempt before: it uses them also while it waits
 
 	GroupNo  int32  // of its group; 0: none
 	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it
@@ -241,6 +242,7 @@ type AdmitRequest struct {
 	QueueNo  int32
 	Now      time.Time
 	Free     int                     // calls of the launcher
+	Share    func(owner string) int  // how many of its calls the queues of an owner may still take; nil: any number
 	Holder   int32                   // instance_no of the process that will call; 0: it has no presence lock
 	Lease    func(Key) time.Duration // of the call
 	RetryFor time.Duration           // how long the launch of a run is tried where its schedule does not say

@@ -56,7 +56,7 @@ func (d *Dispatcher) admit(ctx context.Context, q schedule.QueueNow) (again time
 	}
 	began := time.Now()
 	out, err := d.Store.Admit(whole, schedule.AdmitRequest{
-		QueueNo: q.No, Now: d.now(), Free: free, Holder: holder, Lease: d.Launcher.Lease, RetryFor: d.RetryFor, RequireGrant: d.RequireGrant,
+		QueueNo: q.No, Now: d.now(), Free: free, Share: d.share, Holder: holder, Lease: d.Launcher.Lease, RetryFor: d.RetryFor, RequireGrant: d.RequireGrant,
 	})
 	switch {
 	case err != nil:
@@ -122,6 +122,14 @@ func (d *Dispatcher) free() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(0, d.MaxCalls-d.open)
+}
+
+// share is how many calls the queues of an owner may still take: a tenth of the calls at least stays
+// free for other owners.
+func (d *Dispatcher) share(owner string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return ledger.Share(d.openOf[owner], max(0, d.MaxCalls-d.open))
 }
 
 func (d *Dispatcher) noteLimited(queueNo int32, b *ledger.Block) {

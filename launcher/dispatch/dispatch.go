@@ -63,10 +63,11 @@ type Dispatcher struct {
 	stopping chan struct{}
 
 	mu      sync.Mutex
-	pullers []*puller // fetches that wait, the one that has waited longest first
-	open    int       // admitted or sent again, and not answered
-	first   int       // of the queues of the next round
-	held    bool      // runs are to be sent again: the next free calls are theirs
+	pullers []*puller      // fetches that wait, the one that has waited longest first
+	open    int            // admitted or sent again, and not answered
+	openOf  map[string]int // of them, by the owner of the queue
+	first   int            // of the queues of the next round
+	held    bool           // runs are to be sent again: the next free calls are theirs
 	// deletedSince is from when on the next sweep looks into deleted queues.
 	deletedSince time.Time
 	stalls       map[int32]stall
@@ -105,7 +106,7 @@ func New(o Options) *Dispatcher {
 	if o.Drain <= 0 {
 		o.Drain = 10 * time.Second
 	}
-	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stopping: make(chan struct{}), stalls: make(map[int32]stall), limited: make(map[int32]bool), resting: make(map[int32]time.Time)}
+	d := &Dispatcher{Options: o, log: o.Logger.With("component", "dispatch"), wake: make(chan struct{}, 1), stopping: make(chan struct{}), stalls: make(map[int32]stall), limited: make(map[int32]bool), openOf: make(map[string]int), resting: make(map[int32]time.Time)}
 	d.settles = batch.New(maxBatch, d.settleAll)
 	d.backs = batch.New(maxBatch, d.putBackAll)
 	return d

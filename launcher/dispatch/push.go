@@ -26,6 +26,14 @@ func (s *sending) queueID() string {
 	return s.queue.QueueID
 }
 
+// owner is that of the queue: its queues share the calls with those of other owners.
+func (s *sending) owner() string {
+	if s.queue == nil {
+		return s.Run.UserID
+	}
+	return s.queue.UserID
+}
+
 // onlyItself reports whether a run that the executor does not take waits alone, and the queue
 // goes on.
 func (s *sending) onlyItself() bool {
@@ -37,6 +45,9 @@ func (s *sending) onlyItself() bool {
 func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 	d.mu.Lock()
 	d.open += len(runs)
+	for i := range runs {
+		d.openOf[runs[i].owner()]++
+	}
 	d.mu.Unlock()
 	d.calls.Go(func() {
 		d.await(ctx, at)
@@ -80,6 +91,10 @@ func (d *Dispatcher) answer(run *sending, req *schedule.StartRequest, reply sche
 	}
 	d.mu.Lock()
 	d.open--
+	owner := run.owner()
+	if d.openOf[owner]--; d.openOf[owner] == 0 {
+		delete(d.openOf, owner)
+	}
 	d.mu.Unlock()
 	d.Wake()
 }

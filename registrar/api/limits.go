@@ -16,7 +16,7 @@ type limitServer struct {
 func (s *limitServer) UpsertLimit(ctx context.Context, req *carillonv1.UpsertLimitRequest) (*carillonv1.UpsertLimitResponse, error) {
 	done, err := s.limits.UpsertLimit(ctx, registrar.LimitInput{
 		LimitDefinition: schedule.LimitDefinition{
-			LimitID: req.GetLimitId(), UserID: req.GetUserId(), Shared: req.GetShared(), Keyed: req.GetKeyed(), Rate: rateFrom(req.GetRate()), Note: req.GetNote(),
+			LimitID: req.GetLimitId(), UserID: req.GetUserId(), Shared: req.GetShared(), Keyed: req.GetKeyed(), Ordered: req.GetOrdered(), Rate: rateFrom(req.GetRate()), Note: req.GetNote(),
 		},
 		MaxInFlight: req.MaxInFlight,
 	})
@@ -53,7 +53,7 @@ func (s *limitServer) GetLimit(ctx context.Context, req *carillonv1.GetLimitRequ
 		u := &d.Users[i]
 		resp.Users = append(resp.Users, &carillonv1.LimitUser{
 			Key: u.Key, IdempotencyKey: u.Run.Key.String(), QueueId: u.Run.Queue.ID, WorkflowId: u.Run.WorkflowID, UserId: u.Run.UserID,
-			Status: string(u.Run.Status), DispatchedAt: timestamp(u.Run.ClaimedAt),
+			Status: string(u.Run.Status), DispatchedAt: timestamp(u.Run.ClaimedAt), Kept: u.Kept,
 		})
 	}
 	if d.After != "" {
@@ -109,7 +109,7 @@ func (s *limitServer) SetLimitKey(ctx context.Context, req *carillonv1.SetLimitK
 
 func limitOf(l *schedule.Limit) *carillonv1.Limit {
 	out := &carillonv1.Limit{
-		LimitId: l.LimitID, UserId: l.UserID, Shared: l.Shared, Keyed: l.Keyed, Rate: rateOf(l.Rate), Note: l.Note,
+		LimitId: l.LimitID, UserId: l.UserID, Shared: l.Shared, Keyed: l.Keyed, Ordered: l.Ordered, Rate: rateOf(l.Rate), Note: l.Note,
 		Revision: count32(l.Revision), CreatedAt: timestamp(l.CreatedAt), UpdatedAt: timestamp(l.UpdatedAt), Used: uint32(l.Used),
 	}
 	if n := l.MaxInFlight; n > 0 {

@@ -33,7 +33,9 @@ var refusedLimits = []refused{
 	badLimit("a rate in no time", `,"rate":{"starts":1}`, "rate.per_ms", "1"),
 	badLimit("a rate over a day", `,"rate":{"starts":1,"per_ms":86400001}`, "rate.per_ms", "86400001"),
 	badLimit("a burst over the starts", `,"rate":{"starts":2,"per_ms":1000,"burst":3}`, "rate.burst", "over starts (2)"),
-	badLimit("an unknown member", `,"max_in_flight":1,"ordered":true`, "ordered", "is not a field"),
+	badLimit("an unknown member", `,"max_in_flight":1,"sorted":true`, "sorted", "is not a field"),
+	badLimit("ordered without keys", `,"ordered":true`, "ordered", "each key"),
+	badLimit("ordered with max 2", `,"keyed":true,"ordered":true,"max_in_flight":2`, "max_in_flight", "is not 1"),
 	badLimit("an unknown member of its rate", `,"rate":{"starts":1,"per_s":1}`, "rate.per_s", "is not a field"),
 	badLimit("too long a note", `,"max_in_flight":1,"note":"`+strings.Repeat("x", 1025)+`"`, "note", "1024"),
 	{name: "a limit of nobody", call: upsertLimitCall, rest: "PUT /v1/limits/gpu", body: `{"limit_id":"gpu","max_in_flight":1}`, field: "user_id", says: "required"},
@@ -79,7 +81,9 @@ func TestALimitIsManagedOverREST(t *testing.T) {
 		{"PUT", "/v1/limits/customer", `{"user_id":"ada","keyed":true,"rate":{"starts":10,"per_ms":1000}}`, "limit", map[string]string{
 			"max_in_flight": "", "rate": `{"starts":10,"per_ms":1000,"burst":1}`, "revision": "2",
 		}},
-		{"GET", "/v1/limits/customer", "", "limit", map[string]string{"limit_id": "customer", "revision": "2"}},
+		{"PUT", "/v1/limits/order", `{"user_id":"ada","keyed":true,"ordered":true}`, "limit", map[string]string{"keyed": "true", "ordered": "true", "max_in_flight": "1"}},
+		{"GET", "/v1/limits/order", "", "limit", map[string]string{"ordered": "true"}},
+		{"GET", "/v1/limits/customer", "", "limit", map[string]string{"limit_id": "customer", "revision": "2", "ordered": "false"}},
 		{"PUT", "/v1/limits/customer/keys/a7", `{"max_in_flight":0,"note":"unpaid","until":"2099-01-01T00:00:00Z"}`, "key", map[string]string{
 			"key": "a7", "max_in_flight": "0", "rate": "null", "note": "unpaid", "until": "2099-01-01T00:00:00Z", "used": "0",
 		}},
@@ -106,8 +110,8 @@ func TestALimitIsManagedOverREST(t *testing.T) {
 	}
 	r.must("PUT", "/v1/limits/gpu", `{"user_id":"ada","max_in_flight":1}`)
 	first = r.must("GET", "/v1/limits?page_size=1", "")
-	second = r.must("GET", "/v1/limits?page_size=1&page_token="+member(t, first, "next_page_token"), "")
-	if !strings.Contains(first, `"customer"`) || !strings.Contains(second, `"gpu"`) || member(t, second, "next_page_token") != "" {
+	second = r.must("GET", "/v1/limits?page_size=2&page_token="+member(t, first, "next_page_token"), "")
+	if !strings.Contains(first, `"customer"`) || !strings.Contains(second, `"order"`) || member(t, second, "next_page_token") != "" {
 		t.Errorf("two pages: %s %s", first, second)
 	}
 	if code, text := r.rest("PUT", "/v1/limits/gpu/keys/a7", `{"max_in_flight":0}`); code != http.StatusBadRequest || readRefusal(t, text).Code != int(codes.InvalidArgument) {

@@ -27,6 +27,7 @@ type RunFacts struct {
 	Turns         *ledger.FairBefore                           // in a fair queue: who waits before it; nil: it has drawn nothing
 	InFlight      []schedule.Key                               // some of those that the queue has in flight, as far as the caller may read them
 	LimitUses     map[schedule.LimitRef][]schedule.Key         // the same of its limits
+	LimitKept     map[schedule.LimitRef]*schedule.Run          // of LimitUses the retry that waits and keeps the limit; nil: none does
 	LimitReserved map[schedule.LimitRef][]schedule.Reservation // some that use its limits
 	Predecessor   *schedule.GroupMember                        // of a chained one: the first open member of its group; nil: unknown
 	// Sees reports whether the caller may see what an owner has; nil: anything.
@@ -146,6 +147,9 @@ func (x *runText) waits() {
 	if !r.StartBy.IsZero() && r.Queue.In() {
 		x.say("It ends SKIPPED(expired) unless it starts by %s (expires_ms)", describe.Instant(r.StartBy))
 	}
+	if r.Queue.Kept != "" {
+		x.say("It keeps %s since the attempt before it: no other run of the key starts until it is over", strings.Join(r.Queue.Kept.Texts(), " and "))
+	}
 	if x.Queue != nil {
 		x.queueBlocks()
 	}
@@ -209,7 +213,7 @@ func (x *runText) queueBlocks() {
 	case len(x.out.BlockedBy) == 0 && x.Queue.Queue.Pulled():
 		x.say("Nothing blocks it: the next worker with a free slot that fetches gets it")
 	case len(x.out.BlockedBy) == 0:
-		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second")
+		x.say("Nothing blocks it: a launcher with a free call takes it, at the latest within a second; the queues of one owner have at most nine tenths of its calls")
 	}
 }
 
@@ -268,6 +272,8 @@ func (x *runText) queueBlock(b *ledger.Block) {
 func (x *runText) fullLimit(b *ledger.Block) {
 	users, reserved := x.LimitUses[b.Limit], x.LimitReserved[b.Limit]
 	switch {
+	case x.LimitKept[b.Limit] != nil && b.Max > 0:
+		x.keptLimit(b.Limit, x.LimitKept[b.Limit])
 	case b.Max == 0:
 		x.say("Limit %s allows no run: max_in_flight of the key is 0 (`carillon limit set-key` changes it)", b.Limit)
 	case len(reserved) > 0:
@@ -281,6 +287,26 @@ func (x *runText) fullLimit(b *ledger.Block) {
 		x.say("Limit %s is full: %d of %d runs are in flight", b.Limit, b.Used, b.Max)
 	}
 	x.block(RunBlock{What: b.What, Limit: b.Limit, Used: b.Used, Max: b.Max, UsedBy: users})
+}
+
+// keptLimit says that the runs of a key wait for a retry that waits itself.
+func (x *runText) keptLimit(ref schedule.LimitRef, kept *schedule.Run) {
+	s := fmt.Sprintf("Limit %s is ordered: run %s %s, and its retry %s keeps the key until it is over", ref, kept.RetryOf, before(kept), kept.Key)
+	if kept.FireAt.After(x.Now) {
+		s += "; it starts at " + describe.Instant(kept.FireAt) + " at the earliest"
+	}
+	x.say("%s", s)
+}
+
+// before is what has happened to the run that an automatic retry follows.
+func before(retry *schedule.Run) string {
+	switch retry.Key {
+	case schedule.SnoozeKey(retry.RetryOf):
+		return "was snoozed"
+	case schedule.AgainKey(retry.RetryOf):
+		return "was interrupted"
+	}
+	return "failed"
 }
 
 func keysShown(keys []schedule.Key) string {

@@ -94,7 +94,7 @@ GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
 GRANT SELECT, INSERT ON queue_events TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON limits, limit_keys TO sched_api;
 GRANT SELECT ON limits, limit_keys TO sched_launcher, sched_worker;
-GRANT SELECT, INSERT, DELETE ON limit_uses TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
+GRANT SELECT, INSERT, UPDATE, DELETE ON limit_uses TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
 GRANT SELECT, INSERT, UPDATE, DELETE ON limit_rates TO sched_api, sched_launcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reservations TO sched_api;
 GRANT SELECT, UPDATE (granted_at, ends_at), DELETE ON reservations TO sched_launcher; -- grants them, and deletes those that are over

@@ -18,7 +18,8 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("limit", "Create, show, change and delete limits that queues and runs share")
 	cmd.Aliases = []string{"limits"}
 	cmd.Long = "A limit bounds the runs in flight, or the starts per time, of all queues and runs that name it. A keyed limit\n" +
-		"does so for each key, such as each customer. Queues and runs name it with --limit ID or --limit ID=KEY."
+		"does so for each key, such as each customer. An ordered one lets the runs of a key go one after the other, each\n" +
+		"with all its attempts. Queues and runs name it with --limit ID or --limit ID=KEY."
 	o := client.New(c)
 	o.Flags(cmd)
 	cmd.AddCommand(
@@ -37,10 +38,11 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 			"the runs in flight, stay. The same definition again changes nothing. --max or --rate is required.",
 		Example: "  carillon limit upsert gpu --user ada --max 1\n" +
 			"  carillon limit upsert customer --user ops --shared --keyed --max 3\n" +
+			"  carillon limit upsert account --user ops --ordered\n" +
 			"  carillon limit upsert mail-api --user ops --rate 10/1s --burst 2",
 		Args: command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			req.LimitId = args[0]
+			req.LimitId, req.Keyed = args[0], req.GetKeyed() || req.GetOrdered()
 			resp, err := client.Call(ctx, l, l.Limits().UpsertLimit, req)
 			if err == nil {
 				err = warn(o, resp.GetWarning())
@@ -57,6 +59,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&req.UserId, "user", "", "`ID` of the owner")
 	f.BoolVar(&req.Shared, "shared", false, "let runs of other owners use it")
 	f.BoolVar(&req.Keyed, "keyed", false, "count for each key, such as each customer")
+	f.BoolVar(&req.Ordered, "ordered", false, "let the runs of a key go one after the other, each with all its attempts; implies --keyed and --max 1")
 	f.Func("max", "`NUMBER` of runs that use it at the same time, 1 to 10000 (default: any)", command.Uint32(&req.MaxInFlight))
 	command.RateFlags(f, &req.Rate)
 	f.StringVar(&req.Note, "note", "", "what it is for")
@@ -89,6 +92,9 @@ func bounds(n numbers) string {
 	text := strings.Join(parts, ", ")
 	if l, ok := n.(*carillonv1.Limit); ok && l.GetKeyed() {
 		text += " for each key"
+		if l.GetOrdered() {
+			text += ", ordered"
+		}
 	}
 	return text
 }
@@ -152,6 +158,9 @@ func writeLimit(p *render.Page, resp *carillonv1.GetLimitResponse) {
 	}
 	if l.GetKeyed() {
 		perKey = "counts for each key"
+		if l.GetOrdered() {
+			perKey += "; the runs of a key go one after the other, each with all its attempts"
+		}
 	}
 	if l.GetShared() {
 		shared = "with all owners"
@@ -192,7 +201,7 @@ func writeUsers(p *render.Page, resp *carillonv1.GetLimitResponse) {
 	if len(resp.GetUsers()) > 0 {
 		rows := make([][]string, len(resp.GetUsers()))
 		for i, u := range resp.GetUsers() {
-			rows[i] = []string{p.RunKey(u.GetIdempotencyKey(), u.GetQueueId()), u.GetKey(), u.GetQueueId(), u.GetWorkflowId(), u.GetUserId(), u.GetStatus(), p.When(u.GetDispatchedAt())}
+			rows[i] = []string{p.RunKey(u.GetIdempotencyKey(), u.GetQueueId()), u.GetKey(), u.GetQueueId(), u.GetWorkflowId(), u.GetUserId(), u.GetStatus(), dispatched(p, u)}
 		}
 		p.Line("")
 		p.Table([]string{"used by", "limit key", "queue", "workflow", "owner", "status", "dispatched"}, rows)
@@ -201,6 +210,14 @@ func writeUsers(p *render.Page, resp *carillonv1.GetLimitResponse) {
 		p.Line("")
 		p.Line("and %s more", render.Count(int(n), "run"))
 	}
+}
+
+// dispatched is when a run was admitted. A retry that waits keeps the limit.
+func dispatched(p *render.Page, u *carillonv1.LimitUser) string {
+	if u.GetKept() && u.GetDispatchedAt() == nil {
+		return "waits to be tried again"
+	}
+	return p.When(u.GetDispatchedAt())
 }
 
 func newListCommand(o *client.Client) *cobra.Command {

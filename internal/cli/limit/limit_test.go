@@ -28,6 +28,11 @@ func TestLimitFlagsBecomeRequests(t *testing.T) {
 			},
 		},
 		{
+			name: "an ordered limit counts for each key",
+			args: []string{"limit", "upsert", "account", "--user", "ada", "--ordered"},
+			want: &carillonv1.UpsertLimitRequest{LimitId: "account", UserId: "ada", Keyed: true, Ordered: true},
+		},
+		{
 			name: "a limit of 0 is said as it is",
 			args: []string{"limit", "upsert", "gpu", "--max", "0"},
 			want: &carillonv1.UpsertLimitRequest{LimitId: "gpu", MaxInFlight: clitest.Pointer[uint32](0)},
@@ -85,8 +90,11 @@ func TestALimitIsShownWithItsUsers(t *testing.T) {
 			{Key: "a7", MaxInFlight: clitest.Pointer[uint32](0), Until: clitest.Time("2026-03-08T13:00:00Z"), Note: "unpaid"},
 			{Key: "b8", Rate: &carillonv1.Rate{Starts: 1, PerMs: 60_000, Burst: 1}, Used: 2},
 		},
-		Uses:      []*carillonv1.LimitUse{{Key: "b8", Used: 2}, {Key: "c9", Used: 1}},
-		Users:     []*carillonv1.LimitUser{{Key: "b8", IdempotencyKey: clitest.KeyA, QueueId: "q", WorkflowId: "resize", UserId: "ada", Status: "STARTED"}},
+		Uses: []*carillonv1.LimitUse{{Key: "b8", Used: 2}, {Key: "c9", Used: 1}},
+		Users: []*carillonv1.LimitUser{
+			{Key: "b8", IdempotencyKey: clitest.KeyA, QueueId: "q", WorkflowId: "resize", UserId: "ada", Status: "STARTED"},
+			{Key: "c9", IdempotencyKey: clitest.KeyA, QueueId: "q", WorkflowId: "resize", UserId: "ada", Status: "ENQUEUED", Kept: true},
+		},
 		MoreUsers: 2,
 	})
 	f.Answer("ListLimits", &carillonv1.ListLimitsResponse{Limits: []*carillonv1.Limit{api, customer}})
@@ -97,7 +105,7 @@ func TestALimitIsShownWithItsUsers(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"limit", "get", "customer"}, []string{"counts for each key", "with all owners", "a7", "in 1h", "unpaid", "b8", "1/1m", "c9", clitest.KeyA[:8], "and 2 runs more"}},
+		{[]string{"limit", "get", "customer"}, []string{"counts for each key", "with all owners", "a7", "in 1h", "unpaid", "b8", "1/1m", "c9", clitest.KeyA[:8], "waits to be tried again", "and 2 runs more"}},
 		{[]string{"limit", "list"}, []string{"1 of 4", "at most 4 in flight, starts 10/1s, burst 2", "at most 2 in flight for each key"}},
 		{[]string{"limit", "list", "-o", "wide"}, []string{"contract"}},
 		{[]string{"limit", "upsert", "api"}, []string{"warning: 3 runs in flight use gpu", "revision 0, at most 4 in flight"}},

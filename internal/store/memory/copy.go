@@ -87,13 +87,7 @@ func (s *Store) copyElsewhere(c *ledger.QueueCopy) {
 				}
 				continue
 			}
-			if r.Queue.No == c.Queue.No {
-				continue
-			}
-			held := ledger.HeldLimit{Ref: ref, Run: s.copied(r)}
-			held.Run.State = schedule.QueueRunning
-			c.Elsewhere = append(c.Elsewhere, held)
-			if !known[r.Queue.No] {
+			if c.AddElsewhere(ref, s.copied(r)) && !known[r.Queue.No] && r.Queue.No != c.Queue.No {
 				known[r.Queue.No] = true
 				c.Ended = append(c.Ended, s.runTimes(r.Queue.No)...)
 			}

@@ -28,7 +28,7 @@ func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 }
 
 // conclude completes a run that has ended, and keeps its next attempt for followUp.
-func (t *tx) conclude(r *schedule.Run) {
+func (t *tx) conclude(r *schedule.Run) (next *schedule.Run) {
 	var facts *ledger.AttemptFacts
 	if ledger.NeedsAttemptFacts(r) {
 		facts = &ledger.AttemptFacts{}
@@ -39,9 +39,11 @@ func (t *tx) conclude(r *schedule.Run) {
 			facts.InForce = &s.Definition
 		}
 	}
-	if next := ledger.Conclude(r, facts); next != nil {
-		t.next = append(t.next, *next)
+	if next = ledger.Conclude(r, facts); next == nil {
+		return nil
 	}
+	t.next = append(t.next, *next)
+	return &t.next[len(t.next)-1]
 }
 
 // followUp writes what follows the ends of the transaction.

@@ -124,19 +124,26 @@ func (s *Store) limit(l *schedule.Limit) *schedule.Limit {
 // limitFacts is what a change of a limit is decided by.
 func (s *Store) limitFacts(l *schedule.Limit) schedule.LimitFacts {
 	facts := schedule.LimitFacts{Limit: s.limit(l)}
-	endless := false
+	note := func(f *schedule.LimitKeyFacts, until time.Time) {
+		if f.Count++; until.IsZero() || f.Count > 1 && f.End.IsZero() {
+			f.End = time.Time{}
+		} else if until.After(f.End) {
+			f.End = until
+		}
+	}
 	for at, k := range s.limitKeys {
 		if at.no != l.No {
 			continue
 		}
-		facts.Keys++
-		endless = endless || k.Until.IsZero()
-		if k.Until.After(facts.KeysEnd) {
-			facts.KeysEnd = k.Until
+		note(&facts.Keys, k.Until)
+		if k.MaxInFlight != nil && *k.MaxInFlight > 1 {
+			note(&facts.Over, k.Until)
 		}
 	}
-	if endless {
-		facts.KeysEnd = time.Time{}
+	used := make(map[string]int)
+	for _, u := range s.usesOf(l.No) {
+		used[u.Key]++
+		facts.MostUsed = max(facts.MostUsed, used[u.Key])
 	}
 	return facts
 }
@@ -282,26 +289,5 @@ func (s *Store) limitsNow(f *ledger.QueueFacts, now time.Time) {
 			}
 			f.Limits[ref] = ledger.LimitAt(l, numbers, used, s.starts[limitKey{l.No, ref.Key}], now)
 		}
-	}
-}
-
-// writeUses writes what admitted runs use, and the rates of their starts.
-func (t *tx) writeUses(queueNo int32, out *ledger.Dispatched) {
-	t.takeUses(out.Uses)
-	for _, start := range out.Starts {
-		putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)
-	}
-	if !out.NextStart.IsZero() {
-		putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)
-	}
-}
-
-func (t *tx) takeUses(taken []ledger.LimitUse) {
-	by := make(map[schedule.Key][]ledger.LimitUse)
-	for _, u := range taken {
-		by[u.UsedBy] = append(by[u.UsedBy], u)
-	}
-	for key, uses := range by {
-		putUndone(t, t.uses, key, uses, true)
 	}
 }

@@ -99,11 +99,11 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	t.live.remove(r)
 	edit(r)
 	if r.Status.Terminal() && !before.Status.Terminal() {
-		t.conclude(r)
+		t.passUses(r, t.conclude(r))
 		r.Queue = schedule.QueuePlace{No: r.Queue.No, EnqueuedAt: r.Queue.EnqueuedAt, Limits: r.Queue.Limits, FairKey: r.Queue.FairKey, GroupNo: r.Queue.GroupNo, GroupSeq: r.Queue.GroupSeq, Worker: r.Queue.Worker} // history has no more
 	}
-	if _, uses := t.uses[r.Key]; uses && !r.Queue.State.Admitted() {
-		putUndone(t, t.uses, r.Key, nil, false)
+	if !r.Queue.State.Admitted() {
+		t.freeUses(r)
 	}
 	t.live.add(r)
 	t.undo = append(t.undo, func() {

@@ -81,6 +81,7 @@ var runColumns = columns{
 	text("webhook", ofRun|ofRow|added|history, func(r *openRow) *string { return &r.Webhook }),
 	instant("enqueued_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.Queue.EnqueuedAt }),
 	textOrEmpty("limits", ofRun|ofRow|added|history, func(r *openRow) *schedule.Limits { return &r.Queue.Limits }),
+	text("kept_limits", ofRun|ofRow|added, func(r *openRow) *schedule.Limits { return &r.Queue.Kept }).onlyOpen(),
 	nonzero("group_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupNo }),
 	nonzero("group_seq", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupSeq }),
 	text("worker_id", ofRun|ofRow|history, func(r *openRow) *string { return &r.Queue.Worker }),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // Finish settles the runs of keys with definite answers; see launcher.Store.
@@ -206,6 +207,11 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err != nil {
 		return err
 	}
+	passes, err := dialect.KeepUses(ctx, queries{tx}, len(rows), func(i int) (ended, next *schedule.Run) { return &rows[i].Run, attempts[rows[i]] })
+	if err != nil {
+		return err
+	}
+	over := rows
 	var locked []schedule.Key
 	for _, r := range rows {
 		if !r.taken {
@@ -229,9 +235,6 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err != nil {
 		return err
 	}
-	if err := dialect.FreeUses(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
-		return err
-	}
 	if err := dialect.SettleUniques(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
@@ -242,7 +245,13 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := dialect.InsertMessages(ctx, queries{tx}, len(rows), told); err != nil {
 		return err
 	}
-	return insertAttempts(ctx, tx, rows, attempts, now)
+	if err := insertAttempts(ctx, tx, rows, attempts, now); err != nil {
+		return err
+	}
+	if err := tables.PassUses(ctx, queries{tx}, passes); err != nil {
+		return err
+	}
+	return dialect.FreeUses(ctx, queries{tx}, len(over), func(i int) *schedule.Run { return &over[i].Run })
 }
 
 const sqlRemoveRuns = `

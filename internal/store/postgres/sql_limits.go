@@ -24,19 +24,23 @@ ON CONFLICT DO NOTHING`
 
 	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE used_by = ANY($1::bytea[])`
 
+	sqlHeldUses = `
+SELECT u.used_by, u.limit_no, u.limit_key, l.limit_id, l.ordered FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no
+WHERE u.used_by = ANY($1::bytea[])`
+
 	// sqlReadHeads orders by limits, and asks for them as a range: for an equation, Postgres may
 	// take the index that has all runs of the queue in their order, and read past most of them.
 	sqlReadHeads = `
 SELECT h.idempotency_key, h.limits, h.effective_priority, h.fair_order, h.position_key, h.enqueued_at
 FROM unnest($3::text[]) AS s (limits) CROSS JOIN LATERAL (
 	SELECT o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at
-	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= s.limits AND o.limits <= s.limits
+	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= s.limits AND o.limits <= s.limits AND o.kept_limits IS NULL
 	ORDER BY o.limits, o.effective_priority, o.fair_order, o.position_key LIMIT $2) h`
 
 	sqlReadOldest = `
 SELECT h.idempotency_key, h.limits, h.effective_priority, h.fair_order, h.position_key, h.enqueued_at
 FROM unnest($3::text[], $4::integer[]) AS p (limits, priority) CROSS JOIN LATERAL (
 	SELECT o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at
-	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= p.limits AND o.limits <= p.limits AND o.effective_priority = p.priority
+	FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits >= p.limits AND o.limits <= p.limits AND o.effective_priority = p.priority AND o.kept_limits IS NULL
 	ORDER BY o.limits, o.effective_priority, o.fair_order, o.position_key LIMIT $2) h`
 )

@@ -86,6 +86,7 @@ var runColumns = columns{
 	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
+	{name: "kept_limits", in: ofRun | added, value: func(r *openRow) any { return (*text)(&r.Queue.Kept) }, ended: "NULL"},
 	{name: "group_no", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.GroupNo} }},
 	{name: "group_seq", in: ofRun | added | history, value: func(r *openRow) any { return nonzero[int32]{&r.Queue.GroupSeq} }},
 	{name: "worker_id", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.Queue.Worker) }},

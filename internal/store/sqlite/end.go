@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // due_at only comes closer: a heartbeat then changes no index entry but its own, and the
@@ -252,7 +253,8 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	for i, r := range rows {
 		keys[i] = r.Key
 	}
-	if err := dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+	passes, err := dialect.KeepUses(ctx, queries{t}, len(rows), func(i int) (ended, next *schedule.Run) { return &rows[i].Run, attempts[rows[i]] })
+	if err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, sqlDeleteOpen, keyList(keys))
@@ -262,28 +264,9 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
-	var added []*openRow
-	args := make([]any, 0, len(columnsOfHistory)*manyRows)
-	for left := rows; len(left) > 0; {
-		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
-		args = args[:0]
-		for _, r := range left[:n] {
-			args = columnsOfHistory.args(args, r)
-		}
-		inserted, err := t.exec(ctx, statement, args...)
-		if err != nil && !isUnique(err) { // of a single row
-			return fmt.Errorf("write history of run %s, or one of the %d after it: %w", left[0].Key, n-1, err)
-		}
-		if inserted == int64(n) {
-			added = append(added, left[:n]...)
-		} else {
-			alone, err := endRest(ctx, t, left[:n], inserted, now)
-			if err != nil {
-				return err
-			}
-			added = append(added, alone...)
-		}
-		left = left[n:]
+	added, err := insertEnded(ctx, t, rows, now)
+	if err != nil {
+		return err
 	}
 	if err := dialect.SettleUniques(ctx, queries{t}, len(added), func(i int) *schedule.Run { return &added[i].Run }); err != nil {
 		return err
@@ -295,7 +278,40 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := dialect.InsertMessages(ctx, queries{t}, len(added), told); err != nil {
 		return err
 	}
-	return insertAttempts(ctx, t, added, attempts, now)
+	if err := insertAttempts(ctx, t, added, attempts, now); err != nil {
+		return err
+	}
+	if err := tables.PassUses(ctx, queries{t}, passes); err != nil {
+		return err
+	}
+	return dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+}
+
+// insertEnded writes runs to history, and returns those that it did not have.
+func insertEnded(ctx context.Context, t tx, rows []*openRow, now time.Time) (added []*openRow, err error) {
+	args := make([]any, 0, len(columnsOfHistory)*manyRows)
+	for left := rows; len(left) > 0; {
+		statement, n := portion(sqlInsertEnded, sqlInsertManyEnded, len(left))
+		args = args[:0]
+		for _, r := range left[:n] {
+			args = columnsOfHistory.args(args, r)
+		}
+		inserted, err := t.exec(ctx, statement, args...)
+		if err != nil && !isUnique(err) { // of a single row
+			return nil, fmt.Errorf("write history of run %s, or one of the %d after it: %w", left[0].Key, n-1, err)
+		}
+		if inserted == int64(n) {
+			added = append(added, left[:n]...)
+		} else {
+			alone, err := endRest(ctx, t, left[:n], inserted, now)
+			if err != nil {
+				return nil, err
+			}
+			added = append(added, alone...)
+		}
+		left = left[n:]
+	}
+	return added, nil
 }
 
 // endRest ends those of the runs that are not among the last inserted of history.

@@ -13,13 +13,16 @@ const (
 
 	sqlFreeLimitUses = `DELETE FROM limit_uses WHERE used_by IN (SELECT unhex(j.value) FROM json_each(?1) j)`
 
+	sqlHeldUses = `SELECT u.used_by, u.limit_no, u.limit_key, l.limit_id, l.ordered
+ FROM json_each(?1) j CROSS JOIN limit_uses u ON u.used_by = unhex(j.value) CROSS JOIN limits l ON l.limit_no = u.limit_no`
+
 	headColumns  = `o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at`
 	sqlReadHeads = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
   SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
-  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0
+  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0 AND i.kept_limits IS NULL
   ORDER BY i.effective_priority, i.fair_order, i.position_key, i.idempotency_key LIMIT ?2)`
 	sqlReadOldest = `SELECT ` + headColumns + ` FROM json_each(?3) j CROSS JOIN open_runs o ON o.idempotency_key IN (
   SELECT i.idempotency_key FROM open_runs i INDEXED BY open_runs_limits
-  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0 AND i.effective_priority = j.value ->> 1
+  WHERE i.queue_no = ?1 AND i.queue_state = 2 AND i.limits = j.value ->> 0 AND i.effective_priority = j.value ->> 1 AND i.kept_limits IS NULL
   ORDER BY i.fair_order, i.position_key, i.idempotency_key LIMIT ?2)`
 )

@@ -42,6 +42,13 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 			return f, fmt.Errorf("read the oldest runs: %w", err)
 		}
 	}
+	keeping, err := collect(ctx, q, (*headRow).fields, sqlKeepWaiting, req.QueueNo)
+	if err != nil {
+		return f, fmt.Errorf("read the runs that keep limits: %w", err)
+	}
+	for i := range keeping {
+		f.AddKeeping(keeping[i].run())
+	}
 	return f, d.readLimits(ctx, q, &f, req.Now, true)
 }
 
@@ -72,11 +79,16 @@ type headRow struct {
 	fair     int64
 	position int64
 	enqueued time.Time
+	kept     string
+}
+
+func (r *headRow) fields() []any {
+	return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.kept}
 }
 
 func (r *headRow) run() ledger.WaitingRun {
 	return ledger.Waiting(&schedule.Run{Key: r.key, Queue: schedule.QueuePlace{
-		Priority: r.priority, FairOrder: r.fair, Position: r.position, EnqueuedAt: r.enqueued, Limits: schedule.Limits(r.limits),
+		Priority: r.priority, FairOrder: r.fair, Position: r.position, EnqueuedAt: r.enqueued, Limits: schedule.Limits(r.limits), Kept: schedule.Limits(r.kept),
 	}})
 }
 
@@ -116,7 +128,7 @@ func (d *Dialect) readOldest(ctx context.Context, q Queries, queueNo int32, room
 func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, runs int, sets Rows, n int, of func(*headRow) any) ([]ledger.Head, error) {
 	each := (runs + n - 1) / n
 	rows, err := collect(ctx, q, func(r *headRow) []any {
-		return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued}
+		return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued} // none keeps a limit
 	}, statement, queueNo, each, sets)
 	if err != nil {
 		return nil, err

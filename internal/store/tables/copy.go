@@ -34,7 +34,7 @@ type copyRow struct {
 
 func copyFields(r *copyRow) []any {
 	return []any{
-		&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID, &r.fairKey,
+		&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued, &r.kept, &r.queueNo, &r.state, &r.fireAt, &r.groupNo, &r.groupSeq, &r.claimed, &r.launched, &r.workflow, &r.userID, &r.fairKey,
 	}
 }
 
@@ -124,7 +124,7 @@ func (t *Tables) readElsewhere(ctx context.Context, c *ledger.QueueCopy) error {
 			break
 		}
 		users, err := collect(ctx, t.read, func(u *user) []any {
-			return []any{&u.key, &u.queueNo, &u.claimed, &u.launched, &u.workflow, &u.heldBy, &u.ends}
+			return []any{&u.key, &u.queueNo, &u.state, &u.claimed, &u.launched, &u.workflow, &u.heldBy, &u.ends}
 		}, sqlCopyUsers, ref.ID, ref.Key, copiedOfLimit)
 		if err != nil {
 			return fmt.Errorf("read who uses limit %s: %w", ref, err)
@@ -132,13 +132,17 @@ func (t *Tables) readElsewhere(ctx context.Context, c *ledger.QueueCopy) error {
 		c.UsesCut[ref] = len(users) == copiedOfLimit
 		for j := range users {
 			u := &users[j]
-			if u.queueNo == c.Queue.No || u.heldBy == c.Queue.No || u.queueNo+u.heldBy == 0 {
+			if u.heldBy == c.Queue.No || u.queueNo+u.heldBy == 0 {
 				continue
 			}
-			held := ledger.HeldLimit{Ref: ref, Until: u.ends, Run: u.copied()}
-			held.Run.State = schedule.QueueRunning
-			c.Elsewhere = append(c.Elsewhere, held)
-			if no := u.queueNo; no != 0 && !known[no] && len(known) < copiedQueues {
+			run, no := u.copied(), u.queueNo
+			if u.heldBy != 0 {
+				run.State = schedule.QueueRunning
+				c.Elsewhere = append(c.Elsewhere, ledger.HeldLimit{Ref: ref, Until: u.ends, Run: run})
+			} else if !c.AddElsewhere(ref, run) {
+				continue
+			}
+			if no != 0 && no != c.Queue.No && !known[no] && len(known) < copiedQueues {
 				known[no] = true
 				times, err := t.runTimes(ctx, no, copiedTimesFar)
 				if err != nil {

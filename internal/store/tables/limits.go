@@ -29,7 +29,7 @@ type limitRow struct {
 }
 
 func limitFields(r *limitRow) []any {
-	fields := []any{&r.No, &r.LimitID, &r.UserID, &r.Shared, &r.Keyed}
+	fields := []any{&r.No, &r.LimitID, &r.UserID, &r.Shared, &r.Keyed, &r.Ordered}
 	return append(append(fields, r.numbers.targets()...), &r.Note, &r.Revision, &r.CreatedAt, &r.UpdatedAt, &r.Used)
 }
 
@@ -106,12 +106,18 @@ func (d *Dialect) lockLimit(ctx context.Context, q Queries, limitID string) (fac
 	if facts.Limit, err = d.lockedLimit(ctx, q, limitID); err != nil || facts.Limit == nil {
 		return facts, err
 	}
-	var ending int
-	if _, err = one(ctx, q, []any{&facts.Keys, &ending, &facts.KeysEnd}, sqlLimitKeysEnd, facts.Limit.No); err != nil {
+	var ending, overEnding int
+	if _, err = one(ctx, q, []any{&facts.Keys.Count, &ending, &facts.Keys.End, &facts.Over.Count, &overEnding, &facts.Over.End}, sqlLimitKeysEnd, facts.Limit.No); err != nil {
 		return facts, fmt.Errorf("count keys: %w", err)
 	}
-	if ending < facts.Keys {
-		facts.KeysEnd = time.Time{}
+	if ending < facts.Keys.Count {
+		facts.Keys.End = time.Time{}
+	}
+	if overEnding < facts.Over.Count {
+		facts.Over.End = time.Time{}
+	}
+	if _, err = one(ctx, q, []any{&facts.MostUsed}, sqlMostUsedKey, facts.Limit.No); err != nil {
+		return facts, fmt.Errorf("count the uses of its keys: %w", err)
 	}
 	return facts, nil
 }
@@ -152,7 +158,7 @@ func writeLimit(ctx context.Context, q Queries, before *schedule.Limit, c *sched
 		if before == nil {
 			statement = sqlInsertLimit
 		}
-		n, err := q.Exec(ctx, statement, a.LimitID, a.UserID, a.Shared, a.Keyed, orNull(a.MaxInFlight), orNull(a.Rate.Starts), orNull(a.Rate.PerMS), orNull(a.Rate.Burst),
+		n, err := q.Exec(ctx, statement, a.LimitID, a.UserID, a.Shared, a.Keyed, a.Ordered, orNull(a.MaxInFlight), orNull(a.Rate.Starts), orNull(a.Rate.PerMS), orNull(a.Rate.Burst),
 			orNull(a.Note), a.Revision, a.CreatedAt, a.UpdatedAt)
 		switch {
 		case err != nil:
@@ -334,54 +340,4 @@ func (d *Dialect) lockLimits(ctx context.Context, q Queries, ids []string) (map[
 		locked[no] = true
 	}
 	return locked, nil
-}
-
-// writeUses writes what admitted runs use, and the rates of their starts.
-func (d *Dialect) writeUses(ctx context.Context, q Queries, queueNo int32, out *ledger.Dispatched) error {
-	if err := d.takeUses(ctx, q, out.Uses); err != nil {
-		return err
-	}
-	for _, s := range out.Starts {
-		if _, err := q.Exec(ctx, sqlSetLimitStart, s.LimitNo, s.Key, s.Next); err != nil {
-			return fmt.Errorf("write the rate of limit %d: %w", s.LimitNo, err)
-		}
-	}
-	if !out.NextStart.IsZero() {
-		if _, err := q.Exec(ctx, sqlSetQueueStart, queueNo, out.NextStart); err != nil {
-			return fmt.Errorf("write the rate of queue %d: %w", queueNo, err)
-		}
-	}
-	return nil
-}
-
-func (d *Dialect) takeUses(ctx context.Context, q Queries, uses []ledger.LimitUse) error {
-	if len(uses) == 0 {
-		return nil
-	}
-	var nos []int32
-	var keys, users []string
-	for _, u := range uses {
-		nos, keys, users = append(nos, u.LimitNo), append(keys, u.Key), append(users, u.UsedBy.String())
-	}
-	if _, err := q.Exec(ctx, d.TakeUses, Rows{nos, keys, users}); err != nil {
-		return fmt.Errorf("write uses of limits: %w", err)
-	}
-	return nil
-}
-
-// FreeUses deletes what runs use that are not in flight any more. run is the i-th of n.
-func (d *Dialect) FreeUses(ctx context.Context, q Queries, n int, run func(i int) *schedule.Run) error {
-	var users []schedule.Key
-	for i := range n {
-		if r := run(i); r.Queue.Limits != "" {
-			users = append(users, r.Key)
-		}
-	}
-	if len(users) == 0 {
-		return nil
-	}
-	if _, err := q.Exec(ctx, d.FreeLimitUses, users); err != nil {
-		return fmt.Errorf("free limits: %w", err)
-	}
-	return nil
 }

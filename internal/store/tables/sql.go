@@ -193,7 +193,7 @@ SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs 
 	sqlWaitBefore   = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority < $2 LIMIT $3) c`
 	sqlQueueFlights = `SELECT o.idempotency_key FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 ORDER BY o.claimed_at, o.idempotency_key LIMIT $2`
 	// Copies of a queue. The runs are chosen before the join, so that it reads only their schedules.
-	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.fair_order, c.position_key, c.enqueued_at, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
+	copyColumns = `c.idempotency_key, c.limits, c.effective_priority, c.fair_order, c.position_key, c.enqueued_at, c.kept_limits, c.queue_no, c.queue_state, c.fire_at, c.group_no, c.group_seq,
 	c.claimed_at, c.launched_at, s.workflow_id, s.user_id, c.fair_key`
 	sqlCopyWaiting = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2
 	ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2) c JOIN schedules s ON s.sid = c.sid
@@ -205,7 +205,7 @@ JOIN schedules s ON s.sid = c.sid ORDER BY c.position_key`
 	sqlCopyFlights = `SELECT ` + copyColumns + ` FROM (SELECT * FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c JOIN schedules s ON s.sid = c.sid`
 	sqlRunTimes    = `SELECT s.workflow_id, c.status, c.claimed_at, c.launched_at, c.completed_at FROM (SELECT * FROM ended_runs e WHERE e.queue_no = $1
 	ORDER BY e.completed_at DESC LIMIT $2) c JOIN schedules s ON s.sid = c.sid ORDER BY c.completed_at DESC`
-	sqlCopyUsers = `SELECT c.used_by, o.queue_no, o.claimed_at, o.launched_at, s.workflow_id, r.queue_no, r.ends_at
+	sqlCopyUsers = `SELECT c.used_by, o.queue_no, o.queue_state, o.claimed_at, o.launched_at, s.workflow_id, r.queue_no, r.ends_at
 FROM (SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3) c
 LEFT JOIN open_runs o ON o.idempotency_key = c.used_by LEFT JOIN schedules s ON s.sid = o.sid LEFT JOIN reservations r ON r.reservation_id = c.used_by
 ORDER BY c.used_by`
@@ -308,14 +308,14 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
 // Limits.
 const (
-	limitColumns = `limit_no, limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at,
+	limitColumns = `limit_no, limit_id, user_id, shared, keyed, ordered, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at,
 	(SELECT count(*) FROM limit_uses u WHERE u.limit_no = limits.limit_no)`
 	sqlGetLimit    = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id = $1`
 	sqlListLimits  = `SELECT ` + limitColumns + ` FROM limits WHERE limit_id > $1 AND ($2 = '' OR user_id = $2 OR shared) ORDER BY limit_id LIMIT $3`
-	sqlInsertLimit = `INSERT INTO limits (limit_id, user_id, shared, keyed, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (limit_id) DO NOTHING`
-	sqlUpdateLimit = `UPDATE limits SET user_id = $2, shared = $3, keyed = $4, max_in_flight = $5, rate_starts = $6, rate_per_ms = $7, rate_burst = $8, note = $9,
-	revision = $10, created_at = $11, updated_at = $12 WHERE limit_id = $1`
+	sqlInsertLimit = `INSERT INTO limits (limit_id, user_id, shared, keyed, ordered, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, revision, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (limit_id) DO NOTHING`
+	sqlUpdateLimit = `UPDATE limits SET user_id = $2, shared = $3, keyed = $4, ordered = $5, max_in_flight = $6, rate_starts = $7, rate_per_ms = $8, rate_burst = $9, note = $10,
+	revision = $11, created_at = $12, updated_at = $13 WHERE limit_id = $1`
 	sqlSetLimitKey = `INSERT INTO limit_keys (limit_no, limit_key, max_in_flight, rate_starts, rate_per_ms, rate_burst, note, until)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (limit_no, limit_key) DO UPDATE SET max_in_flight = excluded.max_in_flight,
 	rate_starts = excluded.rate_starts, rate_per_ms = excluded.rate_per_ms, rate_burst = excluded.rate_burst, note = excluded.note, until = excluded.until`
@@ -325,17 +325,22 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (limit_no, limit_key) DO UPD
 	sqlDropLimitKey      = `DELETE FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
 	sqlListLimitKeys     = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys
 WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
-	sqlGetLimitKey    = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
-	sqlLimitKeysEnd   = `SELECT count(*), count(until), max(until) FROM limit_keys WHERE limit_no = $1`
+	sqlGetLimitKey  = `SELECT limit_key, coalesce(max_in_flight, -1), rate_starts, rate_per_ms, rate_burst, note, until FROM limit_keys WHERE limit_no = $1 AND limit_key = $2`
+	sqlLimitKeysEnd = `SELECT count(*), count(until), max(until), count(*) FILTER (WHERE max_in_flight > 1),
+	count(until) FILTER (WHERE max_in_flight > 1), max(until) FILTER (WHERE max_in_flight > 1) FROM limit_keys WHERE limit_no = $1`
+	sqlMostUsedKey    = `SELECT coalesce(max(k.uses), 0) FROM (SELECT count(*) AS uses FROM limit_uses u WHERE u.limit_no = $1 GROUP BY u.limit_key) k`
 	sqlDropEndedKeys  = `DELETE FROM limit_keys WHERE limit_no = $1 AND until <= $2`
 	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
-	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND o.queue_state >= 4)
+	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND (o.queue_state >= 4 OR o.kept_limits IS NOT NULL))
 	AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = u.used_by AND r.granted_at IS NOT NULL)`
 	sqlUsersOfLimit  = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
 	sqlSetLimitStart = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`
 	sqlSetQueueStart = `INSERT INTO queue_states (queue_no, next_start_at) VALUES ($1, $2) ON CONFLICT (queue_no) DO UPDATE SET next_start_at = excluded.next_start_at`
+	// sqlKeepWaiting are the runs that keep ordered limits: not more than there are keys.
+	sqlKeepWaiting = `SELECT o.idempotency_key, o.limits, o.effective_priority, o.fair_order, o.position_key, o.enqueued_at, o.kept_limits FROM open_runs o
+WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.kept_limits IS NOT NULL ORDER BY o.idempotency_key`
 	// sqlAnyLimited begins behind the runs without limits: with many of them, reading from the front
 	// passes all that were just admitted.
 	sqlAnyLimited = `SELECT o.queue_state FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.limits > ''

@@ -88,7 +88,7 @@ type Statements struct {
 	LockShares                                                                                    string // rows of queue_no, priority and fair key, in this order; returns them with what they have drawn
 	FairTurns                                                                                     string // of such rows: the clock, and the last fair_order of a run that waits
 	PutShares                                                                                     string // such rows with what they have drawn
-	TakeUses, FreeLimitUses                                                                       string
+	TakeUses, FreeLimitUses, HeldUses                                                             string
 	ReadHeads                                                                                     string // up to $2 waiting runs of queue $1 for each of the limits in $3
 	ReadOldest                                                                                    string // the same for each row of limits and priority
 	LockJobGroup                                                                                  string // ends the statement that reads a group, to lock it

@@ -53,9 +53,9 @@ var storeMutants = []struct {
 		sqlite + "/changes.go", `if _, err := t.exec(ctx, sqlNotePruned, args...); err != nil {`, `if err := ctx.Err(); err != nil {`,
 	}}},
 	{"a run ends without its retry", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
-		postgres + "/end.go", "return insertAttempts(ctx, tx, rows, attempts, now)", "return insertAttempts(ctx, tx, rows[:0], attempts, now)",
+		postgres + "/end.go", "insertAttempts(ctx, tx, rows, attempts, now); err", "insertAttempts(ctx, tx, rows[:0], attempts, now); err",
 	}, {
-		sqlite + "/end.go", "return insertAttempts(ctx, t, added, attempts, now)", "return insertAttempts(ctx, t, added[:0], attempts, now)",
+		sqlite + "/end.go", "insertAttempts(ctx, t, added, attempts, now); err", "insertAttempts(ctx, t, added[:0], attempts, now); err",
 	}}},
 	{"a run of a deleted schedule is retried", []suite{contract(postgres, "retries"), contract(sqlite, "retries")}, []mutant.Edit{{
 		postgres + "/attempts.go", " AND s.deleted_at IS NULL", "",
@@ -197,7 +197,7 @@ var storeMutants = []struct {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
 	{"an end keeps the uses of its run", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
-		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, len(rows), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",
+		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, len(over), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",
 	}, {
 		sqlite + "/end.go", "dialect.FreeUses(ctx, queries{t}, len(rows), ", "dialect.FreeUses(ctx, queries{t}, 0, ",
 	}}},
@@ -206,11 +206,21 @@ var storeMutants = []struct {
 	}, {
 		sqlite + "/admit.go", "dialect.FreeUses(ctx, queries{t}, len(freed), ", "dialect.FreeUses(ctx, queries{t}, 0, ",
 	}}},
+	{"the use of an ordered limit is not passed to the retry", []suite{contract(postgres, "ordered_limits"), contract(sqlite, "ordered_limits")}, []mutant.Edit{{
+		"internal/store/tables/uses.go", "calls := make([]Call, len(passes))\n	for i, p := range passes {", "calls := make([]Call, 0)\n	for i, p := range passes[:0] {",
+	}}},
+	{"a run that keeps a limit is read among the others of its set", []suite{contract(postgres, "ordered_limits"), contract(sqlite, "ordered_limits")}, []mutant.Edit{{
+		"internal/store/tables/admit.go", "		f.AddKeeping(keeping[i].run())\n", "		_ = i\n",
+	}, {
+		postgres + "/sql_limits.go", "o.limits <= s.limits AND o.kept_limits IS NULL", "o.limits <= s.limits",
+	}, {
+		sqlite + "/sql_limits.go", "i.limits = j.value ->> 0 AND i.kept_limits IS NULL", "i.limits = j.value ->> 0",
+	}}},
 	{"limits are not locked", []suite{contract(postgres, "limit_uses$/^of_eight.*")}, []mutant.Edit{{
 		"internal/store/tables/limits.go", `		if lock && d.LockLimits != "" {`, `		if !lock && d.LockLimits != "" {`,
 	}}},
 	{"the rate of a limit is not written", []suite{contract(postgres, "rates"), contract(sqlite, "rates")}, []mutant.Edit{{
-		"internal/store/tables/limits.go", "range out.Starts {", "range out.Starts[:0] {",
+		"internal/store/tables/uses.go", "range out.Starts {", "range out.Starts[:0] {",
 	}}},
 	{"the pause of a queue is not read", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
 		"internal/store/tables/admit.go", "	f.Stall.QueueNo = queueNo\n", "	f.Stall.QueueNo = queueNo\n\tf.Queue.Pause = schedule.Pause{}\n",

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -49,7 +50,8 @@ func (l *ledgerWatch) waitsAsLong(j *job, now time.Time) {
 func (l *ledgerWatch) expires(j *job, before, r *schedule.Run) bool {
 	l.coverage.situations[jobExpired].Add(1)
 	from := placeOf(before)
-	return r.Status == schedule.StatusSkipped && (from == placeWaiting || from == placeDelayed) && before.Attempt == 1 && !before.StartBy.IsZero() &&
+	unsent := from == placeDispatching && r.Deliveries == 0 // its key is asked for again, and it is too late by then
+	return r.Status == schedule.StatusSkipped && (from == placeWaiting || from == placeDelayed || unsent) && before.Attempt == 1 && !before.StartBy.IsZero() &&
 		!before.StartBy.After(time.Now().Add(l.profile.maxSkew+time.Millisecond)) && (j.admissions > 0 || mayWait(before) >= time.Second)
 }
 
@@ -75,6 +77,31 @@ func (w *world) startsOrEnds(j *job) {
 
 // jobWaitsFor: a run of a queue is not over, and nothing that its user did keeps it.
 func (l *ledgerWatch) jobWaitsFor(j *job) bool {
-	p, pause := placeOf(&j.row), &l.queues[j.row.Queue.No].row.Pause
-	return p != placeEnded && (p.inFlight() || !j.row.CancelRequestedAt.IsZero() || !pause.Paused || !pause.Until.IsZero())
+	p := placeOf(&j.row)
+	return p != placeEnded && (p.inFlight() || !j.row.CancelRequestedAt.IsZero() || !l.pausedForGood(j) && !l.keyInPause(j))
+}
+
+// pausedForGood reports whether only its user lets the queue of a run go on.
+func (l *ledgerWatch) pausedForGood(j *job) bool {
+	pause := &l.queues[j.row.Queue.No].row.Pause
+	return pause.Paused && pause.Until.IsZero()
+}
+
+// keyInPause reports whether a retry in a queue that is paused for good keeps a key of a run, or of a
+// member of its group that comes first.
+func (l *ledgerWatch) keyInPause(j *job) bool {
+	for _, other := range l.jobOrder {
+		if p := placeOf(&other.row); other == j || p == placeEnded || p.inFlight() {
+			continue
+		}
+		for _, name := range namesOf(&j.row) {
+			if slices.Contains(namesOf(&other.row), name) && l.keeps(other, name) && l.pausedForGood(other) {
+				return true
+			}
+		}
+		if placeOf(&j.row) == placeChained && other.row.Queue.GroupNo == j.row.Queue.GroupNo && other.row.Queue.GroupSeq < j.row.Queue.GroupSeq && l.keyInPause(other) {
+			return true
+		}
+	}
+	return false
 }

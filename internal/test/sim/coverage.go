@@ -166,6 +166,7 @@ const (
 	queuePaused  // while runs wait
 	limitFull    // an admission uses all of a limit
 	limitPassed  // a run passes others that a limit keeps waiting
+	keyKept      // a retry starts that has kept its key
 	startedLater // under a rate, a run is admitted before its start
 	jobPromoted  // a run passes others because it has waited for so long
 	turnTaken    // a run passes others of a key that has had its turns
@@ -206,7 +207,7 @@ var situationNames = [situations]string{
 	"automatic retry", "last attempt failed", "retry by hand", "retry missed", "retry cancelled", "run snoozed again", "interrupted run started again", "run interrupted too often", "retry held by a pause",
 	"job admitted", "job admitted again", "job put back", "job declined", "job delayed", "job placed", "job updated", "job cancelled", "job cancelled in flight",
 	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
-	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "run admitted before its start", "job promoted", "turn taken",
+	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "retry kept its key", "run admitted before its start", "job promoted", "turn taken",
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
 	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",

@@ -35,6 +35,10 @@ func (s store) checkPlay(req *schedule.AdmitRequest, before *ledger.QueueCopy, o
 	if slices.ContainsFunc(before.Runs, func(r ledger.CopiedRun) bool { return r.State == schedule.QueueWaiting && r.Ready.After(req.Now) }) {
 		return
 	}
+	// The use of a reservation that is over goes with the next sweep, and the play does not have it.
+	if slices.ContainsFunc(before.Reserved, func(r schedule.Reservation) bool { return r.Granted() && r.Over(req.Now) }) {
+		return
+	}
 	p := before.Play(req.Now, func(*ledger.CopiedRun) (took time.Duration, known bool) { return time.Hour, true })
 	p.Until = req.Now
 	p.Play()

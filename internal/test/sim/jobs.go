@@ -55,6 +55,7 @@ type job struct {
 	behind     bool           // catch-up and backfill, and their automatic retries
 	hook       told           // when it ended
 	mayWait    time.Duration
+	letGo      time.Duration // when a chained one began to wait
 }
 
 // queueLife is a queue as it is now.
@@ -68,34 +69,6 @@ type queueLife struct {
 func (q *queueLife) pausedAt(now time.Time) bool {
 	p := &q.row.Pause
 	return p.Paused && (p.Until.IsZero() || p.Until.After(now))
-}
-
-// place is where a run is in its queue.
-type place int
-
-const (
-	placeDelayed place = iota
-	placeWaiting
-	placeChained
-	placeDispatching
-	placeRunning
-	placeEnded
-)
-
-func placeOf(r *schedule.Run) place {
-	switch {
-	case ended(r.Status):
-		return placeEnded
-	case r.Queue.State == "running":
-		return placeRunning
-	case r.Queue.State == "dispatching":
-		return placeDispatching
-	case r.Queue.State == "waiting":
-		return placeWaiting
-	case r.Queue.State == "chained":
-		return placeChained
-	}
-	return placeDelayed
 }
 
 // queue sees every write of a queue.
@@ -296,6 +269,7 @@ func (l *ledgerWatch) jobWaits(at time.Duration, j *job, before *schedule.Run) {
 	r, u := &j.row, l.update
 	if placeOf(before) == placeChained && placeOf(r) != placeChained {
 		l.releasedMember(j)
+		j.letGo = at
 		l.waitsAsLong(j, l.began.Add(at))
 	}
 	if placeOf(before) == placeDelayed && placeOf(r) == placeWaiting && r.Queue.FairOrder == 0 && l.queues[r.Queue.No].row.Fair == "key" {
@@ -383,6 +357,7 @@ func (w *world) jobsOver() {
 		}
 	}
 	w.watch.ratesKept()
+	w.usesOwned()
 	w.groupsOver()
 	for _, j := range w.watch.jobOrder {
 		w.truthful(j.history)

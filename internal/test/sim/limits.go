@@ -23,13 +23,14 @@ func newLimitWatch() limitWatch {
 }
 
 // limitsOfRuns are what users name.
-var limitsOfRuns = [][]string{nil, {"gpu"}, {"customer=a"}, {"customer=b"}, {"api"}, {"customer=a", "gpu"}}
+var limitsOfRuns = [][]string{nil, {"gpu"}, {"customer=a"}, {"customer=b"}, {"api"}, {"customer=a", "gpu"}, {"account=a"}, {"account=a", "gpu"}, {"account=b", "customer=b"}}
 
 // setLimits registers the limits, and later changes their numbers. Rates stay: the checker
 // compares all starts of a world.
 func (w *world) setLimits(d dice) {
 	w.setLimit(schedule.LimitDefinition{LimitID: "gpu", MaxInFlight: uint32(d.of(1).within(1, 3))})
 	w.setLimit(schedule.LimitDefinition{LimitID: "customer", Keyed: true, MaxInFlight: uint32(d.of(2).within(1, 2))})
+	w.setLimit(schedule.LimitDefinition{LimitID: "account", Keyed: true, Ordered: true, MaxInFlight: 1})
 	rate := schedule.RateDefinition{Starts: uint32(w.dice.of(forLimits).within(3, 30)), PerMS: 1000, Burst: uint32(w.dice.of(forLimits+1).within(1, 3))}
 	w.setLimit(schedule.LimitDefinition{LimitID: "api", Rate: rate})
 }
@@ -85,14 +86,62 @@ func (l *ledgerWatch) mostOf(name string) int {
 	return int(l.limitRows[id].MaxInFlight)
 }
 
-// using counts the runs in flight, of any queue, that name a limit.
+// using counts the runs of any queue that use a limit: those in flight, and retries that keep it.
 func (l *ledgerWatch) using(name string, but func(*job) bool) (n int) {
 	for _, j := range l.jobOrder {
-		if placeOf(&j.row).inFlight() && slices.Contains(namesOf(&j.row), name) && !but(j) {
+		p := placeOf(&j.row)
+		if p != placeEnded && slices.Contains(namesOf(&j.row), name) && (l.keeps(j, name) || p.inFlight() && !but(j)) {
 			n++
 		}
 	}
 	return n
+}
+
+// keeps reports whether a run has a key of an ordered limit from the attempt before it: since that
+// one was admitted, no other run of the key starts until the last of them is over.
+func (l *ledgerWatch) keeps(j *job, name string) bool {
+	of := l.jobs[j.row.RetryOf]
+	if of == nil || of.admissions == 0 || !strings.HasPrefix(name, "account=") || !slices.Contains(namesOf(&of.row), name) {
+		return false
+	}
+	for _, step := range []string{"/auto", "/snooze", "/again"} {
+		if j.row.Key == successorKey(of.row.Key, step) {
+			return true
+		}
+	}
+	return false
+}
+
+// inSequence: an admitted run does not start between two attempts of another one.
+func (l *ledgerWatch) inSequence(j *job) {
+	for _, name := range namesOf(&j.row) {
+		if l.keeps(j, name) {
+			l.coverage.situations[keyKept].Add(1)
+		}
+		for _, other := range l.jobOrder {
+			if p := placeOf(&other.row); other != j && p != placeEnded && !p.inFlight() && slices.Contains(namesOf(&other.row), name) && l.keeps(other, name) {
+				l.violation("the job %.12s starts between two attempts of another one of %s: %.12s waits", j.row.Key, name, other.row.Key)
+			}
+		}
+	}
+}
+
+// usesOwned: each use of a limit is that of a run in flight, of a retry that keeps it, or of a reservation.
+func (w *world) usesOwned() {
+	for id, row := range w.watch.limitRows {
+		uses, err := w.limits.ListLimitUses(context.Background(), row.No, 1000)
+		if err != nil {
+			w.violation("the uses of limit %s cannot be read: %v", id, err)
+		}
+		for _, u := range uses {
+			name := schedule.LimitRef{ID: id, Key: u.Key}.String()
+			j := w.watch.jobs[u.UsedBy]
+			_, reserved := w.watch.reservations[u.UsedBy]
+			if j == nil && !reserved || j != nil && (placeOf(&j.row) == placeEnded || !placeOf(&j.row).inFlight() && !w.watch.keeps(j, name)) {
+				w.violation("limit %s is used by %.12s, which is not in flight", name, u.UsedBy)
+			}
+		}
+	}
 }
 
 // withinLimits: after an admission no limit of the run is exceeded.
@@ -104,6 +153,7 @@ func (l *ledgerWatch) withinLimits(j *job) {
 			l.coverage.situations[limitFull].Add(1)
 		}
 	}
+	l.inSequence(j)
 }
 
 // blocked reports whether a limit kept a waiting run from its start before the i-th admission of
@@ -116,6 +166,9 @@ func (l *ledgerWatch) blocked(w *job, i int) bool {
 		}
 		most := l.mostOf(name)
 		n := l.using(name, func(j *job) bool { return slices.Contains(l.admissions[i:], j) }) + l.reservedUses(name, time.Time{})
+		if l.keeps(w, name) {
+			n-- // its own
+		}
 		if most > 0 && n >= most {
 			l.coverage.situations[limitPassed].Add(1)
 			return true

@@ -253,7 +253,7 @@ var mutants = []struct {
 		"internal/ledger/followup.go", `return r.Status != schedule.StatusSuccess && (r.Status != schedule.StatusFailed || retried)`, `return r.Status == schedule.StatusCancelled || retried`,
 	}}},
 	{"a run ends without its retry", []edit{{
-		"internal/store/memory/failures.go", `next := ledger.Conclude(r, facts); next != nil {`, `next := ledger.Conclude(r, facts); next != nil && next.Attempt > 9 {`,
+		"internal/store/memory/failures.go", `next = ledger.Conclude(r, facts); next == nil {`, `next = ledger.Conclude(r, facts); next == nil || next.Attempt <= 9 {`,
 	}}},
 	{"a run ends with two retries", []edit{{
 		"internal/store/memory/failures.go", `t.insert(t.next[i], t.next[i].CreatedAt)`, "t.insert(t.next[i], t.next[i].CreatedAt)\n\t\tt.next[i].Key[31] ^= 1\n\t\tt.insert(t.next[i], t.next[i].CreatedAt)",
@@ -339,7 +339,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()
@@ -355,7 +355,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, shardMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, shardMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
 				t.Error(err)

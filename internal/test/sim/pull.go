@@ -229,8 +229,6 @@ func (l *ledgerWatch) lostTruly(at time.Duration, r *schedule.Run) {
 	}
 }
 
-func (p place) inFlight() bool { return p == placeDispatching || p == placeRunning }
-
 // held is what a worker makes of a run.
 type held struct{ lost, working bool }
 

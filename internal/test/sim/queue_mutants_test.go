@@ -124,22 +124,22 @@ var queueMutants = []struct {
 		"internal/ledger/end.go", `cmp.Or(r.DeadlineAt, stored(s.DeadlineAt))`, `stored(s.DeadlineAt)`,
 	}}},
 	{"a limit has one run too many", []edit{{
-		"internal/ledger/admit.go", `!l.Unlimited && used >= l.Max {`, `!l.Unlimited && used > l.Max {`,
+		"internal/ledger/admit.go", `if used >= l.Max {`, `if used > l.Max {`,
 	}}},
 	{"what an admission has taken of a limit does not count", []edit{{
-		"internal/ledger/admit.go", `used := l.Used + a.used[ref]; !l`, `used := l.Used; !l`,
+		"internal/ledger/admit.go", `used := l.Used + a.used[ref]`, `used := l.Used`,
 	}}},
 	{"an end keeps the uses of its run", []edit{{
-		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && r.Queue.State != "" && !r.Queue.State.Admitted() {`,
+		"internal/store/memory/transaction.go", `if !r.Queue.State.Admitted() {`, `if r.Queue.State != "" && !r.Queue.State.Admitted() {`,
 	}}},
 	{"a run that waits again keeps its uses", []edit{{
-		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && r.Queue.State == "" {`,
+		"internal/store/memory/transaction.go", `if !r.Queue.State.Admitted() {`, `if r.Queue.State == "" {`,
 	}}},
 	{"a use is free while the outcome of its call is unknown", []edit{{
-		"internal/store/memory/transaction.go", `uses && !r.Queue.State.Admitted() {`, `uses && (!r.Queue.State.Admitted() || r.Deliveries > 1) {`,
+		"internal/store/memory/transaction.go", `if !r.Queue.State.Admitted() {`, `if !r.Queue.State.Admitted() || r.Deliveries > 1 {`,
 	}}},
 	{"a use is not written", []edit{{
-		"internal/store/memory/limits.go", `putUndone(t, t.uses, key, uses, true)`, `_, _ = key, uses`,
+		"internal/store/memory/uses.go", `putUndone(t, t.uses, key, uses, true)`, `_, _ = key, uses`,
 	}}},
 	{"only the first limit of a run counts", []edit{{
 		"internal/ledger/admission.go", "	for _, ref := range r.Limits {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses", "	for _, ref := range r.Limits[:min(1, len(r.Limits))] {\n		if l := c.visit.Limits[ref]; l != nil {\n			d.Uses",
@@ -160,10 +160,10 @@ var queueMutants = []struct {
 		"registrar/queued.go", `limits := mergeLimits(&c, "limits", q, own)`, `limits := mergeLimits(&c, "limits", &schedule.Queue{Closed: q.Closed}, own)`,
 	}}},
 	{"a rate is not stored", []edit{{
-		"internal/store/memory/limits.go", `putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)`, `_ = start`,
+		"internal/store/memory/uses.go", `putUndone(t, t.starts, limitKey{start.LimitNo, start.Key}, at(start.Next), true)`, `_ = start`,
 	}}},
 	{"the rate of a queue is not stored", []edit{{
-		"internal/store/memory/limits.go", `putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)`, `_ = queueNo`,
+		"internal/store/memory/uses.go", `putUndone(t, t.queueStarts, queueNo, at(out.NextStart), true)`, `_ = queueNo`,
 	}}},
 	{"a rate has one start too many at once", []edit{{
 		"internal/ledger/rate.go", `at := r.Next.Add(-time.Duration(r.Burst-1) * r.interval())`, `at := r.Next.Add(-time.Duration(r.Burst) * r.interval())`,

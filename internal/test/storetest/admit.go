@@ -12,6 +12,7 @@ import (
 
 // admits are which runs of a dispatch queue are sent next.
 var admits = []check{
+	{"the queues of an owner have no more than their share of the calls", admitShare},
 	{"runs are admitted in their order, and none twice", admitOrder},
 	{"no more runs are in flight than max_in_flight", admitMax},
 	{"no more runs are admitted than calls are free", admitFree},
@@ -369,4 +370,19 @@ func admitMeasured(r *rig) {
 	got, err = r.MeasureQueues(r.ctx, 1, 100)
 	r.ok(err, "measure")
 	r.hold(len(got) == 1, "one queue, got %d", len(got))
+}
+
+func admitShare(r *rig) {
+	j := r.jobs("q", maxInFlight(100))
+	j.put("a", "b", "c")
+	for _, calls := range []int{0, 2} {
+		out := j.admission(10, func(req *schedule.AdmitRequest) {
+			req.Share = func(owner string) int {
+				j.hold(owner == j.user, "asked for the share of %s, got %s", j.user, owner)
+				return calls
+			}
+		})
+		j.hold(len(out.Dispatches) == calls && out.Block != nil && out.Block.What == ledger.BlockedByOwner, "%d start, got %d and %+v", calls, len(out.Dispatches), out.Block)
+	}
+	j.admits(10, "c")
 }

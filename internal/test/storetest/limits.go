@@ -146,7 +146,7 @@ func limitKeyNumbers(r *rig) {
 	missing, err = r.GetLimitKey(r.ctx, l.No, "a7")
 	r.ok(err, "get a key that is gone")
 	r.hold(missing == nil, "its numbers are gone, got %+v", missing)
-	r.hold(r.limitFacts(l.LimitID).Keys == 1, "one key is left")
+	r.hold(r.limitFacts(l.LimitID).Keys.Count == 1, "one key is left")
 }
 
 func limitKeyPages(r *rig) {
@@ -176,17 +176,17 @@ func limitKeysEnd(r *rig) {
 		r.setLimit(l.LimitID, schedule.LimitChange{Key: &schedule.LimitKey{Key: key, MaxInFlight: &one, Until: until}, Now: endedBy})
 	}
 	facts := r.limitFacts(l.LimitID)
-	r.hold(facts.Keys == 0 && facts.KeysEnd.IsZero(), "no key has numbers, got %+v", facts)
+	r.hold(facts.Keys.Count == 0 && facts.Keys.End.IsZero(), "no key has numbers, got %+v", facts)
 	set("first", r.at(time.Minute), time.Time{})
 	set("second", r.at(time.Hour), time.Time{})
 	facts = r.limitFacts(l.LimitID)
-	r.hold(facts.Keys == 2 && facts.KeysEnd.Equal(r.at(time.Hour)), "the last one ends in an hour, got %+v", facts)
-	r.inUTC("KeysEnd", facts.KeysEnd)
+	r.hold(facts.Keys.Count == 2 && facts.Keys.End.Equal(r.at(time.Hour)), "the last one ends in an hour, got %+v", facts)
+	r.inUTC("Keys.End", facts.Keys.End)
 	set("third", time.Time{}, r.at(time.Minute-time.Microsecond))
 	facts = r.limitFacts(l.LimitID)
-	r.hold(facts.Keys == 3 && facts.KeysEnd.IsZero(), "one has no end, got %+v", facts)
+	r.hold(facts.Keys.Count == 3 && facts.Keys.End.IsZero(), "one has no end, got %+v", facts)
 	r.setLimit(l.LimitID, schedule.LimitChange{Now: r.at(time.Hour)})
-	r.hold(r.limitFacts(l.LimitID).Keys == 3, "a change of nothing deletes nothing")
+	r.hold(r.limitFacts(l.LimitID).Keys.Count == 3, "a change of nothing deletes nothing")
 	r.setLimit(l.LimitID, schedule.LimitChange{DropKey: "none", Now: r.at(time.Minute)})
 	keys, err := r.ListLimitKeys(r.ctx, l.No, "", 10)
 	r.ok(err, "list keys")
@@ -206,8 +206,8 @@ func limitDeleted(r *rig) {
 	r.ok(err, "list keys")
 	r.hold(len(keys) == 0, "its keys are gone, got %+v", keys)
 	again := r.keepLimit(r.aLimit("l"))
-	r.hold(again.No > l.No && r.limitFacts(l.LimitID).Keys == 0, "another limit has its id, got %+v after %+v", again, l)
-	r.hold(r.limitFacts(other.LimitID).Keys == 1, "another limit keeps its keys")
+	r.hold(again.No > l.No && r.limitFacts(l.LimitID).Keys.Count == 0, "another limit has its id, got %+v after %+v", again, l)
+	r.hold(r.limitFacts(other.LimitID).Keys.Count == 1, "another limit keeps its keys")
 }
 
 func limitLists(r *rig) {

@@ -160,6 +160,7 @@ var topics = []topic{
 	{name: "sweep of queues", checks: queueSweeps},
 	{name: "queue model", checks: queueModels},
 	{name: "limit uses", checks: limitUses},
+	{name: "ordered limits", checks: orderedLimits},
 	{name: "rates", checks: rates},
 	{name: "reservations", checks: reservations},
 	{name: "copies", checks: queueCopies},

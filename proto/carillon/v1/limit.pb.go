@@ -41,8 +41,9 @@ type Limit struct {
 	Revision  uint32                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// Runs in flight that use it, over all keys.
+	// Runs that use it, over all keys: those in flight, and retries that keep it.
 	Used          uint32 `protobuf:"varint,11,opt,name=used,proto3" json:"used,omitempty"`
+	Ordered       bool   `protobuf:"varint,12,opt,name=ordered,proto3" json:"ordered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +153,13 @@ func (x *Limit) GetUsed() uint32 {
 		return x.Used
 	}
 	return 0
+}
+
+func (x *Limit) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
 }
 
 // LimitKey has the numbers of one key of a limit.
@@ -308,8 +316,11 @@ type LimitUser struct {
 	// The owner of the run.
 	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	// When its queue admitted it.
-	DispatchedAt  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
+	// When its queue admitted it. Null: the run waits and keeps the key.
+	DispatchedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
+	// Whether the run has the key from the attempt before it. So it keeps it while
+	// it waits.
+	Kept          bool `protobuf:"varint,8,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +404,13 @@ func (x *LimitUser) GetDispatchedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LimitUser) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
 type UpsertLimitRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
@@ -403,8 +421,12 @@ type UpsertLimitRequest struct {
 	Shared bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	// Whether it counts for each key. Runs then name it with a key.
 	Keyed bool `protobuf:"varint,4,opt,name=keyed,proto3" json:"keyed,omitempty"`
+	// Whether the runs of a key go one after the other, each with all its attempts:
+	// a run that is tried again, after a failure, a snooze or an interruption, keeps
+	// the key until it is over. Needs keyed; max_in_flight is 1 then.
+	Ordered bool `protobuf:"varint,9,opt,name=ordered,proto3" json:"ordered,omitempty"`
 	// Runs that use it, or one key of it, at the same time, within 1 to 10000.
-	// Default: any number. One of max_in_flight and rate is required.
+	// Default: any number, and 1 of an ordered limit. One of max_in_flight and rate is required.
 	MaxInFlight *uint32 `protobuf:"varint,5,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// Of starts of runs that use it, or one key of it. Default: any number.
 	Rate *Rate `protobuf:"bytes,6,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -470,6 +492,13 @@ func (x *UpsertLimitRequest) GetShared() bool {
 func (x *UpsertLimitRequest) GetKeyed() bool {
 	if x != nil {
 		return x.Keyed
+	}
+	return false
+}
+
+func (x *UpsertLimitRequest) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
 	}
 	return false
 }
@@ -906,8 +935,8 @@ type SetLimitKeyRequest struct {
 	LimitId string                 `protobuf:"bytes,1,opt,name=limit_id,json=limitId,proto3" json:"limit_id,omitempty"`
 	// 1 to 128 characters of an id, or @ / +.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Runs of the key at the same time, at most 10000. 0: none starts. Default:
-	// that of the limit.
+	// Runs of the key at the same time, at most 10000, and at most 1 of an ordered
+	// limit. 0: none starts. Default: that of the limit.
 	MaxInFlight *uint32 `protobuf:"varint,3,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// Of starts of runs of the key. Default: that of the limit.
 	Rate *Rate `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -1126,7 +1155,7 @@ var File_carillon_v1_limit_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_limit_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/limit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x03\n" +
+	"\x17carillon/v1/limit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x03\n" +
 	"\x05Limit\x12\x19\n" +
 	"\blimit_id\x18\x01 \x01(\tR\alimitId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -1141,7 +1170,8 @@ const file_carillon_v1_limit_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
-	"\x04used\x18\v \x01(\rR\x04usedB\x10\n" +
+	"\x04used\x18\v \x01(\rR\x04used\x12\x18\n" +
+	"\aordered\x18\f \x01(\bR\aorderedB\x10\n" +
 	"\x0e_max_in_flight\"\xd8\x01\n" +
 	"\bLimitKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
@@ -1153,7 +1183,7 @@ const file_carillon_v1_limit_proto_rawDesc = "" +
 	"\x0e_max_in_flight\"0\n" +
 	"\bLimitUse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
-	"\x04used\x18\x02 \x01(\rR\x04used\"\xf4\x01\n" +
+	"\x04used\x18\x02 \x01(\rR\x04used\"\x88\x02\n" +
 	"\tLimitUser\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x19\n" +
@@ -1162,12 +1192,14 @@ const file_carillon_v1_limit_proto_rawDesc = "" +
 	"workflowId\x12\x17\n" +
 	"\auser_id\x18\x05 \x01(\tR\x06userId\x12\x16\n" +
 	"\x06status\x18\x06 \x01(\tR\x06status\x12?\n" +
-	"\rdispatched_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\"\x9e\x03\n" +
+	"\rdispatched_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x12\x12\n" +
+	"\x04kept\x18\b \x01(\bR\x04kept\"\xb8\x03\n" +
 	"\x12UpsertLimitRequest\x12A\n" +
 	"\blimit_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\alimitId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
 	"\x06shared\x18\x03 \x01(\bR\x06shared\x12\x14\n" +
-	"\x05keyed\x18\x04 \x01(\bR\x05keyed\x123\n" +
+	"\x05keyed\x18\x04 \x01(\bR\x05keyed\x12\x18\n" +
+	"\aordered\x18\t \x01(\bR\aordered\x123\n" +
 	"\rmax_in_flight\x18\x05 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x90N(\x01H\x00R\vmaxInFlight\x88\x01\x01\x12%\n" +
 	"\x04rate\x18\x06 \x01(\v2\x11.carillon.v1.RateR\x04rate\x12\x1c\n" +

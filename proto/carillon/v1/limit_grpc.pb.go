@@ -44,7 +44,8 @@ type LimitServiceClient interface {
 	// answer no admission uses the definition before. Runs in flight go on, also
 	// if they are more than the new max_in_flight. ALREADY_EXISTS: another owner
 	// has the id. FAILED_PRECONDITION: keyed would change while runs or queues use
-	// the limit, or a key has its own numbers.
+	// the limit, or a key has its own numbers; or it would become ordered while two
+	// runs use one key, or a key has a max_in_flight over 1 of its own.
 	UpsertLimit(ctx context.Context, in *UpsertLimitRequest, opts ...grpc.CallOption) (*UpsertLimitResponse, error)
 	// GetLimit returns a limit with the runs that use it, and a page of the keys
 	// that have their own numbers.
@@ -138,7 +139,8 @@ type LimitServiceServer interface {
 	// answer no admission uses the definition before. Runs in flight go on, also
 	// if they are more than the new max_in_flight. ALREADY_EXISTS: another owner
 	// has the id. FAILED_PRECONDITION: keyed would change while runs or queues use
-	// the limit, or a key has its own numbers.
+	// the limit, or a key has its own numbers; or it would become ordered while two
+	// runs use one key, or a key has a max_in_flight over 1 of its own.
 	UpsertLimit(context.Context, *UpsertLimitRequest) (*UpsertLimitResponse, error)
 	// GetLimit returns a limit with the runs that use it, and a page of the keys
 	// that have their own numbers.

@@ -21,13 +21,13 @@ var jobBugs = []bug{
 		{"internal/ledger/admission.go", "f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)", "f.Queue.Unreadable"},
 	}},
 	{"a limit has one run too many", "mutant-jobs", 1, []change{
-		{"internal/ledger/admit.go", "!l.Unlimited && used >= l.Max {", "!l.Unlimited && used > l.Max {"},
+		{"internal/ledger/admit.go", "if used >= l.Max {", "if used > l.Max {"},
 	}},
 	{"a use is not written", "mutant-jobs", 1, []change{
-		{"internal/store/tables/limits.go", "	if len(uses) == 0 {\n", "	if len(uses) < 2 {\n"},
+		{"internal/store/tables/uses.go", "	if len(uses) == 0 {\n", "	if len(uses) < 2 {\n"},
 	}},
 	{"an end keeps the uses of its run", "mutant-jobs", 1, []change{
-		{"internal/store/postgres/end.go", "	if err := dialect.FreeUses(ctx, queries{tx}, len(rows),", "	if err := dialect.FreeUses(ctx, queries{tx}, len(rows)-1,"},
+		{"internal/store/postgres/end.go", "	return dialect.FreeUses(ctx, queries{tx}, len(over),", "	return dialect.FreeUses(ctx, queries{tx}, len(over)-1,"},
 	}},
 	{"the last run of a batch is lost", "mutant-jobs", 1, []change{
 		{"internal/store/tables/enqueue.go", "		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {", "		if err := d.InsertQueued(ctx, q, runs[:max(1, len(runs)-1)], decided.Now); err != nil {"},
