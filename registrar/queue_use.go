@@ -20,6 +20,9 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 		if d.FairKey != "" {
 			c.Note("fair_key", "is set without queue_id: only runs of a queue take turns", hint)
 		}
+		if d.Group != "" {
+			c.Note("group", "is set without queue_id: only runs of a queue have groups", hint)
+		}
 		if d.ExpiresMS != 0 {
 			c.Note("expires_ms", "is set without queue_id: only runs of a queue wait for an admission", hint)
 		}
@@ -30,6 +33,9 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 	schedule.CheckExpires(c, d.ExpiresMS)
 	schedule.CheckLimitRefs(c, "limits", d.Limits)
 	schedule.CheckFairKey(c, "fair_key", d.FairKey)
+	if d.Group != "" {
+		checkID(c, "group", d.Group)
+	}
 }
 
 // checkQueues refuses schedules that name a queue that does not exist or is not for their owner,

@@ -66,6 +66,7 @@ var editFields = []editField{
 	{Name: "queue_id", Label: "Queue", Help: "the dispatch queue that its runs enter; empty: they are launched at once"},
 	{Name: "limits", Label: "Limits", Help: "with a queue: ids, or ID=KEY, separated by commas"},
 	{Name: "fair_key", Label: "Fair key", Help: "with a queue: what its runs count for while the queue is fair; default: the owner"},
+	{Name: "group", Label: "Group", Help: "with a queue: the runs of one instant of all schedules with this group end together, with one message"},
 	{Name: "webhook", Label: "Webhook", Help: "with a queue: the target that is told of the ends of runs; default: the queue's"},
 	{Name: "execution_grant_id", Label: "Grant"},
 	{Name: "labels", Label: "Labels", Help: "one per line, NAME=VALUE", Rows: 3},

@@ -91,6 +91,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
 	x.unique()
+	x.grouped()
 	x.life()
 	x.attempts()
 	x.out.Lines = x.lines
