@@ -193,6 +193,10 @@ const (
 	keyRefused     // and is refused
 	keyOfRetry     // the run that holds the key is a retry
 	keyTakenAgain  // from a run that holds it no more
+	slotGrouped
+	slotsGrouped      // a second run of the same instant
+	slotUngrouped     // a run entered without the group of its schedule
+	groupSealedInTime // at its seal_at
 	situations
 )
 
@@ -208,6 +212,7 @@ var situationNames = [situations]string{
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 	"admission compared with its play",
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
+	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -167,6 +167,9 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 		if d.of(22).perMille(200) {
 			def.Webhook = "own"
 		}
+		if p.grouped {
+			def.Group = groupName(d.of(26))
+		}
 		if d.of(23).perMille(200) {
 			def.ExpiresMS = uint32(d.of(24).within(1000, 8000))
 		}

@@ -434,4 +434,3 @@ func slotGroupStorm(r *rig) {
 	g := q.night(at)
 	r.hold(g.State == schedule.GroupCompleted && g.Succeeded == 3*rounds && g.Members == 3*rounds, "all are counted, got %+v", g)
 }
-
