@@ -135,6 +135,3 @@ func (w *world) slotGroupsOver() {
 		}
 	}
 }
-
-// groupName is a group that a schedule names.
-func groupName(d dice) string { return pick(d, "", "night", "night", "day") }
