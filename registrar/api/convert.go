@@ -117,7 +117,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 		Unique: uniqueOf(r.Queue.Unique),
 	}
-	if !mayBeTold(r) {
+	if !registrar.MayBeTold(r) {
 		out.WebhookState = string(schedule.WebhookNone)
 	}
 	if r.Queue.In() {

@@ -92,6 +92,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	}
 	x.unique()
 	x.grouped()
+	x.told()
 	x.life()
 	x.attempts()
 	x.out.Lines = x.lines
