@@ -67,7 +67,7 @@ var editFields = []editField{
 	{Name: "limits", Label: "Limits", Help: "with a queue: ids, or ID=KEY, separated by commas"},
 	{Name: "fair_key", Label: "Fair key", Help: "with a queue: what its runs count for while the queue is fair; default: the owner"},
 	{Name: "group", Label: "Group", Help: "with a queue: the runs of one instant of all schedules with this group end together, with one message"},
-	{Name: "webhook", Label: "Webhook", Help: "with a queue: the target that is told of the ends of runs; default: the queue's"},
+	{Name: "webhook", Label: "Webhook", Help: "the target that is told of the ends of runs; default: with a queue that of the queue"},
 	{Name: "execution_grant_id", Label: "Grant"},
 	{Name: "labels", Label: "Labels", Help: "one per line, NAME=VALUE", Rows: 3},
 	{Name: "input", Label: "Input", Help: "JSON", Rows: 6},

@@ -47,7 +47,7 @@ type Definition struct {
 	Limits  []string `json:"limits,omitempty"`   // with a queue: what each run uses besides the limits of the queue, as LimitRef has them
 	FairKey string   `json:"fair_key,omitempty"` // with a queue: what its runs count for in a fair one; empty: the owner
 	Group   string   `json:"group,omitempty"`    // with a queue: the runs of one instant of all schedules with this name end together; see SlotGroup
-	Webhook string   `json:"webhook,omitempty"`  // with a queue: the target of the messages about its runs; empty: the queue's
+	Webhook string   `json:"webhook,omitempty"`  // the target of the messages about its runs; empty: with a queue the queue's, else nobody is told
 
 	MaxRunMS  uint32 `json:"max_run_ms,omitempty"` // a run fails so long after its acceptance; 0: it may take any time
 	ExpiresMS uint32 `json:"expires_ms,omitempty"` // with a queue: a run that waits there for so long ends; 0: that of the queue

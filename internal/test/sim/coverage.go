@@ -197,6 +197,7 @@ const (
 	slotsGrouped      // a second run of the same instant
 	slotUngrouped     // a run entered without the group of its schedule
 	groupSealedInTime // at its seal_at
+	runTold           // outside of queues
 	situations
 )
 
@@ -212,7 +213,7 @@ var situationNames = [situations]string{
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 	"admission compared with its play",
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
-	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at",
+	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
 }
 
 // Coverage counts faults by call, over all worlds.

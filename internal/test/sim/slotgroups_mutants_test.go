@@ -34,4 +34,16 @@ var slotGroupMutants = []struct {
 	{"a group does not count the runs that join it", []edit{{
 		"internal/store/memory/slotgroups.go", `c.putGroup(*g)`, `if g.Members > 1 { g.Members-- }; c.putGroup(*g)`,
 	}}},
+	{"a run outside of queues is told of to nobody", []edit{{
+		"internal/plan/decide.go", `		row.Webhook = d.Webhook`, `		_ = d.Webhook`,
+	}}},
+	{"a failure that is retried is told of as the last one", []edit{{
+		"internal/ledger/message.go", `		return schedule.WebhookRetrying`, `		return schedule.WebhookFailed`,
+	}}},
+	{"each slot that was missed has a message", []edit{{
+		"internal/ledger/message.go", `r.Trigger.FromSpec() && (r.Reason == schedule.ReasonMissed || r.Reason == schedule.ReasonCoalesced)`, `false`,
+	}}},
+	{"the retry of a run outside of queues has no webhook", []edit{{
+		"internal/ledger/attempt.go", `Webhook: r.Webhook`, `Webhook: map[bool]string{true: r.Webhook}[r.Queue.In()]`,
+	}}},
 }

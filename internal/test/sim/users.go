@@ -174,6 +174,9 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 			def.ExpiresMS = uint32(d.of(24).within(1000, 8000))
 		}
 	}
+	if def.QueueID == "" && d.of(28).perMille(250) {
+		def.Webhook = "own"
+	}
 	if p.queues > 0 && d.of(25).perMille(150) {
 		def.MaxRunMS = 5000
 	}

@@ -189,7 +189,8 @@ type Schedule struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,55,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	// The target of the messages about the ends of its runs. Empty: with a queue
+	// the queue's, else none.
 	Webhook string `protobuf:"bytes,56,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over; 0: with a queue as the queue says, else any time.
@@ -955,8 +956,10 @@ type UpsertScheduleRequest struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit. At most 4 with those of the queue.
 	Limits []string `protobuf:"bytes,32,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: a target in WEBHOOK_TARGETS_FILE that is told of the ends of
-	// its runs. Empty: the queue's.
+	// A target in WEBHOOK_TARGETS_FILE that is told of the ends of its runs. Of
+	// runs outside queues the messages are those of a queue without
+	// webhook_events; slots that are SKIPPED(missed) or SKIPPED(coalesced) have
+	// none. Empty: with a queue the queue's, else none.
 	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over, also if it reports progress: the executor is asked to cancel it.
@@ -3145,7 +3148,8 @@ type ScheduleDefinition struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,28,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	// The target of the messages about the ends of its runs. Empty: with a queue
+	// the queue's, else none.
 	Webhook string `protobuf:"bytes,29,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over; 0: with a queue as the queue says, else any time.
