@@ -52,6 +52,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"limits", strings.Join(d.Limits, ", ")},
 		{"webhook", d.Webhook},
 		{"fair_key", d.FairKey},
+		{"group", d.Group},
 		{"max_run_ms", number(d.MaxRunMS)},
 		{"expires_ms", number(d.ExpiresMS)},
 	}

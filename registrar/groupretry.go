@@ -85,6 +85,10 @@ func (r *Registrar) toRetry(ctx context.Context, g *schedule.JobGroup, in *Retry
 		if !slices.Contains(retryable, old.Status) { // it succeeded, or is retried by hand
 			continue
 		}
+		if !old.IsJob() {
+			return nil, schedule.Explain(schedule.ErrPrecondition, "cannot retry group %s: run %s is of schedule %s, not of a request; retry such runs with RetryRun or RedriveRuns",
+				schedule.Quote(g.GroupID), old.Key, schedule.Quote(old.ScheduleID))
+		}
 		s := schedules[old.ScheduleID]
 		if s == nil {
 			var err error

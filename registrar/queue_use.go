@@ -20,16 +20,19 @@ func checkQueueUse(c *schedule.Collect, d *schedule.Definition) {
 		if d.FairKey != "" {
 			c.Note("fair_key", "is set without queue_id: only runs of a queue take turns", hint)
 		}
+		if d.Group != "" {
+			c.Note("group", "is set without queue_id: only runs of a queue have groups", hint)
+		}
 		if d.ExpiresMS != 0 {
 			c.Note("expires_ms", "is set without queue_id: only runs of a queue wait for an admission", hint)
-		}
-		if d.Webhook != "" {
-			c.Note("webhook", "is set without queue_id: only ends of runs of a queue have messages", hint)
 		}
 	}
 	schedule.CheckExpires(c, d.ExpiresMS)
 	schedule.CheckLimitRefs(c, "limits", d.Limits)
 	schedule.CheckFairKey(c, "fair_key", d.FairKey)
+	if d.Group != "" {
+		checkID(c, "group", d.Group)
+	}
 }
 
 // checkQueues refuses schedules that name a queue that does not exist or is not for their owner,
@@ -38,9 +41,19 @@ func (r *Registrar) checkQueues(ctx context.Context, all *upserts) error {
 	limits := r.usableLimits()
 	queues := make(map[string]*schedule.Queue)
 	var found schedule.InvalidError
+	add := func(i int, c *schedule.Collect) {
+		if invalid, ok := errors.AsType[*schedule.InvalidError](all.prefixed(i, c.Err())); ok {
+			found.Violations = append(found.Violations, invalid.Violations...)
+		}
+	}
 	for i := range all.definitions {
 		d := &all.definitions[i]
 		if d.QueueID == "" {
+			if d.Webhook != "" {
+				var c schedule.Collect
+				r.checkWebhook(&c, d.Webhook, d.UserID, false)
+				add(i, &c)
+			}
 			continue
 		}
 		if r.queues == nil {
@@ -58,9 +71,7 @@ func (r *Registrar) checkQueues(ctx context.Context, all *upserts) error {
 		if err := r.checkQueueOf(ctx, &c, limits, q, d); err != nil {
 			return err
 		}
-		if invalid, ok := errors.AsType[*schedule.InvalidError](all.prefixed(i, c.Err())); ok {
-			found.Violations = append(found.Violations, invalid.Violations...)
-		}
+		add(i, &c)
 	}
 	if len(found.Violations) > 0 {
 		return &found

@@ -44,7 +44,11 @@ func TestAScheduleNamesAQueueForItsOwner(t *testing.T) {
 			"an unknown queue":         {func(d *schedule.Definition) { d.QueueID = "none" }, "queue_id", "does not exist"},
 			"no id":                    {func(d *schedule.Definition) { d.QueueID = "a/b" }, "queue_id", "is not a valid id"},
 			"limits without a queue":   {func(d *schedule.Definition) { d.QueueID, d.Limits = "", []string{"gpu"} }, "limits", "without queue_id"},
-			"a webhook without one":    {func(d *schedule.Definition) { d.QueueID, d.Webhook = "", "billing" }, "webhook", "without queue_id"},
+			"a group":                  {func(d *schedule.Definition) { d.Group = "nightly" }, "", ""},
+			"a group without a queue":  {func(d *schedule.Definition) { d.QueueID, d.Group = "", "nightly" }, "group", "without queue_id"},
+			"a group that is no id":    {func(d *schedule.Definition) { d.Group = "a/b" }, "group", "is not a valid id"},
+			"a foreign target outside": {func(d *schedule.Definition) { d.QueueID, d.Webhook = "", "of-bob" }, "webhook", "may not use"},
+			"no target, no queue":      {func(d *schedule.Definition) { d.QueueID, d.Webhook = "", "none" }, "webhook", "is not a target"},
 			"an unknown limit":         {func(d *schedule.Definition) { d.Limits = []string{"cpu"} }, "limits[0]", "does not exist"},
 			"another owner's limit":    {func(d *schedule.Definition) { d.Limits = []string{"bobs"} }, "limits[0]", "does not exist"},
 			"a keyed limit, no key":    {func(d *schedule.Definition) { d.Limits = []string{"customer"} }, "limits[0]", "has no key"},
@@ -61,6 +65,9 @@ func TestAScheduleNamesAQueueForItsOwner(t *testing.T) {
 			case result.Schedule.QueueID == "":
 				l.Errorf("%s: it names no queue", name)
 			}
+		}
+		if result, err := l.Upsert(l.Context(), slotted("outside", func(d *schedule.Definition) { d.QueueID, d.Webhook = "", "billing" })); err != nil || result.Schedule.Webhook != "billing" {
+			l.Errorf("a schedule without a queue names a webhook: %+v, %v", result, err)
 		}
 		if _, err := l.Upsert(auth.NewContext(l.Context(), auth.Identity{Owner: "ada"}), slotted("own", func(d *schedule.Definition) { d.QueueID = "bobs" })); err == nil {
 			l.Error("a user names another owner's queue")

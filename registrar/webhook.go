@@ -51,11 +51,11 @@ func (r *Registrar) checkRunWebhook(in *QueuedInput, owner string) error {
 }
 
 // WebhookMessages returns the messages about the ends of runs, by the keys of the runs. Only runs
-// of queues that are over have one.
+// that are over have one, and of those outside queues only the ones that name a target.
 func (r *Registrar) WebhookMessages(ctx context.Context, runs []schedule.Run) (map[schedule.Key]schedule.AlertDelivery, error) {
 	var keys []schedule.Key
 	for i := range runs {
-		if runs[i].Queue.In() && runs[i].Status.Terminal() {
+		if MayBeTold(&runs[i]) {
 			keys = append(keys, runs[i].Key)
 		}
 	}
@@ -64,6 +64,9 @@ func (r *Registrar) WebhookMessages(ctx context.Context, runs []schedule.Run) (m
 	}
 	return r.outbox.WebhookMessages(ctx, keys)
 }
+
+// MayBeTold reports whether there may be a message about a run.
+func MayBeTold(r *schedule.Run) bool { return (r.Queue.In() || r.Webhook != "") && r.Status.Terminal() }
 
 // MaxRedelivered bounds the messages that one request sends again.
 const MaxRedelivered = 1000

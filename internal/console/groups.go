@@ -30,7 +30,7 @@ type groupView struct {
 // groupRow is one group.
 type groupRow struct {
 	*carillonv1.Group
-	Created, Ended, CancelRequested moment
+	Created, Ended, CancelRequested, SealAt moment
 }
 
 func groupPath(id string) string { return Prefix + "groups/" + url.PathEscape(id) }
@@ -47,7 +47,7 @@ func (g groupRow) Progress() string {
 }
 
 func (v *visit) group(g *carillonv1.Group) groupRow {
-	return groupRow{Group: g, Created: v.at(g.GetCreatedAt()), Ended: v.at(g.GetEndedAt()), CancelRequested: v.at(g.GetCancelRequestedAt())}
+	return groupRow{Group: g, Created: v.at(g.GetCreatedAt()), Ended: v.at(g.GetEndedAt()), CancelRequested: v.at(g.GetCancelRequestedAt()), SealAt: v.at(g.GetSealAt())}
 }
 
 func (c *Console) showGroups(v *visit) (page, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -87,6 +88,9 @@ func (c *Console) showSchedule(v *visit) (page, error) {
 		return nil
 	})
 	_ = g.Wait() // each part holds its error
+	if s.GetGroup() != "" {
+		view.Facts = append(view.Facts, groupFact(s, view.Past.Is))
+	}
 	view.Strip = stripOf(view.Past.Is)
 	return page{name: "schedule", title: id, view: view}, nil
 }
@@ -147,4 +151,16 @@ func indented(raw []byte) string {
 		return string(raw)
 	}
 	return out.String()
+}
+
+// groupFact names the group of a schedule, with a link to that of its newest run that has one.
+func groupFact(s *carillonv1.Schedule, past []runRow) fact {
+	f := fact{Name: "Group", Value: s.GetGroup(), Note: "its runs of one instant end together with those of other schedules", Link: Prefix + "groups?queue=" + url.QueryEscape(s.GetQueueId())}
+	for i := range past {
+		if id := past[i].GetGroupId(); id != "" {
+			f.Link, f.Note = groupPath(id), f.Note+"; the link is to that of "+past[i].GetRunAt().AsTime().Format(time.RFC3339)
+			break
+		}
+	}
+	return f
 }

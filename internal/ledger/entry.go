@@ -12,6 +12,10 @@ import (
 type Entry struct {
 	Key   schedule.Key
 	Queue *schedule.Queue
+	Group *schedule.JobGroup // that its first member makes; nil: the run joins none
+	// Ungrouped is why it does not join the group that its schedule names; "": it does, or there
+	// is none to join.
+	Ungrouped string
 }
 
 // waitingFor is how long a count of waiting runs is used, in microseconds. Near the bound it is

@@ -274,7 +274,7 @@ func (j *judging) claim() {
 	for _, r := range j.claims {
 		d := j.facts.Definitions[r.definition()]
 		if d != nil && d.QueueID != "" {
-			j.out.Entries = append(j.out.Entries, Entry{r.key, j.facts.Queues[d.QueueID]})
+			j.out.Entries = append(j.out.Entries, j.entry(r, d))
 			continue
 		}
 		if d != nil {

@@ -7,19 +7,25 @@ import (
 )
 
 // MessageOf returns the message about a run that has ended; ok = false: nobody is told. queue is
-// the webhook of its queue, and the run's own target replaces that of the queue. Stores call it
+// the webhook of its queue, and the run's own target replaces that of the queue. A run outside of
+// queues has the target of its schedule, and the types of a queue that lists none. Stores call it
 // after Conclude, and write the message in the transaction of the end. Its id comes from the key,
 // so that one end has one message.
 //
 // A snooze is no end for the user: the same attempt goes on. A failure that an automatic retry
-// follows is run.retrying, which only queues that ask for it have.
+// follows is run.retrying, which only queues that ask for it have. Slots that were missed, or left
+// out of a catch-up, have none: an outage would send thousands of messages at its end. Alerts tell
+// of it.
 func MessageOf(r *schedule.Run, queue schedule.QueueWebhook) (m schedule.AlertDelivery, ok bool) {
 	target := queue.Target
 	if r.Webhook != "" {
 		target = r.Webhook
 	}
-	event := eventOf(r)
-	if target == "" || !r.Queue.In() || !slices.Contains(queue.Events, event) {
+	events, event := queue.Events, eventOf(r)
+	if !r.Queue.In() {
+		events = schedule.DefaultWebhookEvents
+	}
+	if target == "" || !slices.Contains(events, event) {
 		return m, false
 	}
 	return schedule.AlertDelivery{
@@ -32,7 +38,7 @@ func MessageOf(r *schedule.Run, queue schedule.QueueWebhook) (m schedule.AlertDe
 func eventOf(r *schedule.Run) schedule.WebhookEvent {
 	_, goesOn := r.RetriedBy()
 	switch {
-	case r.Snoozed() && goesOn:
+	case r.Snoozed() && goesOn, r.Trigger.FromSpec() && (r.Reason == schedule.ReasonMissed || r.Reason == schedule.ReasonCoalesced):
 		return ""
 	case r.Status == schedule.StatusFailed && goesOn:
 		return schedule.WebhookRetrying

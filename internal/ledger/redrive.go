@@ -22,6 +22,9 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 	if d == nil {
 		return row
 	}
+	if d.QueueID != "" && !old.IsJob() {
+		row.Webhook = "" // until it enters
+	}
 	row.MaxQueued = d.MaxQueued
 	switch {
 	case o.Renew && old.Queue.In():

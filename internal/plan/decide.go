@@ -140,7 +140,7 @@ func (p *planner) lookNext() {
 
 // newRow is a slot as a PLANNED run.
 func newRow(d *schedule.Definition, revision int64, slot Slot, trigger schedule.Trigger) schedule.Run {
-	return schedule.Run{
+	row := schedule.Run{
 		Key: slot.Key, ScheduleID: d.ScheduleID, Revision: revision,
 		UserID: d.UserID, WorkflowID: d.WorkflowID, Version: d.Version,
 		RunAt: slot.RunAt, FireAt: slot.FireAt, Status: schedule.StatusPlanned, Trigger: trigger,
@@ -148,6 +148,10 @@ func newRow(d *schedule.Definition, revision int64, slot Slot, trigger schedule.
 		Exclusive: d.OverlapPolicy.Exclusive(), MaxQueued: d.MaxQueued,
 		Attempt: 1, MaxAttempts: d.Retry.Attempts(), Priority: d.Priority,
 	}
+	if d.QueueID == "" { // one that enters a queue is told of from then on
+		row.Webhook = d.Webhook
+	}
+	return row
 }
 
 // NewRow is a run of the revision in force that is not a slot of the spec: manual, retry or

@@ -185,6 +185,7 @@ func TestRowsCarryTheirRevision(t *testing.T) {
 	s := scheduled(func(s *schedule.Schedule) {
 		s.CronExpr, s.Revision, s.Priority, s.OverlapKey = "* * * * *", 7, 3, "shared"
 		s.OverlapPolicy, s.MaxQueued, s.NextRunAt = schedule.OverlapQueue, 5, clock("12:00:00")
+		s.Webhook = "billing"
 	})
 	d, err := plan.Decide(&schedule.PlanCandidate{Schedule: s}, clock("11:59:00"), config)
 	if err != nil {
@@ -193,7 +194,7 @@ func TestRowsCarryTheirRevision(t *testing.T) {
 	want := schedule.Run{
 		Key: schedule.SlotKey("s", clock("12:00:00")), ScheduleID: "s", Revision: 7, UserID: "u", WorkflowID: "w", Version: 1,
 		RunAt: clock("12:00:00"), FireAt: clock("12:00:00"), Status: schedule.StatusPlanned, Trigger: schedule.TriggerSchedule,
-		OverlapKey: "u/shared", OverlapPolicy: schedule.OverlapQueue, Exclusive: true, MaxQueued: 5, Attempt: 1, MaxAttempts: 1, Priority: 3,
+		OverlapKey: "u/shared", OverlapPolicy: schedule.OverlapQueue, Exclusive: true, MaxQueued: 5, Attempt: 1, MaxAttempts: 1, Priority: 3, Webhook: "billing",
 	}
 	if !slices.EqualFunc(d.Rows, []schedule.Run{want}, sameRun) {
 		t.Errorf("got  %+v\nwant %+v", d.Rows, want)

@@ -46,7 +46,8 @@ type Definition struct {
 	QueueID string   `json:"queue_id,omitempty"` // the dispatch queue of its runs; empty: they are launched at fire_at
 	Limits  []string `json:"limits,omitempty"`   // with a queue: what each run uses besides the limits of the queue, as LimitRef has them
 	FairKey string   `json:"fair_key,omitempty"` // with a queue: what its runs count for in a fair one; empty: the owner
-	Webhook string   `json:"webhook,omitempty"`  // with a queue: the target of the messages about its runs; empty: the queue's
+	Group   string   `json:"group,omitempty"`    // with a queue: the runs of one instant of all schedules with this name end together; see SlotGroup
+	Webhook string   `json:"webhook,omitempty"`  // the target of the messages about its runs; empty: with a queue the queue's, else nobody is told
 
 	MaxRunMS  uint32 `json:"max_run_ms,omitempty"` // a run fails so long after its acceptance; 0: it may take any time
 	ExpiresMS uint32 `json:"expires_ms,omitempty"` // with a queue: a run that waits there for so long ends; 0: that of the queue
@@ -63,7 +64,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.RunTimeoutMS == o.RunTimeoutMS && d.LaunchTimeoutMS == o.LaunchTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry &&
-		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.FairKey == o.FairKey && d.Webhook == o.Webhook &&
+		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.FairKey == o.FairKey && d.Group == o.Group && d.Webhook == o.Webhook &&
 		d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS
 }
 

@@ -55,8 +55,9 @@ type JobGroup struct {
 	Mode      GroupMode
 	OnFailure GroupFailure
 	State     GroupState
-	Sealed    bool  // it takes no more members
-	Members   int32 // the number of the last one
+	Sealed    bool      // it takes no more members
+	SealAt    time.Time // it is sealed then, unless it is before; zero: somebody seals it
+	Members   int32     // the number of the last one
 	// StopFrom, unless 0: a member has failed, and members from this number on are cancelled
 	// unless they were admitted.
 	StopFrom          int32

@@ -245,6 +245,7 @@ const (
 	QueueDeleted    QueueEventKind = "deleted"
 	QueueStalled    QueueEventKind = "stalled" // the executor cannot take work
 	QueueUnstalled  QueueEventKind = "unstalled"
+	QueueUngrouped  QueueEventKind = "ungrouped" // a run entered without the group that its schedule names
 
 	QueueReservationGranted   QueueEventKind = "reservation_granted"
 	QueueReservationReleased  QueueEventKind = "reservation_released"

@@ -45,7 +45,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
 		LaunchTimeoutMs: d.LaunchTimeoutMs, Retry: d.Retry,
-		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMs, ExpiresMs: d.ExpiresMs, FairKey: d.FairKey,
+		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMs, ExpiresMs: d.ExpiresMs, FairKey: d.FairKey, Group: d.Group,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -71,7 +71,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
 		LaunchTimeoutMs: d.LaunchTimeoutMS, Retry: retryOut(d.Retry),
-		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMS, ExpiresMs: d.ExpiresMS, FairKey: d.FairKey,
+		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMS, ExpiresMs: d.ExpiresMS, FairKey: d.FairKey, Group: d.Group,
 	}
 }
 
@@ -117,7 +117,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, WorkerId: r.Queue.Worker, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 		Unique: uniqueOf(r.Queue.Unique),
 	}
-	if !mayBeTold(r) {
+	if !registrar.MayBeTold(r) {
 		out.WebhookState = string(schedule.WebhookNone)
 	}
 	if r.Queue.In() {

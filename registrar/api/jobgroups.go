@@ -126,7 +126,7 @@ func groupOf(g *schedule.JobGroup) *carillonv1.Group {
 		GroupId: g.GroupID, QueueId: g.QueueID, UserId: g.UserID, Mode: string(g.Mode), OnFailure: string(g.OnFailure), State: string(g.State), Sealed: g.Sealed,
 		Members: uint32(g.Members), Succeeded: uint32(g.Succeeded), Failed: uint32(g.Failed), Skipped: uint32(g.Skipped), Cancelled: uint32(g.Cancelled),
 		CreatedAt: timestamp(g.CreatedAt), CancelRequestedAt: timestamp(g.CancelRequestedAt), EndedAt: timestamp(g.EndedAt), Webhook: g.Webhook, RetryOf: g.RetryOf,
-		Stopped: g.StopFrom > 0,
+		Stopped: g.StopFrom > 0, SealAt: timestamp(g.SealAt),
 	}
 	if g.OnComplete != nil {
 		out.OnCompleteWorkflowId = g.OnComplete.WorkflowID

@@ -96,7 +96,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`,
 		"expect", `{"start_within_ms":60000,"finish_within_ms":120000,"success_every_ms":7200000,"alert_after":2,"remind_every_ms":300000}`,
 		"retry", `{"max_attempts":3,"backoff_ms":5000,"factor_percent":300,"max_backoff_ms":60000,"on":["logic","lost"]}`,
-		"queue_id", `"q"`, "limits", `["customer=a7","gpu"]`, "webhook", `"billing"`, "max_run_ms", "60000", "expires_ms", "70000", "fair_key", `"a customer"`)
+		"queue_id", `"q"`, "limits", `["customer=a7","gpu"]`, "webhook", `"billing"`, "max_run_ms", "60000", "expires_ms", "70000", "fair_key", `"a customer"`, "group", `"nightly"`)
 	r.must("PUT", "/v1/queues/q", `{"user_id":"u"}`)
 	r.must("PUT", "/v1/limits/gpu", `{"user_id":"u","max_in_flight":1}`)
 	r.must("PUT", "/v1/limits/customer", `{"user_id":"u","max_in_flight":1,"keyed":true}`)

@@ -8,9 +8,6 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// mayBeTold reports whether there may be a message about a run.
-func mayBeTold(r *schedule.Run) bool { return r.Queue.In() && r.Status.Terminal() }
-
 // addWebhookStates sets the states of the messages about runs; out are the runs as they are shown.
 func (s *runServer) addWebhookStates(ctx context.Context, runs []schedule.Run, out []*carillonv1.Run) error {
 	messages, err := s.runs.WebhookMessages(ctx, runs)

@@ -92,6 +92,8 @@ func DeriveRun(f RunFacts) RunAnswer {
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
 	x.unique()
+	x.grouped()
+	x.told()
 	x.life()
 	x.attempts()
 	x.out.Lines = x.lines

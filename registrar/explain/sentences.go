@@ -20,6 +20,7 @@ func (a *Answer) Sentences() []string {
 	t.rule()
 	t.times()
 	t.attempts()
+	t.told()
 	t.others()
 	t.around()
 	return t.lines

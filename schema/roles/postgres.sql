@@ -86,11 +86,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON queue_states TO sched_api, sched_launche
 GRANT USAGE ON SEQUENCE queue_positions TO sched_api, sched_worker, sched_launcher; -- the end of a group enters a run
 GRANT SELECT, INSERT, UPDATE ON queue_groups TO sched_api;
 GRANT SELECT, UPDATE ON queue_groups TO sched_worker, sched_launcher; -- whoever ends a member
-GRANT DELETE ON queue_groups TO sched_worker; -- prunes them
+GRANT INSERT, DELETE ON queue_groups TO sched_worker; -- runs of schedules join them; prunes them
 GRANT SELECT ON queues TO sched_launcher, sched_worker;
 GRANT UPDATE (updated_at) ON queues TO sched_worker; -- it locks the row, and writes none
 GRANT SELECT, INSERT ON queue_events TO sched_launcher;
 GRANT SELECT, DELETE ON queue_requests, queue_events TO sched_worker;
+GRANT INSERT ON queue_events TO sched_worker; -- runs without the group of their schedule
 GRANT SELECT, INSERT ON queue_events TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON limits, limit_keys TO sched_api;
 GRANT SELECT ON limits, limit_keys TO sched_launcher, sched_worker;

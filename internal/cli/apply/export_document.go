@@ -68,6 +68,7 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	}
 	addUnless(&d, "webhook", s.GetWebhook(), "")
 	addUnless(&d, "fair_key", s.GetFairKey(), "")
+	addUnless(&d, "group", s.GetGroup(), "")
 	addUnless(&d, "max_run_ms", s.GetMaxRunMs(), 0)
 	addUnless(&d, "expires_ms", s.GetExpiresMs(), 0)
 	if len(s.GetLabels()) > 0 {

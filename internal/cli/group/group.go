@@ -180,6 +180,8 @@ func writeGroup(p *render.Page, g *carillonv1.Group) {
 	sealed, stopped := "no: it takes more members", ""
 	if g.GetSealed() {
 		sealed = "yes"
+	} else if g.GetSealAt() != nil {
+		sealed = "at " + p.When(g.GetSealAt())
 	}
 	if g.GetStopped() {
 		stopped = "a member has failed: later ones are cancelled"

@@ -112,6 +112,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"limits", strings.Join(s.GetLimits(), ", ")},
 		[2]string{"webhook", s.GetWebhook()},
 		[2]string{"fair key", s.GetFairKey()},
+		[2]string{"group", s.GetGroup()},
 	)
 }
 

@@ -114,7 +114,9 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 		}
 	}
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(key schedule.Key) bool { return !c.launch(c.runs[key]) })
-	v.Entries = slices.DeleteFunc(slices.Clone(v.Entries), func(e ledger.Entry) bool { return !c.enter(c.runs[e.Key], e.Queue) })
+	groups := c.slotGroups(v.Entries)
+	v.Entries = slices.DeleteFunc(slices.Clone(v.Entries), func(e ledger.Entry) bool { return !c.enter(c.runs[e.Key], &e, groups) })
+	c.writeSlotGroups(groups)
 	c.sawUntil(c.req.Term.Shard, v.SeenUntil)
 	c.out.Verdicts, c.out.Position = v, c.changes.position()
 	return nil
@@ -167,12 +169,13 @@ func (c *claiming) launch(r *schedule.Run) (launched bool) {
 }
 
 // enter puts a PLANNED row into its queue, with the same guard.
-func (c *claiming) enter(r *schedule.Run, q *schedule.Queue) (entered bool) {
+func (c *claiming) enter(r *schedule.Run, e *ledger.Entry, groups *ledger.SlotGroups) (entered bool) {
 	if c.isRefused(r) {
 		return false
 	}
 	definition := c.revisions[revisionID{r.ScheduleID, r.Revision}].Definition
-	after := c.req.EnterQueue(*r, &definition, q)
+	after := c.req.EnterQueue(*r, &definition, e.Queue)
+	groups.Join(e, &after)
 	after.Queue.Position = c.lastPositions(1)[0]
 	c.change(r, func(r *schedule.Run) { *r = after })
 	c.queued = true

@@ -67,10 +67,12 @@ func (t *tx) followUp() error {
 		t.putFailure(f.ScheduleID, f)
 	}
 	for _, r := range t.ended {
+		var webhook schedule.QueueWebhook
 		if q := t.queueOf(r.Queue.No); q != nil {
-			if m, ok := ledger.MessageOf(r, q.WebhookOf()); ok {
-				t.insertDeliveries([]schedule.AlertDelivery{m})
-			}
+			webhook = q.WebhookOf()
+		}
+		if m, ok := ledger.MessageOf(r, webhook); ok {
+			t.insertDeliveries([]schedule.AlertDelivery{m})
 		}
 	}
 	return nil

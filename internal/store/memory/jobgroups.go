@@ -75,7 +75,7 @@ func (t *tx) putGroup(g schedule.JobGroup) *schedule.JobGroup {
 		t.lastGroupNo++
 		g.No = t.lastGroupNo
 	}
-	g.CreatedAt, g.EndedAt, g.CancelRequestedAt = at(g.CreatedAt), at(g.EndedAt), at(g.CancelRequestedAt)
+	g.CreatedAt, g.EndedAt, g.CancelRequestedAt, g.SealAt = at(g.CreatedAt), at(g.EndedAt), at(g.CancelRequestedAt), at(g.SealAt)
 	before := t.jobGroups[g.GroupID]
 	putUndone(t, t.jobGroups, g.GroupID, &g, true)
 	if t.opts.Watch.Group != nil {
@@ -193,9 +193,15 @@ func (s *Store) ChangeJobGroup(ctx context.Context, groupID string, decide func(
 	return after, nil
 }
 
-// sweepGroups goes on with groups that have more members to cancel. more: some are left.
+// sweepGroups seals groups that are due, and goes on with those that have more members to cancel.
+// more: some are left.
 func (t *tx) sweepGroups(now time.Time) (more bool) {
 	for _, g := range t.groupsByNo() {
+		if row := *g; ledger.SealDue(&row, now) {
+			t.settleGroup(&row, true, now)
+			more = true
+			continue
+		}
 		step, ok := ledger.StepOf(g)
 		if !ok || !slices.ContainsFunc(t.members(g.No), func(r *schedule.Run) bool {
 			end, request := step.Cancel(r, now)

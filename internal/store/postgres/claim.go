@@ -82,6 +82,7 @@ type claimWrite struct {
 	claim   *ledger.Claim
 	mode    claimMode
 	reader  *claimReader
+	groups  *ledger.SlotGroups
 	claimed ledger.Claimed
 }
 
@@ -92,6 +93,9 @@ func (c *claimWrite) judgeAndWrite(ctx context.Context) error {
 	}
 	c.req.Now = verdicts.At()
 	failpoint.Hit(failpoint.Judging)
+	if c.groups, err = dialect.LockSlotGroups(ctx, queries{c.tx}, verdicts.Entries, c.req.Now); err != nil { // before any row of a run
+		return err
+	}
 	if c.mode.locked {
 		if verdicts, err = c.lockVerdicts(ctx, verdicts); err != nil {
 			return err

@@ -32,8 +32,10 @@ func (c *claimWrite) writeEntries(ctx context.Context) error {
 			together = append(together, e)
 			continue
 		}
+		before := c.groups.Clone()
 		err := pgx.BeginFunc(ctx, c.tx, func(savepoint pgx.Tx) error { return c.enter(ctx, savepoint, []ledger.Entry{e}) })
 		if violates(err, oneInFlight) {
+			c.groups = before
 			c.claimed.Refused = append(c.claimed.Refused, e.Key)
 		} else if err != nil {
 			return fmt.Errorf("put run %s into its queue: %w", e.Key, err)
@@ -42,7 +44,7 @@ func (c *claimWrite) writeEntries(ctx context.Context) error {
 	if err := c.enter(ctx, c.tx, together); err != nil {
 		return fmt.Errorf("put %d runs into their queues: %w", len(together), err)
 	}
-	return nil
+	return dialect.WriteSlotGroups(ctx, queries{c.tx}, c.groups)
 }
 
 func (c *claimWrite) enter(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
@@ -75,6 +77,7 @@ func (c *claimWrite) enter(ctx context.Context, tx pgx.Tx, entries []ledger.Entr
 		}
 		definition := c.reader.definitions[revision.Of(&r.Run)]
 		run := c.req.EnterQueue(r.Run, definition, e.Queue)
+		c.groups.Join(&e, &run)
 		identify(&run, definition)
 		kept, entered = append(kept, e), append(entered, run)
 	}

@@ -21,9 +21,15 @@ const (
 	// sqlLockJobGroups does not wait for a group: this transaction holds rows of runs, which the
 	// holder of the group may need. See tables.GroupsBusy.
 	sqlLockJobGroups = `
-SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, members, stop_from, cancel_requested_at,
+SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, seal_at, members, stop_from, cancel_requested_at,
 	succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at
 FROM queue_groups WHERE group_no = ANY($1::integer[]) ORDER BY group_no FOR UPDATE SKIP LOCKED`
+
+	// sqlLockSlotGroups waits: the claim holds no row of a run yet.
+	sqlLockSlotGroups = `
+SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, seal_at, members, stop_from, cancel_requested_at,
+	succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at
+FROM queue_groups WHERE group_id = ANY($1) ORDER BY group_no FOR UPDATE`
 
 	sqlCountJobGroups = `SELECT count(*) FROM queue_groups WHERE group_no = ANY($1::integer[])`
 
@@ -85,7 +91,12 @@ func cancelMembers(ctx context.Context, tx pgx.Tx, step ledger.MemberStep, now t
 		}
 	}
 	wakeQueues(tx)
-	return len(rows), endRows(ctx, tx, over, now)
+	if err := endRows(ctx, tx, over, now); err != nil {
+		return 0, err
+	}
+	led := slices.DeleteFunc(over, func(r *openRow) bool { return r.IsJob() })
+	wakeLeaders(tx, led)
+	return len(rows), note(ctx, tx, changeEnd, led)
 }
 
 // settleGroups makes what ends of runs make of their groups.

@@ -47,6 +47,10 @@ func (c *claiming) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	groups, err := dialect.LockSlotGroups(ctx, queries{c.t}, entries, c.req.Now)
+	if err != nil {
+		return err
+	}
 	var kept []ledger.Entry
 	var entered []schedule.Run
 	for _, e := range entries {
@@ -64,12 +68,13 @@ func (c *claiming) enter(ctx context.Context) error {
 			c.out.Refused = append(c.out.Refused, e.Key)
 			continue
 		}
-		kept = append(kept, e)
-		entered = append(entered, c.req.EnterQueue(r.Run, c.definitions[revision.Of(&r.Run)], e.Queue))
+		run := c.req.EnterQueue(r.Run, c.definitions[revision.Of(&r.Run)], e.Queue)
+		groups.Join(&e, &run)
+		kept, entered = append(kept, e), append(entered, run)
 	}
 	c.out.Verdicts.Entries, c.out.Entered = kept, entered
-	if len(entered) == 0 {
-		return nil
+	if err := dialect.WriteSlotGroups(ctx, queries{c.t}, groups); err != nil || len(entered) == 0 {
+		return err
 	}
 	if err := dialect.PlaceLast(ctx, queries{c.t}, entered); err != nil {
 		return err

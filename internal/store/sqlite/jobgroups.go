@@ -11,9 +11,13 @@ import (
 
 // Groups of runs of queues. The write lock keeps others from them.
 const (
-	sqlLockJobGroups = `SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, members, stop_from, cancel_requested_at,
+	sqlLockJobGroups = `SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, seal_at, members, stop_from, cancel_requested_at,
  succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at
  FROM queue_groups WHERE group_no IN (SELECT value ->> 0 FROM json_each(?1)) ORDER BY group_no`
+
+	sqlLockSlotGroups = `SELECT group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, seal_at, members, stop_from, cancel_requested_at,
+ succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at
+ FROM queue_groups WHERE group_id IN (SELECT value FROM json_each(?1)) ORDER BY group_no`
 
 	sqlCountJobGroups = `SELECT count(*) FROM queue_groups WHERE group_no IN (SELECT value ->> 0 FROM json_each(?1))`
 )

@@ -32,6 +32,9 @@ const (
 	// A repetition makes a portion due sooner, which is harmless.
 	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`
 
+	// Likewise: the group is sealed sooner.
+	sqlRewindSeals = `UPDATE queue_groups SET seal_at = seal_at - ?2 WHERE seal_at > ?1 AND state = 'RUNNING' AND NOT sealed`
+
 	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
 SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
 
@@ -76,8 +79,10 @@ func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 				return fmt.Errorf("shift leases: %w", err)
 			}
 		}
-		if _, err := t.exec(ctx, sqlRewindBacklogs, micros(to), from.Sub(to).Microseconds()); err != nil {
-			return fmt.Errorf("shift backlogs: %w", err)
+		for _, statement := range []string{sqlRewindBacklogs, sqlRewindSeals} {
+			if _, err := t.exec(ctx, statement, micros(to), from.Sub(to).Microseconds()); err != nil {
+				return fmt.Errorf("shift backlogs and seals: %w", err)
+			}
 		}
 		if _, err := t.exec(ctx, sqlRewindEvents, micros(to), micros(from), note); err != nil {
 			return fmt.Errorf("note events: %w", err)

@@ -258,6 +258,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlBlockingNow":       "open_runs_overlap",
 		"sqlBlockingKin":       "ended_runs_schedule",
 		"sqlBlockingOwner":     "ended_runs_schedule",
+		"sqlGroupsToSeal":      "queue_groups_sealing",
+		"sqlLockSlotGroups":    "sqlite_autoindex_queue_groups_1",
 		"sqlLag":               "open_runs_due",
 		"sqlNextSlots":         "open_runs_due",
 		"sqlCountPlanned":      "open_runs_due",

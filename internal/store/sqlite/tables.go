@@ -19,7 +19,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns,
+		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns,
 		LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,

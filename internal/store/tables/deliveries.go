@@ -27,8 +27,8 @@ func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 }
 
 // InsertMessages adds the messages about runs in history to the outbox, in the transaction of their
-// ends. ended is the i-th of n runs, with the webhook of its queue as schedule.QueueWebhook writes
-// it. Without a webhook a run costs nothing.
+// ends. ended is the i-th of n runs, with the webhook of its queue, if it is in one, as
+// schedule.QueueWebhook writes it. Without a webhook a run costs nothing.
 func (d *Dialect) InsertMessages(ctx context.Context, q Queries, n int, ended func(i int) (run *schedule.Run, queue string)) error {
 	var calls []Call
 	for i := range n {

@@ -27,7 +27,7 @@ type jobGroupRow struct {
 
 func jobGroupFields(r *jobGroupRow) []any {
 	return []any{
-		&r.No, &r.GroupID, &r.QueueNo, &r.UserID, &r.Mode, &r.OnFailure, &r.State, &r.Sealed, &r.Members, &r.StopFrom, &r.CancelRequestedAt,
+		&r.No, &r.GroupID, &r.QueueNo, &r.UserID, &r.Mode, &r.OnFailure, &r.State, &r.Sealed, &r.SealAt, &r.Members, &r.StopFrom, &r.CancelRequestedAt,
 		&r.Succeeded, &r.Failed, &r.Skipped, &r.Cancelled, &r.onComplete, &r.Webhook, &r.RetryOf, &r.BodyHash, &r.CreatedAt, &r.EndedAt,
 	}
 }
@@ -110,8 +110,7 @@ func (d *Dialect) readGroup(ctx context.Context, q Queries, groupID string, f *s
 // joinGroup makes what an entry changes of a group, and numbers the runs' group.
 func (d *Dialect) joinGroup(ctx context.Context, q Queries, g *schedule.JobGroup, runs []schedule.Run) error {
 	if g.No == 0 {
-		n, err := q.Exec(ctx, sqlInsertJobGroup, g.GroupID, g.QueueNo, g.UserID, string(g.Mode), string(g.OnFailure), string(g.State), g.Sealed, g.Members,
-			orNull(g.OnComplete.Text()), orNull(g.Webhook), orNull(g.RetryOf), g.BodyHash, g.CreatedAt)
+		n, err := q.Exec(ctx, sqlInsertJobGroup, newGroupArgs(g)...)
 		if err == nil && n == 0 {
 			err = errEnqueued
 		}
@@ -128,6 +127,13 @@ func (d *Dialect) joinGroup(ctx context.Context, q Queries, g *schedule.JobGroup
 		runs[i].Queue.GroupNo = g.No
 	}
 	return nil
+}
+
+func newGroupArgs(g *schedule.JobGroup) []any {
+	return []any{
+		g.GroupID, g.QueueNo, g.UserID, string(g.Mode), string(g.OnFailure), string(g.State), g.Sealed, g.Members,
+		orNull(g.OnComplete.Text()), orNull(g.Webhook), orNull(g.RetryOf), g.BodyHash, g.CreatedAt, g.SealAt,
+	}
 }
 
 func writeGroup(ctx context.Context, q Queries, g *schedule.JobGroup) error {
@@ -287,23 +293,29 @@ func (t *Tables) ChangeJobGroup(ctx context.Context, groupID string, decide func
 	return after, nil
 }
 
-// stoppingAmong is how many groups one sweep goes on to cancel.
-const stoppingAmong = 20
+// sweptAmong is how many groups of a kind one sweep looks at.
+const sweptAmong = 20
 
-// SweepJobGroups goes on with groups that have more members to cancel than one transaction does.
-// more: some may be left.
+// SweepJobGroups seals groups that are due, and goes on with those that have more members to cancel
+// than one transaction does. more: some may be left.
 func (t *Tables) SweepJobGroups(ctx context.Context, now time.Time) (more bool, err error) {
-	nos, err := collect(ctx, t.read, func(no *int32) []any { return []any{no} }, sqlStoppingGroups, stoppingAmong)
+	number := func(no *int32) []any { return []any{no} }
+	nos, err := collect(ctx, t.read, number, sqlStoppingGroups, sweptAmong)
 	if err != nil {
 		return false, fmt.Errorf("look for groups that stop: %w", err)
 	}
+	due, err := collect(ctx, t.read, number, sqlGroupsToSeal, now, sweptAmong)
+	if err != nil {
+		return false, fmt.Errorf("look for groups to seal: %w", err)
+	}
+	nos = append(nos, due...)
 	for _, no := range nos {
 		err := t.write(ctx, func(ctx context.Context, q Queries) error {
 			groups, err := collectGroups(ctx, q, t.dialect.LockJobGroups, Rows{[]int32{no}})
 			if err != nil || len(groups) == 0 {
 				return err
 			}
-			return t.dialect.settleGroup(ctx, q, groups[0], false, now)
+			return t.dialect.settleGroup(ctx, q, groups[0], ledger.SealDue(groups[0], now), now)
 		})
 		if err != nil {
 			return false, fmt.Errorf("go on with group %d: %w", no, err)

@@ -26,7 +26,7 @@ func (r *ScheduleRow) Targets() []any {
 		&s.ScheduleID, &s.WorkflowID, &s.Version, &s.UserID, &s.CronExpr, &s.IntervalMS, &s.OnceAt,
 		&s.Timezone, &s.StartAt, &s.EndAt, &s.DST, &s.JitterMS,
 		&s.OverlapPolicy, &s.OverlapKey, &s.MaxQueued, &s.CatchupPolicy, &s.CatchupWindowMS, &s.RunTimeoutMS, &s.Priority,
-		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry, &s.QueueID, &r.limits, &s.Webhook, &s.MaxRunMS, &s.ExpiresMS, &s.FairKey,
+		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry, &s.QueueID, &r.limits, &s.Webhook, &s.MaxRunMS, &s.ExpiresMS, &s.FairKey, &s.Group,
 		&s.Revision, &s.RevisedAt, &s.NextRunAt, &s.PlanAt,
 		&s.Backlog.From, &s.Backlog.Until, &s.Backlog.Revision, &s.Backlog.At, &s.PlanFailures,
 		&s.Pause.Paused, &s.Pause.Note, &s.Pause.By, &s.Pause.Until,

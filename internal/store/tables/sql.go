@@ -255,16 +255,19 @@ FROM (SELECT o.fair_key, o.enqueued_at FROM open_runs o WHERE o.queue_no = $1 AN
 
 // Groups of runs of queues.
 const (
-	jobGroupColumns = `group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, members, stop_from, cancel_requested_at,
+	jobGroupColumns = `group_no, group_id, queue_no, user_id, mode, on_failure, state, sealed, seal_at, members, stop_from, cancel_requested_at,
 	succeeded, failed, skipped, cancelled, on_complete, webhook, retry_of, body_hash, created_at, ended_at`
 	sqlGetJobGroup    = `SELECT ` + jobGroupColumns + ` FROM queue_groups WHERE group_id = $1`
 	sqlJobGroupByNo   = `SELECT ` + jobGroupColumns + ` FROM queue_groups WHERE group_no = $1`
 	sqlJobGroupNo     = `SELECT group_no FROM queue_groups WHERE group_id = $1`
 	sqlJobGroupID     = `SELECT group_id FROM queue_groups WHERE group_no = $1`
 	sqlQueueWebhook   = `SELECT q.webhook FROM queues q WHERE q.queue_no = $1`
-	sqlInsertJobGroup = `INSERT INTO queue_groups (group_id, queue_no, user_id, mode, on_failure, state, sealed, members, on_complete, webhook, retry_of, body_hash, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (group_id) DO NOTHING`
-	sqlUpdateJobGroup = `UPDATE queue_groups SET state = $2, sealed = $3, members = $4, stop_from = $5, cancel_requested_at = $6,
+	sqlInsertJobGroup = `INSERT INTO queue_groups (group_id, queue_no, user_id, mode, on_failure, state, sealed, members, on_complete, webhook, retry_of, body_hash, created_at, seal_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (group_id) DO NOTHING`
+	sqlSetMembers      = `UPDATE queue_groups SET members = $2 WHERE group_no = $1`
+	sqlDropUnusedGroup = `DELETE FROM queue_groups WHERE group_no = $1 AND members = 0`
+	sqlGroupsToSeal    = `SELECT g.group_no FROM queue_groups g WHERE g.state = 'RUNNING' AND NOT g.sealed AND g.seal_at <= $1 ORDER BY g.seal_at LIMIT $2`
+	sqlUpdateJobGroup  = `UPDATE queue_groups SET state = $2, sealed = $3, members = $4, stop_from = $5, cancel_requested_at = $6,
 	succeeded = $7, failed = $8, skipped = $9, cancelled = $10, ended_at = $11 WHERE group_no = $1`
 	sqlFirstMember = `SELECT o.idempotency_key, o.group_seq, o.queue_state, o.fire_at FROM open_runs o WHERE o.group_no = $1 ORDER BY o.group_seq LIMIT 1`
 	// sqlCountMembers takes the last run of each member: attempts, snoozes and interruptions only

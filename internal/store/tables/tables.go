@@ -94,6 +94,7 @@ type Statements struct {
 	LockJobGroup                                                                                  string // ends the statement that reads a group, to lock it
 	LockJobGroups                                                                                 string // groups by number, in this order, without those that others have locked
 	CountJobGroups                                                                                string // by number
+	GroupsByID                                                                                    string // groups by id, in the order of their numbers; it waits for those that others have locked
 	LockUniques                                                                                   string // of the numbers in $1, in this order; "": a write transaction is alone
 	UniquesByHash                                                                                 string // of queue $1, those of the hashes in $2
 	UniquesOfRuns                                                                                 string // those that the runs of the keys in $1 hold

@@ -97,10 +97,10 @@ func (e *ender) got(name string) []string {
 
 // groupSite is one process with a queue, a schedule of its runs that is retried after a second,
 // and a sink of its messages.
-func groupSite(t *testing.T, database string) (*process, *rest, *ender, *sink) {
+func groupSite(t *testing.T, database string, grace time.Duration) (*process, *rest, *ender, *sink) {
 	e, hooks := newEnder(), newSink(t)
 	server := newServer(t, e.ServeHTTP)
-	p := newProcess(t, "carillon", []string{"serve", "--migrate"}, append(settings(database, time.Minute),
+	p := newProcess(t, "carillon", []string{"serve", "--migrate"}, append(settings(database, grace),
 		"WORKFLOW_STORE=none", "EXECUTOR=http", "EXECUTOR_URL="+server.URL+"/{workflow_id}", "ALLOW_EGRESS=loopback", hooks.targets()))
 	p.startReady()
 	api := newREST(t, p)
@@ -156,7 +156,7 @@ func endedOnce(t *testing.T, hooks *sink, api *rest, ids ...string) {
 func TestLongASequentialGroupStopsOnceItsMemberHasFailedForGood(t *testing.T) {
 	t.Parallel()
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, hooks := groupSite(t, database)
+		p, api, e, hooks := groupSite(t, database, time.Minute)
 		var made struct {
 			Keys []string `json:"idempotency_keys"`
 		}
@@ -222,7 +222,7 @@ func TestLongASequentialGroupStopsOnceItsMemberHasFailedForGood(t *testing.T) {
 func TestLongTwoLastMembersEndTheirGroupOnce(t *testing.T) {
 	t.Parallel()
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, hooks := groupSite(t, database)
+		p, api, e, hooks := groupSite(t, database, time.Minute)
 		const groups = 120
 		var ids []string
 		for n := range groups {

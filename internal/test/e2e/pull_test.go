@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fetched is the answer to a fetch.
@@ -49,7 +50,7 @@ func (r *rest) pullRun(key string) (got pullRun) {
 // TestLongAWorkerFetchesItsRuns: the only process dies while the worker has a run; then the worker dies.
 func TestLongAWorkerFetchesItsRuns(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, _ := groupSite(t, database)
+		p, api, e, _ := groupSite(t, database, time.Minute)
 		api.do("PUT", "/v1/queues/pulled", `{"user_id":"ada","delivery":"pull","heartbeat_ms":3000,"max_in_flight":10}`, nil)
 		api.do("PUT", "/v1/schedules/s", `{"user_id": "ada", "workflow_id": "w", "version": 1, "overlap_policy": "allow", "retry": {"max_attempts": 2, "backoff_ms": 1000}}`, nil)
 		enter := func(name string) string {
@@ -117,7 +118,7 @@ func TestLongAWorkerFetchesItsRuns(t *testing.T) {
 // TestFetchesAreRefused has the bad input of pull queues.
 func TestFetchesAreRefused(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
-		_, api, _, _ := groupSite(t, database)
+		_, api, _, _ := groupSite(t, database, time.Minute)
 		api.do("PUT", "/v1/queues/pulled", `{"user_id":"ada","delivery":"pull"}`, nil)
 		for _, bad := range []struct {
 			name, method, path, body, says string

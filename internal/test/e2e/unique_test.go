@@ -43,7 +43,7 @@ func (r *rest) entry(key string) (got entered) {
 // TestLongAUniqueRunInBackoffIsReturnedAndItsRetryRuns: the only process dies while the retry waits.
 func TestLongAUniqueRunInBackoffIsReturnedAndItsRetryRuns(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, _ := groupSite(t, database)
+		p, api, e, _ := groupSite(t, database, time.Minute)
 		api.do("PUT", "/v1/schedules/s", `{"user_id": "ada", "workflow_id": "w", "version": 1, "overlap_policy": "allow", "retry": {"max_attempts": 2, "backoff_ms": 4000}}`, nil)
 		first := api.enters("bad", `,"unique":{"key":"order 17"}`)
 		if first.Duplicate || first.Run.Unique == nil || first.Run.Unique.Key != "order 17" {
@@ -86,7 +86,7 @@ func TestLongAUniqueRunInBackoffIsReturnedAndItsRetryRuns(t *testing.T) {
 // TestLongADebouncedRunStartsWithTheLastInput: also when the process dies while it waits.
 func TestLongADebouncedRunStartsWithTheLastInput(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, _ := groupSite(t, database)
+		p, api, e, _ := groupSite(t, database, time.Minute)
 		const debounced = `,"unique":{"key":"doc","scope":"waiting","on_duplicate":"replace","debounce":{"quiet_ms":1500,"max_ms":60000}}`
 		first := api.enters("v0", debounced)
 		for i := range 5 {
@@ -120,7 +120,7 @@ func TestLongADebouncedRunStartsWithTheLastInput(t *testing.T) {
 // process dies.
 func TestLongKillsLeaveOneRunForEachUniqueKey(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, database string) {
-		p, api, e, _ := groupSite(t, database)
+		p, api, e, _ := groupSite(t, database, time.Minute)
 		api.do("POST", "/v1/queues/q:pause", `{}`, nil)
 		const clients, keys = 8, 12
 		var mu sync.Mutex

@@ -145,6 +145,7 @@ func (w *world) check() {
 	}
 	w.jobsOver()
 	w.toldOnce()
+	w.toldOutside()
 	w.onceInEffect()
 	w.disjoint()
 	w.revivedByHand()

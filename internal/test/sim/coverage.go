@@ -199,6 +199,11 @@ const (
 	runLost        // its worker is silent
 	workerDied
 	pulledCancelled // its worker hears of it
+	slotGrouped
+	slotsGrouped      // a second run of the same instant
+	slotUngrouped     // a run entered without the group of its schedule
+	groupSealedInTime // at its seal_at
+	runTold           // outside of queues
 	situations
 )
 
@@ -215,6 +220,7 @@ var situationNames = [situations]string{
 	"admission compared with its play",
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
 	"run fetched by a worker", "run given again", "run of a silent worker lost", "worker died", "fetched run stopped",
+	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
 }
 
 // Coverage counts faults by call, over all worlds.

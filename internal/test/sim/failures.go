@@ -45,7 +45,8 @@ func (w *world) failures() {
 		switch {
 		case fails != (f != nil):
 			w.violation("%s is shown as failing: %t, and its newest run says %t", id, f != nil, fails)
-		case fails && (f.LastKey != h.row.Key && !f.LastEndedAt.Equal(h.row.CompletedAt) || f.Reason != h.row.Reason):
+		case fails && f.LastKey != h.row.Key && f.LastEndedAt.Equal(h.row.CompletedAt): // both have ended at once
+		case fails && (f.LastKey != h.row.Key || f.Reason != h.row.Reason):
 			w.violation("%s fails with the run of %s (%s), and is shown with that of %s (%s)", id, w.at(h.row.RunAt), h.row.Reason, w.at(f.LastRunAt), f.Reason)
 		}
 	}

@@ -20,10 +20,11 @@ type groupWatch struct {
 	groups       map[int32]*groupLife
 	groupCancels map[string]bool // that a user has asked for, by group_id
 	followUps    []*job          // runs of this transaction that follow the end of a group
+	slotGroupWatch
 }
 
 func newGroupWatch() groupWatch {
-	return groupWatch{groups: make(map[int32]*groupLife), groupCancels: make(map[string]bool)}
+	return groupWatch{groups: make(map[int32]*groupLife), groupCancels: make(map[string]bool), slotGroupWatch: newSlotGroupWatch()}
 }
 
 // groupLife is a group as it is now.
@@ -92,6 +93,8 @@ func (w *world) changeGroup(d dice, cancel bool) {
 	}
 	if cancel {
 		w.watch.cancellingGroup(g.GroupID)
+	} else {
+		w.watch.sealingGroup(g.GroupID)
 	}
 	err := w.insist(func(ctx context.Context) (err error) {
 		if cancel {
@@ -104,7 +107,7 @@ func (w *world) changeGroup(d dice, cancel bool) {
 	w.log.say(w.elapsed(), "user: group %s, cancel %t: %v", g.GroupID, cancel, err)
 }
 
-// sealAll seals all groups before the world ends.
+// sealAll seals all groups before the world ends, but those that are sealed at an instant.
 func (w *world) sealAll() {
 	for _, id := range w.watch.unsealed() {
 		_ = w.insist(func(ctx context.Context) error {
@@ -118,7 +121,7 @@ func (l *ledgerWatch) unsealed() (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, no := range slices.Sorted(maps.Keys(l.groups)) {
-		if g := &l.groups[no].row; !g.Sealed {
+		if g := &l.groups[no].row; !g.Sealed && g.SealAt.IsZero() {
 			ids = append(ids, g.GroupID)
 		}
 	}
@@ -181,6 +184,7 @@ func (l *ledgerWatch) group(before, after *schedule.JobGroup) {
 	}
 	was := g.row
 	g.row = *after
+	l.slotGroupWritten(&was, after)
 	switch {
 	case before != nil && was.State != "RUNNING":
 		l.violation("group %s ended %s and was changed to %s", after.GroupID, was.State, after.State)
@@ -323,4 +327,5 @@ func (w *world) groupsOver() {
 			w.violation("group %s is %s with the webhook %+v, and has the messages %+v", r.GroupID, r.State, g.hook, m)
 		}
 	}
+	w.slotGroupsOver()
 }

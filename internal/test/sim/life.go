@@ -21,6 +21,7 @@ type life struct {
 	queueOf   map[int64]string   // the queue of each revision
 	limitsOf  map[int64][]string // its own limits
 	expiresOf map[int64]uint32
+	groupOf   map[int64]string // the group that its runs join
 	webhookOf map[int64]string
 }
 
@@ -48,11 +49,11 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 	l.fence(term, "a schedule")
 	f := l.lives[after.ScheduleID]
 	if f == nil {
-		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string), expiresOf: make(map[int64]uint32), webhookOf: make(map[int64]string)}
+		f = &life{queueOf: make(map[int64]string), limitsOf: make(map[int64][]string), expiresOf: make(map[int64]uint32), webhookOf: make(map[int64]string), groupOf: make(map[int64]string)}
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
-	f.expiresOf[after.Revision] = after.ExpiresMS
+	f.expiresOf[after.Revision], f.groupOf[after.Revision] = after.ExpiresMS, after.Group
 	f.queueOf[after.Revision], f.limitsOf[after.Revision], f.webhookOf[after.Revision] = after.QueueID, after.Limits, after.Webhook
 	if before == nil || !before.Alive() && after.Alive() {
 		f.created = l.elapsed()

@@ -181,15 +181,15 @@ var queueMutants = []struct {
 		"internal/ledger/admit.go", `case a.v.Now.Sub(r.Since) < a.v.PromoteAfter || a.started[r.Key]:`, `case a.started[r.Key]:`,
 	}}},
 	{"an end of a run has no message", []edit{{
-		"internal/store/memory/failures.go", `if m, ok := ledger.MessageOf(r, q.WebhookOf()); ok {`, `if m, ok := ledger.MessageOf(r, q.WebhookOf()); ok && r.Status != schedule.StatusCancelled {`,
+		"internal/store/memory/failures.go", `if m, ok := ledger.MessageOf(r, webhook); ok {`, `if m, ok := ledger.MessageOf(r, webhook); ok && r.Status != schedule.StatusCancelled {`,
 	}}},
 	{"a failure that is retried is told as one for good", []edit{{
 		"internal/ledger/message.go", `case r.Status == schedule.StatusFailed && goesOn:`, `case r.Status == schedule.StatusFailed && goesOn && r.Interruptions > 100:`,
 	}}},
 	{"a snooze is told as a skip", []edit{{
-		"internal/ledger/message.go", `case r.Snoozed() && goesOn:`, `case r.Snoozed() && goesOn && r.Snoozes > 100:`,
+		"internal/ledger/message.go", `case r.Snoozed() && goesOn, `, `case r.Snoozed() && goesOn && r.Snoozes > 100, `,
 	}, {
-		"internal/ledger/message.go", `!slices.Contains(queue.Events, event)`, `!slices.Contains(queue.Events, event) && event != schedule.WebhookSkipped`,
+		"internal/ledger/message.go", `!slices.Contains(events, event)`, `!slices.Contains(events, event) && event != schedule.WebhookSkipped`,
 	}}},
 	{"a run's own webhook is ignored", []edit{{
 		"internal/ledger/message.go", `if r.Webhook != "" {`, `if r.Webhook != "" && queue.Target == "" {`,
@@ -198,7 +198,7 @@ var queueMutants = []struct {
 		"internal/ledger/attempt.go", `Priority: r.Priority, Webhook: r.Webhook,`, `Priority: r.Priority,`,
 	}}},
 	{"the types of messages of a queue are ignored", []edit{{
-		"internal/ledger/message.go", `slices.Contains(queue.Events, event)`, `slices.Contains(schedule.DefaultWebhookEvents, event)`,
+		"internal/ledger/message.go", `slices.Contains(events, event)`, `slices.Contains(schedule.DefaultWebhookEvents, event)`,
 	}}},
 	{"a group ends while it is not sealed", []edit{{
 		"internal/ledger/jobgroup.go", `return g.State == schedule.GroupRunning && g.Sealed && first == nil`, `return g.State == schedule.GroupRunning && first == nil`,

@@ -54,6 +54,7 @@ func (l *ledgerWatch) slotEntered(at time.Duration, term *schedule.Term, before,
 		l.violation("%s run_at %s had %d attempts, and has %d in its queue", after.ScheduleID, l.at(after.RunAt), most, after.MaxAttempts)
 	}
 	l.claimed(after)
+	l.slotGrouped(after)
 	l.coverage.situations[slotEnteredQueue].Add(1)
 }
 

@@ -167,9 +167,15 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 		if d.of(22).perMille(200) {
 			def.Webhook = "own"
 		}
+		if p.grouped && d.of(26).perMille(600) { // in one queue, so that some have an instant in common
+			def.QueueID, def.Group = queueID(0), pick(d.of(27), "night", "night", "night", "day")
+		}
 		if d.of(23).perMille(200) {
 			def.ExpiresMS = uint32(d.of(24).within(1000, 8000))
 		}
+	}
+	if def.QueueID == "" && d.of(28).perMille(250) {
+		def.Webhook = "own"
 	}
 	if p.queues > 0 && d.of(25).perMille(150) {
 		def.MaxRunMS = 5000

@@ -75,3 +75,38 @@ func (w *world) toldOnce() {
 		}
 	}
 }
+
+// toldOutside: each end of a run outside of queues has one message if the revision of its schedule
+// names a target, and slots that an outage has left out have none.
+func (w *world) toldOutside() {
+	l := w.watch
+	var outside []*history
+	var keys []schedule.Key
+	for _, h := range l.order {
+		if l.jobs[h.row.Key] == nil && l.rows[h.row.Key] == h {
+			outside, keys = append(outside, h), append(keys, h.row.Key)
+		}
+	}
+	messages, err := w.ledger.WebhookMessages(context.Background(), keys)
+	if err != nil {
+		w.violation("read the messages: %v", err)
+	}
+	for _, h := range outside {
+		r, f := &h.row, l.lives[h.row.ScheduleID]
+		want, target := schedule.WebhookEvent(""), f.webhookOf[r.Revision]
+		missed := (r.Reason == "missed" || r.Reason == "coalesced") && (r.Trigger == "schedule" || r.Trigger == "catchup")
+		if ended(r.Status) && !missed && target != "" && f.queueOf[r.Revision] == "" {
+			want = eventFor(r, h.next)
+		}
+		if want == "run.retrying" {
+			want = ""
+		}
+		m, ok := messages[r.Key]
+		switch {
+		case ok != (want != ""), m.Type != string(want), ok && (m.RunKey != r.Key || m.Target != "webhook:"+target || m.UserID != schedule.Owner(r.OverlapKey)):
+			w.violation("the run %.12s of %s is %s(%s) with %d retries and the webhook %q, and has the message %+v, want %q", r.Key, r.ScheduleID, r.Status, r.Reason, h.next, target, m, want)
+		case ok:
+			l.coverage.situations[runTold].Add(1)
+		}
+	}
+}

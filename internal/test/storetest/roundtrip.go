@@ -49,7 +49,7 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 			Retry:     schedule.RetryPolicy{MaxAttempts: 25, BackoffMS: 1000, FactorPercent: 1000, MaxBackoffMS: 86_400_000, On: schedule.RetryOnOf(schedule.ClassLogic, schedule.ClassLost)},
 			Labels:    map[string]string{"team": "réseau", "empty": "", awkward: awkward, "a.b/c": "1"},
 			ManagedBy: "deploy:" + awkward,
-			QueueID:   r.id("queue"), Limits: []string{"customer=a@b/c+d", "gpu"}, Webhook: "billing", MaxRunMS: 2_592_000_000, ExpiresMS: 1<<32 - 1, FairKey: "a customer",
+			QueueID:   r.id("queue"), Limits: []string{"customer=a@b/c+d", "gpu"}, Webhook: "billing", MaxRunMS: 2_592_000_000, ExpiresMS: 1<<32 - 1, FairKey: "a customer", Group: "nightly",
 		},
 		Revision: 1 << 40, RevisedAt: odd(4), NextRunAt: odd(5), PlanAt: odd(6),
 		Backlog:      schedule.Backlog{From: odd(7), Until: odd(8), Revision: 1<<40 - 1, At: odd(9)},

@@ -150,6 +150,7 @@ var topics = []topic{
 	{name: "limits", checks: limitChecks},
 	{name: "groups of runs", checks: jobGroups},
 	{name: "ends of groups", checks: groupEnds},
+	{name: "groups of slots", checks: slotGroupChecks},
 	{name: "enqueue", checks: enqueues},
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},

@@ -17,7 +17,8 @@ var webhooks = []check{
 	{"no message where the queue has no webhook, and where its types leave the end out", webhookNone},
 	{"the webhook of the queue is the one in force at the end", webhookInForce},
 	{"a run's own target replaces that of its queue, also for its retries", webhookOwn},
-	{"a run outside of queues has no message", webhookOutside},
+	{"each end of a run outside of queues that names a target has one message", webhookOutside},
+	{"a slot that was missed has no message, and one that was skipped has", webhookMissed},
 	{"a message about a run is sent like any other", webhookSent},
 	{"messages about runs and about alerts are listed apart", webhookLists},
 	{"messages are found by the keys of their runs", webhookByRun},
@@ -227,12 +228,58 @@ func webhookOwn(r *rig) {
 	silent.isTold(run, schedule.WebhookSucceeded)
 }
 
+// names gives the run of a slot its target, as its plan does.
+func names(run *schedule.Run) { run.Webhook = "own" }
+
 func webhookOutside(r *rig) {
 	r.lead()
 	r.jobs("q", tells("billing"))
-	run := r.bring(r.slot(r.create("slots"), r.now.Truncate(time.Second)), schedule.StatusSuccess)
-	_, told := r.told(run.Key)
-	r.hold(!told, "there is no message")
+	is := func(run schedule.Run, want schedule.WebhookEvent, why string) {
+		r.Helper()
+		m, _ := r.told(run.Key)
+		r.hold(m.Type == string(want) && (want == "" || m.Target == "webhook:own" && m.UserID == r.user), "%s: the message is %q, got %+v", why, want, m)
+	}
+	s := r.create("slots", withPolicy(schedule.OverlapAllow))
+	plain := r.bring(r.slot(s, r.now), schedule.StatusSuccess)
+	is(plain, "", "a run without a target")
+	for status, want := range map[schedule.Status]schedule.WebhookEvent{
+		schedule.StatusSuccess: schedule.WebhookSucceeded, schedule.StatusFailed: schedule.WebhookFailed, schedule.StatusCancelled: schedule.WebhookCancelled,
+	} {
+		r.now = r.at(time.Second)
+		run := r.bring(r.slot(s, r.now, names), status)
+		is(run, want, string(status))
+		r.hold(r.ledger(run.Key).Webhook == "own", "history names the target")
+	}
+	r.now = r.at(time.Second)
+	retried := r.retrying("retried", func(s *schedule.Schedule) { s.Retry.MaxAttempts = 2 })
+	started := r.bring(r.slot(retried, r.now, names, func(run *schedule.Run) { run.MaxAttempts = 2 }), schedule.StatusStarted)
+	r.settleOne(started, schedule.StatusFailed, because(schedule.ReasonWorkflowFailed))
+	is(started, "", "a failure that is retried")
+	next := r.next(r.ledger(started.Key))
+	r.hold(next.Webhook == "own", "the retry has the target, got %+v", next)
+	r.now = next.FireAt
+	r.hold(len(r.claim().Launches) == 1, "it is claimed")
+	r.settleOne(next, schedule.StatusFailed, because(schedule.ReasonTimeout))
+	is(next, schedule.WebhookFailed, "the last failure")
+}
+
+func webhookMissed(r *rig) {
+	r.lead()
+	s := r.create("slots", withPolicy(schedule.OverlapSkip))
+	first := r.add(r.slot(s, r.now, names))[0]
+	r.claim()
+	r.now = r.at(time.Second)
+	second := r.add(r.slot(s, r.now, names))[0]
+	r.claim()
+	r.stand([]schedule.Run{first, second}, "LAUNCHING", "SKIPPED(overlap)")
+	m, _ := r.told(second.Key)
+	r.hold(m.Type == string(schedule.WebhookSkipped), "the one that was skipped, got %+v", m)
+	for i, reason := range []schedule.Reason{schedule.ReasonMissed, schedule.ReasonCoalesced, schedule.ReasonPaused} {
+		missed := r.slot(s, r.at(time.Duration(i+1)*time.Second), names)
+		missed.Status, missed.Reason = schedule.StatusSkipped, reason
+		m, told := ledger.MessageOf(&missed, schedule.QueueWebhook{})
+		r.hold(told == (reason == schedule.ReasonPaused), "SKIPPED(%s), got %+v", reason, m)
+	}
 }
 
 func webhookSent(r *rig) {

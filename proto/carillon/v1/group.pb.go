@@ -58,7 +58,12 @@ type Group struct {
 	// The workflow of that run.
 	OnCompleteWorkflowId string `protobuf:"bytes,19,opt,name=on_complete_workflow_id,json=onCompleteWorkflowId,proto3" json:"on_complete_workflow_id,omitempty"`
 	// A member has failed, and later ones were cancelled.
-	Stopped       bool `protobuf:"varint,20,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped bool `protobuf:"varint,20,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// The group is sealed then, unless it is before. Null: somebody seals it. The
+	// group that runs of schedules join (UpsertScheduleRequest.group) is made by
+	// the first of them, with the id QUEUE.OWNER.GROUP.RUN_AT (hashed where that
+	// is no id), and is sealed MISFIRE_GRACE_MS after their slot.
+	SealAt        *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=seal_at,json=sealAt,proto3" json:"seal_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +236,13 @@ func (x *Group) GetStopped() bool {
 		return x.Stopped
 	}
 	return false
+}
+
+func (x *Group) GetSealAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SealAt
+	}
+	return nil
 }
 
 type CreateGroupRequest struct {
@@ -1103,7 +1115,7 @@ var File_carillon_v1_group_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_group_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/group.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
+	"\x17carillon/v1/group.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x05\n" +
 	"\x05Group\x12\x19\n" +
 	"\bgroup_id\x18\x01 \x01(\tR\agroupId\x12\x19\n" +
 	"\bqueue_id\x18\x02 \x01(\tR\aqueueId\x12\x17\n" +
@@ -1127,7 +1139,8 @@ const file_carillon_v1_group_proto_rawDesc = "" +
 	"\bretry_of\x18\x11 \x01(\tR\aretryOf\x12&\n" +
 	"\x0fon_complete_key\x18\x12 \x01(\tR\ronCompleteKey\x125\n" +
 	"\x17on_complete_workflow_id\x18\x13 \x01(\tR\x14onCompleteWorkflowId\x12\x18\n" +
-	"\astopped\x18\x14 \x01(\bR\astopped\"\xf8\x04\n" +
+	"\astopped\x18\x14 \x01(\bR\astopped\x123\n" +
+	"\aseal_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x06sealAt\"\xf8\x04\n" +
 	"\x12CreateGroupRequest\x12A\n" +
 	"\bgroup_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agroupId\x12=\n" +
 	"\bqueue_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
@@ -1248,35 +1261,36 @@ var file_carillon_v1_group_proto_depIdxs = []int32{
 	15, // 0: carillon.v1.Group.created_at:type_name -> google.protobuf.Timestamp
 	15, // 1: carillon.v1.Group.cancel_requested_at:type_name -> google.protobuf.Timestamp
 	15, // 2: carillon.v1.Group.ended_at:type_name -> google.protobuf.Timestamp
-	16, // 3: carillon.v1.CreateGroupRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	16, // 4: carillon.v1.CreateGroupRequest.on_complete:type_name -> carillon.v1.NewQueuedRun
-	0,  // 5: carillon.v1.CreateGroupResponse.group:type_name -> carillon.v1.Group
-	16, // 6: carillon.v1.AddToGroupRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	0,  // 7: carillon.v1.AddToGroupResponse.group:type_name -> carillon.v1.Group
-	0,  // 8: carillon.v1.SealGroupResponse.group:type_name -> carillon.v1.Group
-	0,  // 9: carillon.v1.GetGroupResponse.group:type_name -> carillon.v1.Group
-	0,  // 10: carillon.v1.CancelGroupResponse.group:type_name -> carillon.v1.Group
-	0,  // 11: carillon.v1.ListGroupsResponse.groups:type_name -> carillon.v1.Group
-	0,  // 12: carillon.v1.RetryGroupResponse.group:type_name -> carillon.v1.Group
-	1,  // 13: carillon.v1.GroupService.CreateGroup:input_type -> carillon.v1.CreateGroupRequest
-	3,  // 14: carillon.v1.GroupService.AddToGroup:input_type -> carillon.v1.AddToGroupRequest
-	5,  // 15: carillon.v1.GroupService.SealGroup:input_type -> carillon.v1.SealGroupRequest
-	7,  // 16: carillon.v1.GroupService.GetGroup:input_type -> carillon.v1.GetGroupRequest
-	11, // 17: carillon.v1.GroupService.ListGroups:input_type -> carillon.v1.ListGroupsRequest
-	9,  // 18: carillon.v1.GroupService.CancelGroup:input_type -> carillon.v1.CancelGroupRequest
-	13, // 19: carillon.v1.GroupService.RetryGroup:input_type -> carillon.v1.RetryGroupRequest
-	2,  // 20: carillon.v1.GroupService.CreateGroup:output_type -> carillon.v1.CreateGroupResponse
-	4,  // 21: carillon.v1.GroupService.AddToGroup:output_type -> carillon.v1.AddToGroupResponse
-	6,  // 22: carillon.v1.GroupService.SealGroup:output_type -> carillon.v1.SealGroupResponse
-	8,  // 23: carillon.v1.GroupService.GetGroup:output_type -> carillon.v1.GetGroupResponse
-	12, // 24: carillon.v1.GroupService.ListGroups:output_type -> carillon.v1.ListGroupsResponse
-	10, // 25: carillon.v1.GroupService.CancelGroup:output_type -> carillon.v1.CancelGroupResponse
-	14, // 26: carillon.v1.GroupService.RetryGroup:output_type -> carillon.v1.RetryGroupResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 3: carillon.v1.Group.seal_at:type_name -> google.protobuf.Timestamp
+	16, // 4: carillon.v1.CreateGroupRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	16, // 5: carillon.v1.CreateGroupRequest.on_complete:type_name -> carillon.v1.NewQueuedRun
+	0,  // 6: carillon.v1.CreateGroupResponse.group:type_name -> carillon.v1.Group
+	16, // 7: carillon.v1.AddToGroupRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	0,  // 8: carillon.v1.AddToGroupResponse.group:type_name -> carillon.v1.Group
+	0,  // 9: carillon.v1.SealGroupResponse.group:type_name -> carillon.v1.Group
+	0,  // 10: carillon.v1.GetGroupResponse.group:type_name -> carillon.v1.Group
+	0,  // 11: carillon.v1.CancelGroupResponse.group:type_name -> carillon.v1.Group
+	0,  // 12: carillon.v1.ListGroupsResponse.groups:type_name -> carillon.v1.Group
+	0,  // 13: carillon.v1.RetryGroupResponse.group:type_name -> carillon.v1.Group
+	1,  // 14: carillon.v1.GroupService.CreateGroup:input_type -> carillon.v1.CreateGroupRequest
+	3,  // 15: carillon.v1.GroupService.AddToGroup:input_type -> carillon.v1.AddToGroupRequest
+	5,  // 16: carillon.v1.GroupService.SealGroup:input_type -> carillon.v1.SealGroupRequest
+	7,  // 17: carillon.v1.GroupService.GetGroup:input_type -> carillon.v1.GetGroupRequest
+	11, // 18: carillon.v1.GroupService.ListGroups:input_type -> carillon.v1.ListGroupsRequest
+	9,  // 19: carillon.v1.GroupService.CancelGroup:input_type -> carillon.v1.CancelGroupRequest
+	13, // 20: carillon.v1.GroupService.RetryGroup:input_type -> carillon.v1.RetryGroupRequest
+	2,  // 21: carillon.v1.GroupService.CreateGroup:output_type -> carillon.v1.CreateGroupResponse
+	4,  // 22: carillon.v1.GroupService.AddToGroup:output_type -> carillon.v1.AddToGroupResponse
+	6,  // 23: carillon.v1.GroupService.SealGroup:output_type -> carillon.v1.SealGroupResponse
+	8,  // 24: carillon.v1.GroupService.GetGroup:output_type -> carillon.v1.GetGroupResponse
+	12, // 25: carillon.v1.GroupService.ListGroups:output_type -> carillon.v1.ListGroupsResponse
+	10, // 26: carillon.v1.GroupService.CancelGroup:output_type -> carillon.v1.CancelGroupResponse
+	14, // 27: carillon.v1.GroupService.RetryGroup:output_type -> carillon.v1.RetryGroupResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_group_proto_init() }

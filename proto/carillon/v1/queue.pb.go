@@ -584,7 +584,7 @@ type QueueEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// created, changed, paused, resumed, pause_ended, closed, opened, deleted,
-	// stalled, unstalled, reservation_granted, reservation_released,
+	// stalled, unstalled, ungrouped, reservation_granted, reservation_released,
 	// reservation_expired (held for its whole time), reservation_withdrawn (ended
 	// before its grant); more kinds may be added.
 	Kind  string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`

@@ -189,7 +189,8 @@ type Schedule struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,55,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	// The target of the messages about the ends of its runs. Empty: with a queue
+	// the queue's, else none.
 	Webhook string `protobuf:"bytes,56,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over; 0: with a queue as the queue says, else any time.
@@ -197,7 +198,10 @@ type Schedule struct {
 	// With a queue: how long a run may wait in it; 0: as the queue says.
 	ExpiresMs uint32 `protobuf:"varint,61,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// With a fair queue: what its runs count for. Empty: the owner.
-	FairKey       string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	FairKey string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	// With a queue: the group of its runs. Those of one instant of all schedules
+	// of the owner with this queue and group end together: see Group.
+	Group         string `protobuf:"bytes,71,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -575,6 +579,13 @@ func (x *Schedule) GetFairKey() string {
 	return ""
 }
 
+func (x *Schedule) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 // ScheduleOutcome is how one run of a schedule ended.
 type ScheduleOutcome struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -945,8 +956,10 @@ type UpsertScheduleRequest struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit. At most 4 with those of the queue.
 	Limits []string `protobuf:"bytes,32,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: a target in WEBHOOK_TARGETS_FILE that is told of the ends of
-	// its runs. Empty: the queue's.
+	// A target in WEBHOOK_TARGETS_FILE that is told of the ends of its runs. Of
+	// runs outside queues the messages are those of a queue without
+	// webhook_events; slots that are SKIPPED(missed) or SKIPPED(coalesced) have
+	// none. Empty: with a queue the queue's, else none.
 	Webhook string `protobuf:"bytes,33,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over, also if it reports progress: the executor is asked to cancel it.
@@ -959,7 +972,13 @@ type UpsertScheduleRequest struct {
 	ExpiresMs *uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
 	// With a queue: what its runs count for while the queue is fair: keys take
 	// turns. 1 to 128 characters, no control characters. Empty: the owner.
-	FairKey       string `protobuf:"bytes,50,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	FairKey string `protobuf:"bytes,50,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	// With a queue: the group of its runs. Those of one instant of all schedules
+	// of the owner with this queue and group end together, with one group.ended
+	// message: see Group. Runs that enter the queue more than MISFIRE_GRACE_MS
+	// after their slot, caught up ones, backfills, runs by hand and retries by
+	// hand join none. An id. Empty: none.
+	Group         string `protobuf:"bytes,51,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1242,6 +1261,13 @@ func (x *UpsertScheduleRequest) GetExpiresMs() uint32 {
 func (x *UpsertScheduleRequest) GetFairKey() string {
 	if x != nil {
 		return x.FairKey
+	}
+	return ""
+}
+
+func (x *UpsertScheduleRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
 	}
 	return ""
 }
@@ -3122,7 +3148,8 @@ type ScheduleDefinition struct {
 	// With a queue: what each run uses besides the limits of the queue: "gpu", or
 	// "customer=a7" of a keyed limit.
 	Limits []string `protobuf:"bytes,28,rep,name=limits,proto3" json:"limits,omitempty"`
-	// With a queue: the target of the messages about its runs. Empty: the queue's.
+	// The target of the messages about the ends of its runs. Empty: with a queue
+	// the queue's, else none.
 	Webhook string `protobuf:"bytes,29,opt,name=webhook,proto3" json:"webhook,omitempty"`
 	// Milliseconds after its acceptance at which a run is FAILED(deadline) unless
 	// it is over; 0: with a queue as the queue says, else any time.
@@ -3130,7 +3157,10 @@ type ScheduleDefinition struct {
 	// With a queue: how long a run may wait in it; 0: as the queue says.
 	ExpiresMs uint32 `protobuf:"varint,36,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// With a fair queue: what its runs count for. Empty: the owner.
-	FairKey       string `protobuf:"bytes,45,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	FairKey string `protobuf:"bytes,45,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
+	// With a queue: the group of its runs. Those of one instant of all schedules
+	// of the owner with this queue and group end together: see Group.
+	Group         string `protobuf:"bytes,46,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3385,6 +3415,13 @@ func (x *ScheduleDefinition) GetExpiresMs() uint32 {
 func (x *ScheduleDefinition) GetFairKey() string {
 	if x != nil {
 		return x.FairKey
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetGroup() string {
+	if x != nil {
+		return x.Group
 	}
 	return ""
 }
@@ -4238,7 +4275,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\xfb\x10\n" +
+	"\x0f_max_backoff_ms\"\x91\x11\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4301,7 +4338,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"max_run_ms\x18< \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18= \x01(\rR\texpiresMs\x12\x19\n" +
-	"\bfair_key\x18F \x01(\tR\afairKey\x1a9\n" +
+	"\bfair_key\x18F \x01(\tR\afairKey\x12\x14\n" +
+	"\x05group\x18G \x01(\tR\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x05\n" +
@@ -4332,7 +4370,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xf7\x12\n" +
+	"\x05_note\"\xb1\x13\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4387,7 +4425,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"max_run_ms\x18( \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0eR\bmaxRunMs\x88\x01\x01\x12/\n" +
 	"\n" +
 	"expires_ms\x18) \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0fR\texpiresMs\x88\x01\x01\x12#\n" +
-	"\bfair_key\x182 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKey\x1a9\n" +
+	"\bfair_key\x182 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKey\x128\n" +
+	"\x05group\x183 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4585,7 +4624,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xad\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc3\n" +
 	"\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
@@ -4628,7 +4667,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"max_run_ms\x18# \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18$ \x01(\rR\texpiresMs\x12\x19\n" +
-	"\bfair_key\x18- \x01(\tR\afairKey\x1a9\n" +
+	"\bfair_key\x18- \x01(\tR\afairKey\x12\x14\n" +
+	"\x05group\x18. \x01(\tR\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
