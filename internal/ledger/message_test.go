@@ -36,7 +36,9 @@ func TestEachEndHasTheMessageOfItsType(t *testing.T) {
 		"no target":                                          {run: schedule.Run{Status: schedule.StatusSuccess}, queue: schedule.ParseQueueWebhook("")},
 		"the run's own target":                               {run: schedule.Run{Status: schedule.StatusSuccess, Webhook: "own"}, queue: standard, want: "run.succeeded", target: "own"},
 		"the run's own target, types of the queue":           {run: schedule.Run{Status: schedule.StatusSuccess, Webhook: "own"}, queue: schedule.ParseQueueWebhook("|run.failed")},
-		"a run outside of queues":                            {run: schedule.Run{Status: schedule.StatusSuccess}, outside: true, queue: standard},
+		"a run outside of queues":                            {run: schedule.Run{Status: schedule.StatusSuccess}, outside: true},
+		"a run outside of queues with a target":              {run: schedule.Run{Status: schedule.StatusSuccess, Webhook: "own"}, outside: true, want: "run.succeeded", target: "own"},
+		"a missed slot with a target":                        {run: schedule.Run{Status: schedule.StatusSkipped, Reason: schedule.ReasonMissed, Trigger: schedule.TriggerCatchup, Webhook: "own"}, outside: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
