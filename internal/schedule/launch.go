@@ -27,6 +27,7 @@ type StartRequest struct {
 	SendUntil        time.Time     // nothing is sent after it, but a key that may have been sent is asked for once more; zero: no limit
 	WakeLeader       bool          // see FinishRequest; for senders in this process only
 	QueueID          string        // of the dispatch queue that the run is in; for senders in this process only
+	GroupID          string        // of the group of that queue that the run is in; for senders in this process only
 	InQueue          bool          // the run is of a dispatch queue: it can wait again; for senders in this process only
 }
 

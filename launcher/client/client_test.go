@@ -113,11 +113,11 @@ func connect(t testing.TB, addr string) *client.Client {
 }
 
 // A new field of StartRequest must be added to request above, to the message and to
-// both conversions. WakeLeader, InQueue and QueueID are not sent.
+// both conversions. WakeLeader, InQueue, QueueID and GroupID are not sent.
 func TestTheRequestThatTravelsHasEveryFieldSet(t *testing.T) {
 	sent := reflect.ValueOf(request(0))
 	for i := range sent.NumField() {
-		if name := sent.Type().Field(i).Name; sent.Field(i).IsZero() && !slices.Contains([]string{"WakeLeader", "InQueue", "QueueID"}, name) {
+		if name := sent.Type().Field(i).Name; sent.Field(i).IsZero() && !slices.Contains([]string{"WakeLeader", "InQueue", "QueueID", "GroupID"}, name) {
 			t.Errorf("%s is not set, so nothing shows that it arrives", name)
 		}
 	}

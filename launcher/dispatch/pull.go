@@ -158,10 +158,16 @@ func (d *Dispatcher) give(ctx context.Context, out *ledger.Dispatched) Given {
 // prepare adds a run to what the worker gets, or ends it if its workflow does not exist. One whose
 // workflow cannot be read now is given by the next fetch.
 func (d *Dispatcher) prepare(ctx context.Context, given *Given, run *sending) {
-	req := run.StartRequest()
-	req.QueueID = run.queueID()
-	req.RunTimeout, req.MaxRun = schedule.RunTimeout(run.queue, run.Definition), schedule.MaxRun(run.queue, run.Definition)
-	call, verdict, err := d.Launcher.Prepare(ctx, req)
+	runs := []sending{*run}
+	err := d.nameGroups(runs)
+	req := runs[0].request()
+	var (
+		call    launcher.Call
+		verdict *schedule.Outcome
+	)
+	if err == nil {
+		call, verdict, err = d.Launcher.Prepare(ctx, req)
+	}
 	switch {
 	case err != nil:
 		d.log.Warn("cannot give a run to its worker; the next fetch gets it", "key", req.Key.String(), "worker_id", run.Run.Queue.Worker, "err", err)

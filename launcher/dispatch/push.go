@@ -51,17 +51,50 @@ func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 	d.mu.Unlock()
 	d.calls.Go(func() {
 		d.await(ctx, at)
+		if err := d.nameGroups(runs); err != nil {
+			d.failed(ctx, "read the groups of admitted runs; they wait again", err)
+			for i := range runs {
+				req := runs[i].request()
+				d.answer(&runs[i], &req, schedule.StartReply{}, context.Canceled)
+			}
+			return
+		}
 		reqs := make([]schedule.StartRequest, len(runs))
 		for i := range runs {
-			reqs[i] = runs[i].StartRequest()
-			reqs[i].QueueID = runs[i].queueID()
-			reqs[i].RunTimeout = schedule.RunTimeout(runs[i].queue, runs[i].Definition)
-			reqs[i].MaxRun = schedule.MaxRun(runs[i].queue, runs[i].Definition)
+			reqs[i] = runs[i].request()
 		}
 		d.Launcher.StartAll(ctx, reqs, func(i int, reply schedule.StartReply, err error) {
 			d.calls.Go(func() { d.answer(&runs[i], &reqs[i], reply, err) })
 		})
 	})
+}
+
+// request is the launcher's request for the run.
+func (s *sending) request() schedule.StartRequest {
+	req := s.StartRequest()
+	req.QueueID, req.GroupID = s.queueID(), s.Run.Queue.GroupID
+	req.RunTimeout, req.MaxRun = schedule.RunTimeout(s.queue, s.Definition), schedule.MaxRun(s.queue, s.Definition)
+	return req
+}
+
+// nameGroups reads the ids of the groups of runs: each call of a run must carry the same.
+func (d *Dispatcher) nameGroups(runs []sending) error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	ids := make(map[int32]string)
+	for i := range runs {
+		place := &runs[i].Run.Queue
+		id, known := ids[place.GroupNo]
+		if !known && place.GroupNo != 0 {
+			var err error
+			if id, err = d.Store.JobGroupID(ctx, place.GroupNo); err != nil {
+				return err
+			}
+			ids[place.GroupNo] = id
+		}
+		place.GroupID = id
+	}
+	return nil
 }
 
 // await returns at an instant, or when ctx ends.

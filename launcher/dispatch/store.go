@@ -25,6 +25,8 @@ type Store interface {
 	// SettleLaunched moves runs forward where their stage allows. moved[i] answers
 	// settlement i.
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []schedule.Moved, err error)
+	// JobGroupID is the id of a group by its number; "": it was pruned.
+	JobGroupID(ctx context.Context, groupNo int32) (id string, err error)
 	// MeasureQueues are up to limit queues, by queue_id, with their runs counted up to counted.
 	MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error)
 	// GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.

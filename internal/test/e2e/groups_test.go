@@ -38,15 +38,19 @@ type ender struct {
 	calls []string            // names, each call
 	keys  map[string][]string // by name, each once
 	pairs map[string]chan struct{}
+	told  map[string]string // queue, group and last attempt by name
 }
 
 func newEnder() *ender {
-	return &ender{keys: make(map[string][]string), pairs: make(map[string]chan struct{})}
+	return &ender{keys: make(map[string][]string), pairs: make(map[string]chan struct{}), told: make(map[string]string)}
 }
 
 func (e *ender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var call struct {
 		Key   string `json:"idempotency_key"`
+		Queue string `json:"queue_id"`
+		Group string `json:"group_id"`
+		Last  int    `json:"max_attempts"`
 		Input struct {
 			Name string `json:"name"`
 		} `json:"input"`
@@ -57,6 +61,7 @@ func (e *ender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name := call.Input.Name
 	e.mu.Lock()
+	e.told[name] = fmt.Sprintf("%s %s %d", call.Queue, call.Group, call.Last)
 	e.calls = append(e.calls, name)
 	if !slices.Contains(e.keys[name], call.Key) {
 		e.keys[name] = append(e.keys[name], call.Key)
@@ -208,6 +213,9 @@ func TestLongASequentialGroupStopsOnceItsMemberHasFailedForGood(t *testing.T) {
 		})
 		if len(e.got("four"))+len(e.got("five")) > 0 || len(e.got("bad three")) != 3 {
 			t.Errorf("the executor got %q", e.calls)
+		}
+		if e.told["bad three"] != "q five 3" || e.told["done"] != "q  3" {
+			t.Errorf("the executor was told of queue, group and last attempt %q", e.told)
 		}
 		endedOnce(t, hooks, api, "five")
 		api.do("POST", "/v1/groups/five:retry", `{"new_group_id": "again"}`, nil)

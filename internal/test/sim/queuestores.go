@@ -89,6 +89,10 @@ func (s store) SettleLaunched(ctx context.Context, now time.Time, settlements []
 	return moved, nil
 }
 
+func (s store) JobGroupID(ctx context.Context, groupNo int32) (string, error) {
+	return s.ledger.JobGroupID(ctx, groupNo)
+}
+
 // MeasureQueues does not fail: nothing depends on it.
 func (s store) MeasureQueues(context.Context, int, int) ([]schedule.QueueMeasure, error) {
 	return nil, nil

@@ -200,7 +200,7 @@ func (e *Executor) requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest 
 		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID,
 		WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
 		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger),
-		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, QueueId: call.QueueID, Epoch: uint32(call.Epoch), ExecutionGrantId: call.ExecutionGrantID,
+		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, QueueId: call.QueueID, GroupId: call.GroupID, Epoch: uint32(call.Epoch), ExecutionGrantId: call.ExecutionGrantID,
 		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
 		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: e.cfg.Environment,
 	}

@@ -31,7 +31,7 @@ func exampleCall() launcher.Call {
 	return launcher.Call{
 		StartRequest: schedule.StartRequest{
 			Key: schedule.SlotKey("s-1", runAt), ScheduleID: "s-1", WorkflowID: "w", Version: 3, UserID: "u",
-			ScheduledFor: runAt, FireAt: runAt, Trigger: schedule.TriggerSchedule, Attempt: 1, MaxAttempts: 3, QueueID: "q", Epoch: 7,
+			ScheduledFor: runAt, FireAt: runAt, Trigger: schedule.TriggerSchedule, Attempt: 1, MaxAttempts: 3, QueueID: "q", GroupID: "g", Epoch: 7,
 			ExecutionGrantID: "g", Input: json.RawMessage(`{"n": 1e400}`), RunTimeout: time.Hour,
 		},
 		DAG: json.RawMessage(`{"steps": []}`), ReportURL: "http://c/report", ReportToken: "rt",
@@ -107,7 +107,7 @@ func TestRunSendsTheWholeCall(t *testing.T) {
 	}
 	want := &carillonv1.ExecutorRunRequest{
 		IdempotencyKey: key, ScheduleId: "s-1", WorkflowId: "w", Version: 3, UserId: "u", ScheduledFor: timestamppb.New(runAt),
-		Trigger: "schedule", Attempt: 1, MaxAttempts: 3, QueueId: "q", Epoch: 7, ExecutionGrantId: "g", Input: []byte(`{"n": 1e400}`), Dag: []byte(`{"steps": []}`),
+		Trigger: "schedule", Attempt: 1, MaxAttempts: 3, QueueId: "q", GroupId: "g", Epoch: 7, ExecutionGrantId: "g", Input: []byte(`{"n": 1e400}`), Dag: []byte(`{"steps": []}`),
 		ReportUrl: "http://c/report", ReportToken: "rt", RunTimeoutMs: 3600000, Environment: "prod",
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {

@@ -35,6 +35,7 @@ type runBody struct {
 	Environment      string          `json:"environment,omitempty"`
 	ExecutionGrantID string          `json:"execution_grant_id"`
 	QueueID          string          `json:"queue_id,omitempty"`
+	GroupID          string          `json:"group_id,omitempty"`
 	Input            json.RawMessage `json:"input"` // null when there is none
 	DAG              json.RawMessage `json:"dag,omitempty"`
 	ReportURL        string          `json:"report_url,omitempty"`
@@ -48,8 +49,8 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 		WorkflowID: call.WorkflowID, Version: call.Version, UserID: call.UserID,
 		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
 		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
-		QueueID: call.QueueID,
-		Input:   call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
+		QueueID: call.QueueID, GroupID: call.GroupID,
+		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})
 	if err != nil {
 		return request{}, err

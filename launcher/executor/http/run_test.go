@@ -29,7 +29,7 @@ func exampleCall() launcher.Call {
 	return launcher.Call{
 		StartRequest: schedule.StartRequest{
 			Key: schedule.SlotKey("s-1", runAt), ScheduleID: "s-1", WorkflowID: "w:1", Version: 3, UserID: "u",
-			ScheduledFor: runAt, FireAt: runAt, Trigger: schedule.TriggerSchedule, Attempt: 1, MaxAttempts: 3, QueueID: "q", Epoch: 7,
+			ScheduledFor: runAt, FireAt: runAt, Trigger: schedule.TriggerSchedule, Attempt: 1, MaxAttempts: 3, QueueID: "q", GroupID: "g", Epoch: 7,
 			ExecutionGrantID: "g-1", Input: json.RawMessage(`{"b":1e400,"a":"<&>","n":9007199254740993}`), RunTimeout: time.Hour,
 		},
 		DAG:       json.RawMessage(`{"steps":[]}`),
@@ -87,7 +87,7 @@ func TestRunSendsTheContract(t *testing.T) {
 		t.Errorf("traceparent: %q", got)
 	}
 	want := `{"idempotency_key":"` + key + `","schedule_id":"s-1","workflow_id":"w:1","version":3,"user_id":"u",` +
-		`"scheduled_for":"2026-03-08T14:00:00Z","trigger":"schedule","attempt":1,"max_attempts":3,"epoch":7,"execution_grant_id":"g-1","queue_id":"q",` +
+		`"scheduled_for":"2026-03-08T14:00:00Z","trigger":"schedule","attempt":1,"max_attempts":3,"epoch":7,"execution_grant_id":"g-1","queue_id":"q","group_id":"g",` +
 		`"input":{"b":1e400,"a":"<&>","n":9007199254740993},"dag":{"steps":[]},` +
 		`"report_url":"http://c/v1/runs/k:report","report_token":"rt"}`
 	if diff := cmp.Diff(want, strings.TrimSpace(string(body))); diff != "" {
@@ -103,9 +103,9 @@ func TestRunLeavesOutWhatThereIsNot(t *testing.T) {
 		_ = json.NewDecoder(r.Body).Decode(&body)
 	})
 	call := exampleCall()
-	call.Input, call.DAG, call.ReportURL, call.ReportToken, call.MaxAttempts, call.QueueID = nil, nil, "", "", 0, ""
+	call.Input, call.DAG, call.ReportURL, call.ReportToken, call.MaxAttempts, call.QueueID, call.GroupID = nil, nil, "", "", 0, "", ""
 	_, _ = e.Run(t.Context(), call)
-	for _, member := range []string{"dag", "report_url", "report_token", "max_attempts", "queue_id"} {
+	for _, member := range []string{"dag", "report_url", "report_token", "max_attempts", "queue_id", "group_id"} {
 		if _, ok := body[member]; ok {
 			t.Errorf("%s is sent: %s", member, body[member])
 		}

@@ -55,7 +55,9 @@ type ExecutorRunRequest struct {
 	// The last attempt that Carillon makes by itself. 0: not known.
 	MaxAttempts int32 `protobuf:"varint,17,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// Dispatch queue of the run. Empty: it is in none.
-	QueueId       string `protobuf:"bytes,18,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	QueueId string `protobuf:"bytes,18,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	// Group of runs of that queue. Empty: the run is in none.
+	GroupId       string `protobuf:"bytes,19,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +214,13 @@ func (x *ExecutorRunRequest) GetMaxAttempts() int32 {
 func (x *ExecutorRunRequest) GetQueueId() string {
 	if x != nil {
 		return x.QueueId
+	}
+	return ""
+}
+
+func (x *ExecutorRunRequest) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
 	}
 	return ""
 }
@@ -628,7 +637,7 @@ var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x05\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x05\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -651,7 +660,8 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\x12 \n" +
 	"\venvironment\x18\x10 \x01(\tR\venvironment\x12!\n" +
 	"\fmax_attempts\x18\x11 \x01(\x05R\vmaxAttempts\x12\x19\n" +
-	"\bqueue_id\x18\x12 \x01(\tR\aqueueId\"\x9d\x02\n" +
+	"\bqueue_id\x18\x12 \x01(\tR\aqueueId\x12\x19\n" +
+	"\bgroup_id\x18\x13 \x01(\tR\agroupId\"\x9d\x02\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +

@@ -59,8 +59,8 @@ var jobBugs = []bug{
 	{"a run of a queue is sent again under another key", "mutant-jobs", 3, []change{
 		{"launcher/dispatch/push.go", "reqs[i] = runs[i].StartRequest()", "reqs[i] = runs[i].StartRequest()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}"},
 	}},
-	{"a key is sent again while its call is open", "mutant-jobs", 3, []change{
-		{"internal/ledger/queued.go", "	free := schedule.Later(lease.Until, r.ClaimedUntil)\n", "	free := r.ClaimedUntil\n"},
+	{"the lease of a call is over before the call", "mutant-jobs", 1, []change{
+		{"internal/ledger/begin.go", "Until: stored(now.Add(req.Lease))}", "Until: stored(now.Add(req.Lease / 100))}"},
 	}},
 	{"a run without an answer is not sent again", "mutant-jobs", 3, []change{
 		{"internal/ledger/queued.go", "return r, QueueResend, sooner(due, r.ClaimedUntil)", "return r, QueueLater, sooner(due, r.ClaimedUntil)"},

@@ -86,22 +86,22 @@ func (c *clients) work(ctx, working context.Context) error {
 func (c *clients) act(ctx context.Context) error {
 	dice := c.random.IntN(100)
 	switch {
-	case dice < 60 || len(c.recent) == 0:
+	case dice < 54 || len(c.recent) == 0:
 		return c.enqueue(ctx)
-	case dice < 65:
+	case dice < 59:
 		return c.asked[c.random.IntN(len(c.asked))](ctx)
-	case dice < 73:
+	case dice < 67:
 		return c.update(ctx)
-	case dice < 79:
+	case dice < 73:
 		key := c.key()
 		return c.change(ctx, record.JobAct{Verb: record.CancelJob, Keys: []string{key}}, "/v1/runs/"+key+":cancel", nil)
-	case dice < 84:
+	case dice < 78:
 		return c.move(ctx)
-	case dice < 90:
+	case dice < 83:
 		return c.pauseOrResume(ctx, record.Queues[c.random.IntN(len(record.Queues))].QueueID)
-	case dice < 92:
+	case dice < 85:
 		return c.redrive(ctx)
-	case dice < 94 && len(c.groups) > 0:
+	case dice < 87 && len(c.groups) > 0:
 		id := c.groups[c.random.IntN(len(c.groups))]
 		return c.change(ctx, record.JobAct{Verb: record.CancelGroup, Group: id}, "/v1/groups/"+id+":cancel", nil)
 	}
