@@ -120,7 +120,7 @@ func guardStatuses(s *guardSite) {
 	}
 }
 
-// guardRequests: what was asked for before is known; TestAKilledLocalExecutorFailsItsRunAndKeepsTheQueue has the restart.
+// guardRequests: what was asked for before is known; TestLongAKilledLocalExecutorFailsItsRunAndKeepsTheQueue has the restart.
 func guardRequests(s *guardSite) {
 	s.queue("dec8", "")
 	key := s.put("dec8", "asked", `,"request_id":"asked"`)
@@ -188,7 +188,7 @@ func TestOnSigtermRunningJobsComplete(t *testing.T) {
 		running := s.enqueue("running", "")
 		s.await("running")
 		waiting := s.enqueue("waiting", "")
-		ended := make(chan time.Duration)
+		ended := make(chan time.Duration, 1)
 		go func() { ended <- s.process.terminate(drainBound) }()
 		eventually(s.T, startBound, "it is about to stop", func() error {
 			if s.process.ready() == nil {
@@ -220,9 +220,9 @@ func TestOnSigtermRunningJobsComplete(t *testing.T) {
 	})
 }
 
-// TestAKilledLocalExecutorFailsItsRunAndKeepsTheQueue: "RUNNING jobs from previous session marked as
+// TestLongAKilledLocalExecutorFailsItsRunAndKeepsTheQueue: "RUNNING jobs from previous session marked as
 // FAILED (crash recovery)". All queues together have one run in flight.
-func TestAKilledLocalExecutorFailsItsRunAndKeepsTheQueue(t *testing.T) {
+func TestLongAKilledLocalExecutorFailsItsRunAndKeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	onEachDatabase(t, func(t *testing.T, database string) {
 		p := newProcess(t, "carillon", []string{"serve", "--migrate"}, append(settings(database, time.Minute),

@@ -44,8 +44,9 @@ func guardEnded(s *guardSite) {
 	}
 	s.refuses("POST", "/v1/runs/"+key+":update", `{"input":{"name":"another"}}`)
 	s.refuses("POST", "/v1/runs/"+key+":move", `{"to":"first"}`)
-	_, late, _ := s.call("POST", "/v1/runs/"+key+":report", `{"status":"FAILED","run_id":"r","error_code":"late"}`)
-	s.Logf("a report after the end is answered with %s", late)
+	if status, answer, _ := s.call("POST", "/v1/runs/"+key+":report", `{"status":"FAILED","run_id":"r","error_code":"late"}`); status != 200 || !strings.Contains(string(answer), `"status":"SUCCESS"`) {
+		s.Errorf("a report after the end is answered with %d %s, want the run as it ended", status, answer)
+	}
 	after := s.shown("/v1/runs/"+key, "run")
 	if !maps.EqualFunc(before, after, func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 		s.Errorf("the run was\n%v\nand is\n%v", before, after)

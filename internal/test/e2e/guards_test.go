@@ -100,7 +100,7 @@ var guards = []guard{
 	{
 		id: "DEC-008", rule: "A queue and its order survive a restart.",
 		unit:  []string{"launcher/dispatch.TestWhatADeadProcessHasAdmittedIsSentByAnother", "launcher/executor/local.TestAKillLosesNoKeyAndRunsNoneTwice"},
-		cases: []string{"TestAKilledLocalExecutorFailsItsRunAndKeepsTheQueue", "TestLongAKilledProcessLosesAndDoublesNoJob", "TestAPausedQueueStartsNothingAndSurvivesARestart"},
+		cases: []string{"TestLongAKilledLocalExecutorFailsItsRunAndKeepsTheQueue", "TestLongAKilledProcessLosesAndDoublesNoJob", "TestAPausedQueueStartsNothingAndSurvivesARestart"},
 		check: guardRequests, refusal: refusal{422, "request_id"}, anchor: "queues.md#when-something-fails",
 	},
 	{
@@ -123,7 +123,7 @@ var guards = []guard{
 		id: "DEC-012", rule: "A sequential group stops at a failure.",
 		unit:  []string{"internal/test/storetest.endStops", "internal/test/storetest.endContinues", "registrar.TestBadGroupsAreRefused"},
 		cases: []string{"TestLongASequentialGroupStopsOnceItsMemberHasFailedForGood"},
-		check: guardSequence, refusal: refusal{400, "is not stop or continue"}, anchor: "queues.md#groups",
+		check: guardSequence, refusal: refusal{400, "must be in list [stop, continue]"}, anchor: "queues.md#groups",
 	},
 	{
 		id: "CON-001", rule: "One process on one machine is enough.",
