@@ -53,6 +53,42 @@ func guardEnded(s *guardSite) {
 	}
 }
 
+// guardWorker: "Worker rejects new work if already running".
+func guardWorker(s *guardSite) {
+	s.queue("inv3", `,"delivery":"pull","max_in_flight":10`)
+	var keys []string
+	for n := range 3 {
+		keys = append(keys, s.put("inv3", fmt.Sprint("pulled", n), ""))
+	}
+	fetch := func(members string) (got []string) {
+		s.Helper()
+		var answer fetched
+		s.do("POST", "/v1/queues/inv3:fetch", `{"worker_id":"w"`+members+`}`, &answer)
+		for _, run := range answer.Runs {
+			got = append(got, run.Key)
+		}
+		return got
+	}
+	wants := func(when string, got []string, want ...string) {
+		s.Helper()
+		if !slices.Equal(got, want) {
+			s.Errorf("%s the worker gets %v, want %v", when, got, want)
+		}
+	}
+	wants("at first", fetch(""), keys[0])
+	wants("while it runs one", fetch(listing(keys[0])))
+	s.refuses("POST", "/v1/queues/inv3:fetch", `{"worker_id":"w","wait_ms":1000`+listing(keys[0])+`}`)
+	s.has(s.shown("/v1/runs/"+keys[1], "run"), map[string]any{"queue_state": "waiting"})
+	wants("with three slots", fetch(`,"slots":3`+listing(keys[0])), keys[1:]...)
+	for _, key := range keys {
+		s.do("POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`, nil)
+		s.becomes(key, "SUCCESS")
+	}
+	if got := s.executor.got(); slices.Contains(got, "pulled0") {
+		s.Errorf("the executor got %v", got)
+	}
+}
+
 // guardOrder: the order itself is TestJobsRunInTheOrderOfTheirQueue.
 func guardOrder(s *guardSite) {
 	s.queue("inv4", "")

@@ -39,6 +39,12 @@ var guards = []guard{
 		check: guardEnded, refusal: refusal{400, "status"}, anchor: "semantics.md#runs-that-hang-or-get-lost",
 	},
 	{
+		id: "INV-003", rule: "A worker has one run at a time, unless it asks for more.",
+		unit:  []string{"internal/ledger.TestAFetchIsAnsweredFromTheRunsOfItsWorker", "internal/test/storetest.pullRace", "internal/test/storetest.pullTwoQueues", "launcher/dispatch.TestARefusedFetchSaysWhatToDo"},
+		cases: []string{"TestLongAWorkerFetchesItsRuns", "TestFetchesAreRefused"},
+		check: guardWorker, refusal: refusal{409, "slots"}, anchor: "queues.md#pull-workers",
+	},
+	{
 		id: "INV-004", rule: "Runs start by priority, position and time.",
 		unit:  []string{"internal/ledger.TestAdmission", "internal/ledger.TestAdmissionsAreThoseOfOneSortedList", "launcher/dispatch.TestRunsStartInTheOrderOfTheQueueOneAfterTheOther"},
 		cases: []string{"TestJobsRunInTheOrderOfTheirQueue"},
