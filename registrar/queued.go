@@ -176,7 +176,8 @@ type UpdateRunInput struct {
 	Limits []string
 }
 
-// UpdateRun changes input, priority, limits or start of a run that its queue has never admitted.
+// UpdateRun changes a run that waits: input and limits if its queue has never admitted it, priority
+// and start also after that.
 func (r *Registrar) UpdateRun(ctx context.Context, in UpdateRunInput) (*schedule.Run, error) {
 	var c schedule.Collect
 	checkInput(&c, in.Input)
@@ -255,7 +256,8 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 	if !run.Queue.In() {
 		return schedule.QueuedChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot update: the run is not in a queue; only runs that wait in one can change")
 	}
-	if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {
+	dispatched := !run.ClaimedAt.IsZero() // it may wait again
+	if run.Status.Terminal() || run.Queue.State.Admitted() || dispatched && (in.Input != nil || in.Limits != nil) {
 		return schedule.QueuedChange{}, cannotModify(run)
 	}
 	if in.Limits != nil && run.Queue.Kept != "" && limits != run.Queue.Limits {
@@ -276,8 +278,8 @@ func updateQueued(run *schedule.Run, in UpdateRunInput, limits schedule.Limits, 
 			at = current
 		}
 		after.StartBy = ledger.WaitsFrom(run, at)
-		if after.FireAt = at; run.IsJob() {
-			after.RunAt = at // that of a slot says which slot it is
+		if after.FireAt = at; run.IsJob() && !dispatched {
+			after.RunAt = at // that of a slot says which slot it is, and that of a run that was sent is part of its request
 		}
 	}
 	if after.Queue.State != schedule.QueueChained { // its start counts once its predecessor has ended

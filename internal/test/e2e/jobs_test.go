@@ -26,10 +26,12 @@ type job struct {
 	Trigger  string          `json:"trigger"`
 }
 
-// bench is an executor that runs one job for as long as it is told to, and writes down which
-// jobs it got.
+// workbench is an executor that runs one job for as long as it is told to, and writes down which
+// jobs it got. Those with a name that begins with "bad" fail.
 type workbench struct {
 	mu    sync.Mutex
+	open  int // calls without an answer
+	most  int // the most of them
 	names []string
 	keys  map[string]int // effects
 	hold  chan struct{}  // not nil: calls wait until it is closed
@@ -53,6 +55,13 @@ func (b *workbench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.names = append(b.names, call.Input.Name)
 	}
 	b.at = append(b.at, time.Now())
+	b.open++
+	b.most = max(b.most, b.open)
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.open--
+	}()
 	hold := b.hold
 	var takes time.Duration
 	if b.takes != nil {
@@ -72,6 +81,10 @@ func (b *workbench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
+	}
+	if strings.HasPrefix(call.Input.Name, "bad") {
+		_, _ = w.Write([]byte(`{"run_id": "r", "status": "FAILED", "error_code": "broken"}`))
+		return
 	}
 	_, _ = w.Write([]byte(`{"run_id": "r", "status": "SUCCESS"}`))
 }
@@ -104,12 +117,13 @@ type jobSite struct {
 	executor *workbench
 }
 
-func newJobSite(t *testing.T, database string) *jobSite {
+func newJobSite(t *testing.T, database string, env ...string) *jobSite {
 	b := &workbench{keys: make(map[string]int)}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	p := newProcess(t, "carillon", []string{"serve", "--migrate"}, append(settings(database, time.Minute),
 		"WORKFLOW_STORE=none", "EXECUTOR=http", "EXECUTOR_URL="+server.URL+"/run/{workflow_id}", "EXECUTOR_TIMEOUT_MS=60000"))
+	p.env = append(p.env, env...)
 	p.startReady()
 	s := &jobSite{T: t, rest: newREST(t, p), process: p, executor: b}
 	s.do("PUT", "/v1/queues/q", `{"max_in_flight":1,"user_id":"ada"}`, nil)

@@ -77,8 +77,9 @@ type RunServiceClient interface {
 	// ScheduleService.ExplainSlot.
 	ExplainRun(ctx context.Context, in *ExplainRunRequest, opts ...grpc.CallOption) (*ExplainRunResponse, error)
 	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
-	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
-	// over, or is outside queues.
+	// Fields that are not set stay. If it waits again after that, priority and
+	// run_at can still change. FAILED_PRECONDITION: the run was dispatched, is over,
+	// or is outside queues.
 	UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*UpdateRunResponse, error)
 	// MoveRun moves a run that waits in a dispatch queue, and further ones as one
 	// block, among the runs of their priority. All or none. A delayed run has its
@@ -318,8 +319,9 @@ type RunServiceServer interface {
 	// ScheduleService.ExplainSlot.
 	ExplainRun(context.Context, *ExplainRunRequest) (*ExplainRunResponse, error)
 	// UpdateRun changes a run of a dispatch queue before it is first dispatched.
-	// Fields that are not set stay. FAILED_PRECONDITION: the run was dispatched, is
-	// over, or is outside queues.
+	// Fields that are not set stay. If it waits again after that, priority and
+	// run_at can still change. FAILED_PRECONDITION: the run was dispatched, is over,
+	// or is outside queues.
 	UpdateRun(context.Context, *UpdateRunRequest) (*UpdateRunResponse, error)
 	// MoveRun moves a run that waits in a dispatch queue, and further ones as one
 	// block, among the runs of their priority. All or none. A delayed run has its
