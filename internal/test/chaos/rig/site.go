@@ -60,9 +60,6 @@ func (s *site) environ() []string {
 		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.runTimeout.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
 		"EXECUTOR=http", "EXECUTOR_URL=" + oracle + "/run/{workflow_id}", "EXECUTOR_CANCEL_URL=" + oracle + "/run/{idempotency_key}",
 	}
-	if s.dose.jobs {
-		env = append(env, "DEFAULT_BACKOFF_MS=1000", "DEFAULT_MAX_BACKOFF_MS=2000")
-	}
 	if s.dose.shards > 1 {
 		env = append(env, fmt.Sprint("SHARDS=", s.dose.shards))
 	}
