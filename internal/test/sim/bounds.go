@@ -31,9 +31,10 @@ func (l *ledgerWatch) entersFor(r *schedule.Run, own *uint32, bounds ...uint32) 
 	}
 }
 
-// startsInTime: a run does not start later than it was to. An admission has the time of its request.
+// startsInTime: a run does not start later than it was to. An admission has the time of its request,
+// which a process that was frozen can have made five seconds ago.
 func (l *ledgerWatch) startsInTime(before *schedule.Run, now time.Time) {
-	if by := before.StartBy; !by.IsZero() && now.After(by.Add(l.profile.maxSkew+3*time.Second)) {
+	if by := before.StartBy; !by.IsZero() && now.After(by.Add(l.profile.maxSkew+5*time.Second)) {
 		l.violation("the job %.12s was admitted %s after it was to start", before.Key, now.Sub(by))
 	}
 }

@@ -48,6 +48,7 @@ type work struct {
 	cancel  bool // ended by a cancel
 	unknown bool // a call of it had no answer
 	dead    bool // its worker has died
+	died    time.Duration
 	outcome schedule.Outcome
 }
 

@@ -67,7 +67,7 @@ func (p *pullWorker) die(long bool) {
 	p.coverage.situations[workerDied].Add(1)
 	p.executor.mu.Lock()
 	for _, wk := range p.works {
-		wk.dead = !wk.ended
+		wk.dead, wk.died = !wk.ended, p.elapsed()
 	}
 	p.executor.mu.Unlock()
 	clear(p.works)
@@ -236,5 +236,6 @@ func (l *ledgerWatch) heldBy(r *schedule.Run) held {
 	l.executor.mu.Lock()
 	defer l.executor.mu.Unlock()
 	wk := l.executor.works[r.Key]
-	return held{lost: wk == nil || wk.dead, working: wk != nil && !wk.dead && !wk.cancel && !wk.ended}
+	asked := wk != nil && l.fetched[r.Queue.Worker] > wk.died // since it died
+	return held{lost: wk == nil || wk.dead && asked, working: wk != nil && !wk.dead && !wk.cancel && !wk.ended}
 }
