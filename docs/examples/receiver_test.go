@@ -111,10 +111,15 @@ func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 	if line := next(t, lines); !strings.Contains(line, "alert.test") || !strings.Contains(line, "This is a test of Carillon's alerts") {
 		t.Errorf("it said %q", line)
 	}
-	const ended = `{"type": "run.failed", "data": {"run": {"idempotency_key": "5f0c", "status": "FAILED", "queue_id": "gpu", "error_message": "no paper"}}}`
+	const ended = `{"type": "run.failed", "data": {"run": {"idempotency_key": "5f0c", "status": "FAILED", "schedule_id": "print", "error_message": "no paper"}}}`
 	postBody(t, url, "run_5f0c", ended, time.Now(), func(*http.Request) {})
-	if line := next(t, lines); !strings.Contains(line, "run.failed 5f0c of queue gpu is FAILED no paper") {
+	if line := next(t, lines); !strings.Contains(line, "run.failed 5f0c of schedule print is FAILED no paper") {
 		t.Errorf("it said %q about a run", line)
+	}
+	const over = `{"type": "group.ended", "data": {"group": {"group_id": "night-1", "state": "PARTIAL"}}}`
+	postBody(t, url, "group_1", over, time.Now(), func(*http.Request) {})
+	if line := next(t, lines); !strings.Contains(line, "group.ended night-1 is PARTIAL") {
+		t.Errorf("it said %q about a group", line)
 	}
 }
 

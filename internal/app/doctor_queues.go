@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // The bounds of the check of queues.
@@ -39,11 +41,11 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 		case q.Pause.Active(now):
 			d.warn("queues", fmt.Sprintf("queue %s is paused, and %d runs wait, the first for %s", q.QueueID, q.Waiting, waits), "resume it when what it was paused for is done: `carillon queue resume "+q.QueueID+"`")
 		case q.Pulled() && q.Fetching(now) == 0:
-			d.warn("queues", fmt.Sprintf("%d runs wait in queue %s, the first for %s, and no worker has fetched within %s", q.Waiting, q.QueueID, waits, q.Heartbeat()), "start a worker: `carillon pull "+q.QueueID+" -- COMMAND`")
+			d.warn("queues", fmt.Sprintf("%s in queue %s, the first for %s, and no worker has fetched within %s", runsWait(q.Waiting), q.QueueID, waits, q.Heartbeat()), "start a worker: `carillon pull "+q.QueueID+" -- COMMAND`")
 		case q.Reserved > 0 && q.InFlight+q.Reserved >= int(q.MaxInFlight) && waits > queueStuckAfter:
 			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight, %d reserved), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Reserved, q.Waiting, waits), "see who has its slots: `carillon queue reservations "+q.QueueID+"`")
 		case q.InFlight == 0 && waits > queueStuckAfter:
-			d.fail("queues", fmt.Sprintf("%d runs wait in queue %s, the first for %s, and none is in flight", q.Waiting, q.QueueID, waits), "check that a process with the role launcher runs on this database, and its log")
+			d.stuck(ctx, store, q, fmt.Sprintf("%s in queue %s, the first for %s", runsWait(q.Waiting), q.QueueID, waits))
 		case q.InFlight >= int(q.MaxInFlight) && waits > queueStuckAfter:
 			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Waiting, waits), "raise max_in_flight if the executor can take more, or check what is in flight: `carillon run list --queue "+q.QueueID+"`")
 		}
@@ -51,4 +53,40 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 	if len(d.findings) == before {
 		d.ok("queues", "%d, with %d waiting runs", len(queues), waiting)
 	}
+}
+
+// stuck says why no run of a queue is in flight: its first run waits for a limit or a rate, or
+// nothing admits it.
+func (d *doctor) stuck(ctx context.Context, store Store, q *schedule.QueueMeasure, waits string) {
+	first, err := store.ListWaiting(ctx, schedule.WaitingFilter{QueueNo: q.No, Limit: 1})
+	if err != nil {
+		d.unread("queues", err)
+		return
+	}
+	if len(first) > 0 {
+		run := &first[0]
+		now := store.Now()
+		place, err := store.ReadWaitingPlace(ctx, run, 1, 1, now)
+		if err != nil {
+			d.unread("queues", err)
+			return
+		}
+		if place.Queue != nil {
+			for _, b := range place.Blocks(now) {
+				if b.Limit.ID != "" {
+					key := run.Key.String()[:20]
+					d.warn("queues", fmt.Sprintf("%s: run %s waits for limit %s", waits, key, b.Limit), "see what has the limit: `carillon explain "+key+"`")
+					return
+				}
+			}
+		}
+	}
+	d.fail("queues", waits+", and none is in flight", "check that a process with the role launcher runs on this database, and its log")
+}
+
+func runsWait(n int) string {
+	if n == 1 {
+		return "1 run waits"
+	}
+	return fmt.Sprintf("%d runs wait", n)
 }

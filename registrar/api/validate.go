@@ -98,6 +98,8 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 			return quoted(v) + " is not a valid key", schedule.LimitKeyHint
 		} else if fd != nil && fd.FullName() == "carillon.v1.UniqueKey.key" {
 			return quoted(v) + " is not a valid key", schedule.UniqueKeyHint
+		} else if fd == nil && v.RuleValue.String() == "^[0-9a-f]{64}$" { // an item of a list has no descriptor
+			return quoted(v) + " is not a valid key", "give the 64 hex digits that the API shows, in lower case"
 		}
 		return quoted(v) + " is not a valid id", idHint(v.FieldDescriptor)
 	case rule == "string.max_bytes" || rule == "bytes.max_len":

@@ -72,11 +72,15 @@ type message struct {
 		AlertID    string    `json:"alert_id"`
 		ScheduleID string    `json:"schedule_id"`
 		Run        *struct { // of run.succeeded and the like
-			Key     string `json:"idempotency_key"`
-			Status  string `json:"status"`
-			QueueID string `json:"queue_id"`
-			Error   string `json:"error_message"`
+			Key        string `json:"idempotency_key"`
+			Status     string `json:"status"`
+			ScheduleID string `json:"schedule_id"`
+			Error      string `json:"error_message"`
 		} `json:"run"`
+		Group *struct { // of group.ended
+			GroupID string `json:"group_id"`
+			State   string `json:"state"`
+		} `json:"group"`
 	} `json:"data"`
 }
 
@@ -101,10 +105,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if r.isNew(req.Header.Get("webhook-id")) {
-		if r := m.Data.Run; r != nil {
-			log.Printf("%s %s of queue %s is %s %s", m.Type, r.Key, r.QueueID, r.Status, r.Error)
-		} else {
-			log.Printf("%s %s %s", m.Type, m.Data.AlertID, m.Data.Text) // or wake somebody
+		switch d := m.Data; {
+		case d.Run != nil:
+			log.Printf("%s %s of schedule %s is %s %s", m.Type, d.Run.Key, d.Run.ScheduleID, d.Run.Status, d.Run.Error)
+		case d.Group != nil:
+			log.Printf("%s %s is %s", m.Type, d.Group.GroupID, d.Group.State)
+		default:
+			log.Printf("%s %s %s", m.Type, d.AlertID, d.Text) // or wake somebody
 		}
 	}
 	w.WriteHeader(http.StatusNoContent)
