@@ -114,7 +114,10 @@ func (d *Dispatch) handOver(f *QueueFacts, worker string, slot int32, now time.T
 // looks again.
 func lostWorker(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, due time.Time) (after schedule.Run, step QueueStep, next time.Time) {
 	now := stored(req.Now)
-	seen := schedule.Later(req.Seen[schedule.WorkerRef{QueueNo: r.Queue.No, ID: r.Queue.Worker}], r.LaunchedAt)
+	seen := req.Seen[schedule.WorkerRef{QueueNo: r.Queue.No, ID: r.Queue.Worker}]
+	if seen.IsZero() { // it is not listed any more
+		seen = r.LaunchedAt
+	}
 	heartbeat := time.Duration(schedule.DefaultHeartbeatMS) * time.Millisecond
 	if q != nil {
 		heartbeat = q.Heartbeat()
