@@ -81,6 +81,11 @@ func (f *QueueFacts) CheckFetch(req *schedule.Fetch) error {
 	return nil
 }
 
+// Unfetched reports whether workers are to fetch the runs of the queue, and none does.
+func (f *QueueFacts) Unfetched(now time.Time) bool {
+	return f.Queue.Pulled() && !f.LastFetch.Add(f.Queue.Heartbeat()).After(now)
+}
+
 // stall is that of the queue. Workers fetch when they can take work, so that a stall from before
 // does not matter to them.
 func (f *QueueFacts) stall() schedule.QueueStall {
