@@ -147,7 +147,9 @@ func TestAFetchIsWokenWhileAllCallsAreOpen(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		r.enqueue(2, func(_ int, run *schedule.Run, req *schedule.EnqueueRequest) { run.Queue.No, req.QueueID = pushed.No, "pushed" })
+		r.enqueue(2, func(_ int, run *schedule.Run, req *schedule.EnqueueRequest) {
+			run.Queue.No, req.QueueID = pushed.No, "pushed"
+		})
 		r.run()
 		r.pass(2 * time.Second)
 		if n := len(r.called()); n != 1 {
