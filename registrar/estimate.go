@@ -23,6 +23,8 @@ func (r *Registrar) estimateStart(ctx context.Context, f *explain.RunFacts) (*le
 		return nil, nil
 	case f.Launchers == 0:
 		none = "No estimate of its start: no process with the role launcher was seen in the last minute"
+	case f.Queue.Unfetched(f.Now):
+		none = "No estimate of its start: no worker fetches runs of the queue"
 	case f.Run.Queue.State == schedule.QueueWaiting && f.Position == 0:
 		none = "No estimate of its start: more than 10000 runs come before it"
 	}

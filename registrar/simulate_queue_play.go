@@ -214,12 +214,16 @@ func (p *ProposedLimit) apply(l *ledger.LimitNow, now time.Time) {
 
 // assumes is what a simulation takes for granted.
 func (s *queueScenario) assumes() (texts []string) {
-	texts = append(texts, "Every run succeeds, nothing else enters the queue, and launchers have free calls")
 	c := &s.copied
+	if c.Queue.Pulled() {
+		texts = append(texts, "Every run succeeds, and nothing else enters the queue", "Workers fetch its runs as soon as they may start")
+	} else {
+		texts = append(texts, "Every run succeeds, nothing else enters the queue, and launchers have free calls")
+	}
 	if len(c.Elsewhere) > 0 {
 		texts = append(texts, "No run of another queue that still waits takes a limit")
 	}
-	if c.Stall.Level > 0 || c.Stall.Until.After(s.now) {
+	if !c.Queue.Pulled() && (c.Stall.Level > 0 || c.Stall.Until.After(s.now)) {
 		texts = append(texts, "The executor takes work again at "+schedule.Later(c.Stall.Until, s.now).Format(time.RFC3339))
 	}
 	if c.Queue.IsFair() && len(s.in.Arrivals) > 0 {

@@ -279,3 +279,23 @@ func TestTheStartOfARunAndOfASlotAheadIsEstimated(t *testing.T) {
 		}
 	})
 }
+
+func TestTheRunsOfAPullQueueAreFetchedInASimulation(t *testing.T) {
+	onQueues(t, func(l *line) {
+		for range 3 {
+			l.one()
+		}
+		q := gpuQueue()
+		q.Delivery = schedule.DeliveryPull
+		if _, err := l.UpsertQueue(l.Context(), q); err != nil {
+			l.Fatal(err)
+		}
+		got := l.simulate(registrar.SimulateQueueInput{Durations: takes(30 * time.Second)})
+		if sums := got.Proposed.Sums; sums.Started != 3 || sums.LastEnd.Sub(noon) != 90*time.Second {
+			l.Errorf("%d runs started, the last ended after %s; want 3 and 90 seconds", sums.Started, sums.LastEnd.Sub(noon))
+		}
+		if !strings.Contains(strings.Join(got.Assumes, "\n"), "Workers fetch its runs as soon as they may start") {
+			l.Errorf("it assumes %q", got.Assumes)
+		}
+	})
+}

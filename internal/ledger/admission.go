@@ -144,7 +144,7 @@ type WaitingPlace struct {
 // what blocks its queue, and each of its limits that does. none: nothing.
 func (f *QueueFacts) Blocks(now time.Time) (blocks []Block) {
 	v := f.visit(&schedule.AdmitRequest{Now: now, Free: maxAdmitted})
-	v.NoWorker = f.Queue.Pulled() && !f.LastFetch.Add(f.Queue.Heartbeat()).After(now)
+	v.NoWorker = f.Unfetched(now)
 	a := admitting{v: &v, used: make(map[schedule.LimitRef]int)}
 	a.reserve()
 	if b := a.blockedAll(); b != nil {

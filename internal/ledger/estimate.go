@@ -68,7 +68,7 @@ func EstimateStart(c *QueueCopy, key schedule.Key, now time.Time, spend func(ste
 	if stop < 0 {
 		return NoEstimate(fmt.Sprintf("No estimate of its start: more than %d runs of the queue come before it", MaxCopied))
 	}
-	if c.Stall.Level > 0 {
+	if c.stall().Level > 0 {
 		return NoEstimate("No estimate of its start: it is not known when the executor can be reached again")
 	}
 	times := NewRunTimes(c.Ended)
@@ -173,14 +173,19 @@ func (c *QueueCopy) noStart(p *Play) string {
 // assumes is what an estimate takes for granted.
 func (c *QueueCopy) assumes(times *RunTimes, r *CopiedRun, now time.Time) (texts []string) {
 	say := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
-	say("Nothing comes before it that is not in the queue now, and a launcher has free calls")
+	if c.Queue != nil && c.Queue.Pulled() {
+		say("Nothing comes before it that is not in the queue now")
+		say("Workers fetch its runs as soon as they may start")
+	} else {
+		say("Nothing comes before it that is not in the queue now, and a launcher has free calls")
+	}
 	if own := times.ofWorkflow[workflowIn{r.QueueNo, r.Workflow}]; len(own) > 0 {
 		say("Runs take as long as the last ones of their workflow in this queue: %s of %s", describe.Count(len(own), "run"), r.Workflow)
 	} else if all := times.ofQueue[r.QueueNo]; len(all) > 0 {
 		say("Runs take as long as the last ones of their workflow in this queue; a workflow without an ended run as long as the last %s of the queue", describe.Count(len(all), "run"))
 	}
-	if c.Stall.Until.After(now) {
-		say("The executor takes work again at %s", describe.Instant(c.Stall.Until))
+	if stall := c.stall(); stall.Until.After(now) {
+		say("The executor takes work again at %s", describe.Instant(stall.Until))
 	}
 	if len(c.Reserved) > 0 {
 		say("Each reservation is held for its whole time")

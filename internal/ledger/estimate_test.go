@@ -85,6 +85,14 @@ func TestAnEstimatePlaysTheAdmissionsOfItsQueue(t *testing.T) {
 			c.wait(9)
 			return c
 		}},
+		"of a pull queue, workers are assumed to fetch": {make: func() *copied {
+			c := newCopied(1)
+			c.Queue.Delivery, c.Stall = schedule.DeliveryPull, schedule.QueueStall{Level: 2} // it was pushed before
+			c.took("w", 10*s)
+			c.wait(1)
+			c.wait(9)
+			return c
+		}, p50: 10 * s, p90: 10 * s, assumes: "Workers fetch its runs as soon as they may start"},
 		"behind two runs of one place it waits for both": {make: func() *copied {
 			c := newCopied(1)
 			c.took("w", 10*s, 10*s, 10*s)

@@ -134,6 +134,10 @@ func (p *Play) begin() {
 			p.at(p.Uses[i].Until, playUseEnd, i)
 		}
 	}
+	if q := *p.Facts.Queue; q.Pulled() { // workers fetch as launchers would admit
+		q.Delivery = schedule.DeliveryPush
+		p.Facts.Queue, p.Facts.Stall = &q, schedule.QueueStall{}
+	}
 	p.copyFacts()
 	chained := make(map[int32]bool)
 	for i := range p.Runs {

@@ -81,6 +81,11 @@ func (f *QueueFacts) CheckFetch(req *schedule.Fetch) error {
 	return nil
 }
 
+// Unfetched reports whether workers are to fetch the runs of the queue, and none does.
+func (f *QueueFacts) Unfetched(now time.Time) bool {
+	return f.Queue.Pulled() && !f.LastFetch.Add(f.Queue.Heartbeat()).After(now)
+}
+
 // stall is that of the queue. Workers fetch when they can take work, so that a stall from before
 // does not matter to them.
 func (f *QueueFacts) stall() schedule.QueueStall {
@@ -114,7 +119,10 @@ func (d *Dispatch) handOver(f *QueueFacts, worker string, slot int32, now time.T
 // looks again.
 func lostWorker(req *schedule.QueueSweep, r schedule.Run, q *schedule.Queue, due time.Time) (after schedule.Run, step QueueStep, next time.Time) {
 	now := stored(req.Now)
-	seen := schedule.Later(req.Seen[schedule.WorkerRef{QueueNo: r.Queue.No, ID: r.Queue.Worker}], r.LaunchedAt)
+	seen := req.Seen[schedule.WorkerRef{QueueNo: r.Queue.No, ID: r.Queue.Worker}]
+	if seen.IsZero() { // it is not listed any more
+		seen = r.LaunchedAt
+	}
 	heartbeat := time.Duration(schedule.DefaultHeartbeatMS) * time.Millisecond
 	if q != nil {
 		heartbeat = q.Heartbeat()

@@ -14,8 +14,9 @@ import (
 // admitAll visits each queue with waiting runs, in rotation, and returns when it should look
 // again at the latest.
 func (d *Dispatcher) admitAll(ctx context.Context) (again time.Duration) {
-	if d.held || d.free() == 0 {
-		return tick // the next sweep or an answer goes on
+	callsTaken := d.held || d.free() == 0 // the next sweep or an answer goes on
+	if callsTaken && !d.fetchesWait() {
+		return tick
 	}
 	short, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -25,6 +26,12 @@ func (d *Dispatcher) admitAll(ctx context.Context) (again time.Duration) {
 		return tick
 	}
 	again = tick
+	if callsTaken { // a fetch takes none
+		for _, q := range queues {
+			d.wakePullers(q.No)
+		}
+		return again
+	}
 	for i := range queues {
 		if short.Err() != nil {
 			break

@@ -216,6 +216,12 @@ func (d *Dispatcher) leave(p *puller) {
 	}
 }
 
+func (d *Dispatcher) fetchesWait() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.pullers) > 0
+}
+
 // wakePullers lets the fetch look again that has waited longest for runs of a queue. If it gets one,
 // it wakes the next.
 func (d *Dispatcher) wakePullers(queueNo int32) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/dispatch"
+	"github.com/carillon/carillon/launcher/launchertest"
+	"github.com/carillon/carillon/registrar"
 )
 
 func pulled(q *schedule.QueueDefinition) { q.Delivery, q.HeartbeatMS = schedule.DeliveryPull, 10_000 }
@@ -126,6 +128,46 @@ func TestARefusedFetchSaysWhatToDo(t *testing.T) {
 		}
 		if _, err := r.fetch("me/w", time.Second, key); !errors.Is(err, schedule.ErrPrecondition) || !strings.HasPrefix(err.Error(), "slots: all 1 of worker") {
 			r.Errorf("without a free slot: %v", err)
+		}
+	})
+}
+
+// A fetch takes no call of a launcher, so that one whose calls are all open wakes fetches like any other.
+func TestAFetchIsWokenWhileAllCallsAreOpen(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.end()
+		r.calls = 1
+		r.executor.Behave(launchertest.Behavior{Delay: time.Minute})
+		r.upsert(5, pulled)
+		d := schedule.QueueDefinition{QueueID: "pushed", UserID: "ana", MaxInFlight: 5}
+		if _, err := r.registrar.UpsertQueue(r.Context(), registrar.QueueInput{QueueDefinition: d}); err != nil {
+			r.Fatal(err)
+		}
+		pushed, err := r.registrar.GetQueue(r.Context(), "pushed")
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.enqueue(2, func(_ int, run *schedule.Run, req *schedule.EnqueueRequest) {
+			run.Queue.No, req.QueueID = pushed.No, "pushed"
+		})
+		r.run()
+		r.pass(2 * time.Second)
+		if n := len(r.called()); n != 1 {
+			r.Fatalf("%d calls are open, want 1", n)
+		}
+		got := make(chan dispatch.Given)
+		go func() {
+			given, err := r.fetch("me/w", 20*time.Second)
+			if err != nil {
+				r.Error(err)
+			}
+			got <- given
+		}()
+		r.pass(2 * time.Second)
+		began := time.Now()
+		key := r.enqueue(1, nil)[0]
+		if keys := keysOf(<-got); len(keys) != 1 || keys[0] != key || time.Since(began) > 1500*time.Millisecond {
+			r.Errorf("it got %s of %s, after %s", short(keys), short([]schedule.Key{key}), time.Since(began))
 		}
 	})
 }

@@ -157,6 +157,7 @@ func (t *tx) writeStalls(stalls []schedule.StallChange) {
 func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		out = ledger.SweptQueues{}
+		more := t.sweepGroups(req.Now) // first: the retries of what ends below are inserted last
 		for _, r := range t.live.queued.rows {
 			if !r.Queue.State.Admitted() && t.queueOf(r.Queue.No).DeletedAt.After(req.DeletedSince) {
 				t.setDue(r.Key, req.Now)
@@ -165,7 +166,7 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		t.freeOfGone(req.Now)
 		req.Seen = t.seen()
 		due := t.dueInQueues(req.Now)
-		out.More = len(due) >= req.Limit
+		out.More = more || len(due) >= req.Limit
 		for _, r := range due[:min(len(due), req.Limit)] {
 			after, due, ends := out.Add(&req, *r, t.leases[r.Key], t.definitionOf(r), t.queueOf(r.Queue.No))
 			t.drawFair(req.Now, &after)
@@ -182,7 +183,6 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			}
 			t.setDue(r.Key, due)
 		}
-		out.More = t.sweepGroups(req.Now) || out.More
 		out.NextDue = t.nextInQueues()
 		t.sweepReservations(&req, &out)
 		return nil

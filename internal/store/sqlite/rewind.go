@@ -35,6 +35,9 @@ const (
 	// Likewise: the group is sealed sooner.
 	sqlRewindSeals = `UPDATE queue_groups SET seal_at = seal_at - ?2 WHERE seal_at > ?1 AND state = 'RUNNING' AND NOT sealed`
 
+	// No heartbeat by the new clock is later than ?1.
+	sqlRewindWorkers = `UPDATE queue_workers SET seen_at = seen_at - ?2 WHERE seen_at > ?1`
+
 	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
 SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
 
@@ -78,6 +81,9 @@ func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 			if _, err := t.exec(ctx, statement, micros(to.Add(rewindDelay+longestLease)), from.Sub(to).Microseconds()); err != nil {
 				return fmt.Errorf("shift leases: %w", err)
 			}
+		}
+		if _, err := t.exec(ctx, sqlRewindWorkers, micros(to.Add(rewindDelay)), from.Sub(to).Microseconds()); err != nil {
+			return fmt.Errorf("shift heartbeats of workers: %w", err)
 		}
 		for _, statement := range []string{sqlRewindBacklogs, sqlRewindSeals} {
 			if _, err := t.exec(ctx, statement, micros(to), from.Sub(to).Microseconds()); err != nil {

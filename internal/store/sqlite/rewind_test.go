@@ -119,3 +119,46 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestAWorkerThatDiesAfterAStepBackOfTheClockIsFound(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{})
+	create(t, s, everySecond("jobs", noon))
+	_, err := s.ChangeQueue(t.Context(), "q", func(*schedule.Queue) (schedule.QueueChange, error) {
+		d := schedule.QueueDefinition{QueueID: "q", UserID: "u", MaxInFlight: 5, Delivery: schedule.DeliveryPull, HeartbeatMS: 30_000}
+		return schedule.QueueChange{After: &schedule.Queue{QueueDefinition: d, Revision: 1, CreatedAt: noon, UpdatedAt: noon}}, nil
+	})
+	must(t, err)
+	q, err := s.GetQueue(t.Context(), "q")
+	must(t, err)
+	job := func(name string) schedule.Run {
+		d := everySecond("jobs", noon)
+		r := slotOf(&d, noon)
+		r.Key, r.Trigger, r.Queue = schedule.ManualKey("jobs", name), schedule.TriggerJob, schedule.QueuePlace{No: q.No, State: schedule.QueueWaiting, EnqueuedAt: noon}
+		r.Enter(schedule.StatusPlanned)
+		return r
+	}
+	must(t, s.Enqueue(t.Context(), schedule.EnqueueRequest{QueueID: "q", UserID: "u"}, func(schedule.EnqueueFacts) (schedule.Enqueue, error) {
+		return schedule.Enqueue{Runs: []schedule.Run{job("dead"), job("alive")}, Now: noon}, nil
+	}))
+	fetch := func(worker string, now time.Time, running ...schedule.Key) {
+		req := schedule.AdmitRequest{
+			QueueNo: q.No, Now: now, Free: 1, Lease: func(schedule.Key) time.Duration { return time.Second },
+			Fetch: &schedule.Fetch{Worker: worker, Slots: 1, Running: running},
+		}
+		_, err := s.Admit(t.Context(), req)
+		must(t, err)
+	}
+	fetch("dead", noon)
+	fetch("alive", noon)
+	to := noon.Add(-time.Hour)
+	for range 2 { // the second one comes after an error, and moves no heartbeat by the new clock
+		must(t, s.Rewind(t.Context(), noon, to))
+		fetch("alive", to.Add(5*time.Second), job("dead").Key, job("alive").Key)
+	}
+	swept, err := s.SweepQueues(t.Context(), schedule.QueueSweep{SweepRequest: schedule.SweepRequest{Now: to.Add(31 * time.Second), Limit: 10}})
+	must(t, err)
+	if len(swept.Ended) != 1 || swept.Ended[0].Run.Queue.Worker != "dead" || swept.Ended[0].Run.Reason != schedule.ReasonLost {
+		t.Errorf("half a minute after the step these ended: %+v", swept.Ended)
+	}
+}

@@ -19,7 +19,7 @@ const (
 	// sqlFreeOfGone frees the keys of admitted runs that a process holds that is gone, and makes
 	// them due for a sweep.
 	sqlFreeOfGone = `UPDATE open_runs INDEXED BY open_runs_queue_in_flight SET holder = NULL, lease_until = NULL, send_after = NULL, due_at = ?2
- WHERE queue_state >= 4 AND queue_state < 5 AND holder = ?1 AND lease_until > ?2`
+ WHERE queue_state >= 4 AND queue_state = 4 AND holder = ?1 AND lease_until > ?2`
 
 	// sqlPruneInstances keeps the row of a process that an open call still names: it may
 	// be the proof that the process is gone.

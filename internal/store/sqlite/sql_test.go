@@ -154,6 +154,7 @@ var whole = map[string]string{
 	"sqlRewindLeases":        "a clock that steps back is rare",
 	"sqlRewindRequestLeases": "a clock that steps back is rare",
 	"sqlRewindBacklogs":      "a clock that steps back is rare",
+	"sqlRewindWorkers":       "a clock that steps back is rare",
 	"sqlBlockingOwner":       "asked once in a while, where no schedule has the overlap key any more",
 	"sqlQueuesWaiting":       "one row per queue",
 	"sqlFailureGroups":       "one row per failing schedule",

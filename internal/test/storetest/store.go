@@ -168,6 +168,7 @@ var topics = []topic{
 	{name: "unique", checks: uniques},
 	{name: "fair queues", checks: fairs},
 	{name: "pull workers", checks: pulls},
+	{name: "pull queues with limits, turns and groups", checks: pullTogether},
 	{name: "queue moves", checks: queueMoves},
 	{name: "grants at the claim", checks: grantClaims},
 	{name: "grants before the call", checks: grantBegins},
