@@ -32,6 +32,6 @@ var pullMutants = []struct {
 		"launcher/dispatch/pull.go", `case out.Alone && stopping:`, `case false:`,
 	}}},
 	{"a run is given again under another key", []edit{{
-		"launcher/dispatch/pull.go", `req := run.StartRequest()`, "req := run.StartRequest()\n	if run.Run.UpdatedAt.Before(d.now().Add(-time.Second)) {\n		req.Key[31] ^= 1\n	}",
+		"launcher/dispatch/pull.go", `req := runs[0].request()`, "req := runs[0].request()\n	if run.Run.UpdatedAt.Before(d.now().Add(-time.Second)) {\n		req.Key[31] ^= 1\n	}",
 	}}},
 }

@@ -51,7 +51,7 @@ var queueMutants = []struct {
 		"internal/ledger/queued.go", `return r, QueueResend, sooner(due, r.ClaimedUntil)`, `return r, QueueLater, sooner(due, r.ClaimedUntil)`,
 	}}},
 	{"a run of a queue is sent again under another key", []edit{{
-		"launcher/dispatch/push.go", `reqs[i] = runs[i].StartRequest()`, "reqs[i] = runs[i].StartRequest()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}",
+		"launcher/dispatch/push.go", `reqs[i] = runs[i].request()`, "reqs[i] = runs[i].request()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}",
 	}}},
 	{"a repeated request makes further runs", []edit{{
 		"registrar/entry.go", `if f.Earlier == nil {`, `if f.Earlier == nil || f.Earlier.BodyHash == e.hash {`,
@@ -77,7 +77,7 @@ var queueMutants = []struct {
 		"internal/ledger/queued.go", "		r.Queue.State = schedule.QueueWaiting\n		return r, QueueReady,", "		return r, QueueReady,",
 	}}},
 	{"an update changes a run after its admission", []edit{{
-		"registrar/queued.go", `if !run.ClaimedAt.IsZero() || run.Status.Terminal() || run.Queue.State.Admitted() {`, `if run.Status.Terminal() {`,
+		"registrar/queued.go", `if run.Status.Terminal() || run.Queue.State.Admitted() || dispatched && (in.Input != nil || in.Limits != nil) {`, `if run.Status.Terminal() || dispatched && in.Key.IsZero() {`,
 	}, {
 		"internal/store/memory/enqueue.go", "if run == nil || run.Status.Terminal() || run.Queue.State.Admitted() ||\n\t\t!run.ClaimedAt.IsZero() && (string(run.Input) != string(after.Input) || run.Queue.Limits != after.Queue.Limits) {", `if run == nil {`,
 	}}},

@@ -57,7 +57,7 @@ var jobBugs = []bug{
 		{"internal/ledger/jobgroup.go", "case counts.Over() > counts.Succeeded:", "case counts.Over() > counts.Succeeded+counts.Failed+counts.Cancelled:"},
 	}},
 	{"a run of a queue is sent again under another key", "mutant-jobs", 3, []change{
-		{"launcher/dispatch/push.go", "reqs[i] = runs[i].StartRequest()", "reqs[i] = runs[i].StartRequest()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}"},
+		{"launcher/dispatch/push.go", "reqs[i] = runs[i].request()", "reqs[i] = runs[i].request()\n			if runs[i].Again {\n				reqs[i].Key[31] ^= 1\n			}"},
 	}},
 	{"the lease of a call is over before the call", "mutant-jobs", 1, []change{
 		{"internal/ledger/begin.go", "Until: stored(now.Add(req.Lease))}", "Until: stored(now.Add(req.Lease / 100))}"},
