@@ -103,7 +103,7 @@ var doses = []dose{
 	}, probes: 15},
 	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, runTimeout: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "short-jobs", jobs: true, workers: 1, faults: 8, mix: []share{
-		{killLeader, 1}, {killLauncher, 2}, {launcherPoint, 3}, {stopLauncher, 1}, {registrarPoint, 1},
+		{killLeader, 1}, {killLauncher, 3}, {launcherPoint, 3}, {registrarPoint, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
