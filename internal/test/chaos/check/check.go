@@ -134,11 +134,7 @@ func newChecker(e *Evidence) *checker {
 	for _, r := range e.Runs {
 		c.rows[r.ScheduleID] = append(c.rows[r.ScheduleID], r)
 		c.ledger[r.Key] = r
-		word := r.Status
-		if r.Reason != "" {
-			word += "(" + r.Reason + ")"
-		}
-		c.report.Ended[word]++
+		c.report.Ended[word(r.Status, r.Reason)]++
 	}
 	for _, rows := range c.rows {
 		slices.SortStableFunc(rows, func(a, b record.Run) int { return a.RunAt.Compare(b.RunAt) })
@@ -151,6 +147,14 @@ func newChecker(e *Evidence) *checker {
 	}
 	c.report.Counts.Rows, c.report.Counts.Keys = len(e.Runs), len(c.effects)
 	return c
+}
+
+// word is how a run has ended.
+func word(status, reason string) string {
+	if reason == "" {
+		return status
+	}
+	return status + "(" + reason + ")"
 }
 
 func (c *checker) violate(invariant string, r record.Run, format string, args ...any) {

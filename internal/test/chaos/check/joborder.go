@@ -29,8 +29,6 @@ type use struct {
 // queueModel is what the witnesses say of the queues at one time.
 type queueModel struct {
 	*jobs
-	queues map[string]record.Queue
-	limits map[string]record.Limit
 	places map[string]place // by key
 	uses   []use            // and those that were freed not long ago
 	flying map[string]int   // runs in flight by queue
@@ -41,13 +39,7 @@ type queueModel struct {
 // is exceeded at any time.
 func (j *jobs) replay() {
 	m := &queueModel{
-		jobs: j, queues: make(map[string]record.Queue), limits: make(map[string]record.Limit), places: make(map[string]place), flying: make(map[string]int),
-	}
-	for _, q := range record.Queues {
-		m.queues[q.QueueID] = q
-	}
-	for _, l := range record.Limits {
-		m.limits[l.LimitID] = l
+		jobs: j, places: make(map[string]place), flying: make(map[string]int),
 	}
 	for _, tx := range transactions(j.JobWrites) {
 		m.order(tx)
@@ -139,16 +131,24 @@ func (m *queueModel) full(limits string, tx []record.JobWrite, began time.Time) 
 				used++
 			}
 		}
-		if limit != "" && used >= m.most(limit) {
+		if limit != "" && used >= mostOf(limit) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *queueModel) most(limit string) int {
+// mostInFlight is that of a queue of the workload.
+func mostInFlight(queue string) int {
+	at := slices.IndexFunc(record.Queues, func(q record.Queue) bool { return q.QueueID == queue })
+	return record.Queues[at].MaxInFlight
+}
+
+// mostOf is how many runs may use a limit of the workload, or one key of it.
+func mostOf(limit string) int {
 	id, _, _ := strings.Cut(limit, "=")
-	return m.limits[id].MaxInFlight
+	at := slices.IndexFunc(record.Limits, func(l record.Limit) bool { return l.LimitID == id })
+	return record.Limits[at].MaxInFlight
 }
 
 // apply makes the writes of a transaction.
@@ -196,8 +196,8 @@ func (m *queueModel) use(w record.JobWrite) {
 // bounds is Q3 once a transaction is committed.
 func (m *queueModel) bounds(tx []record.JobWrite) {
 	for id, n := range m.flying {
-		if n > m.queues[id].MaxInFlight {
-			m.violate("Q3", m.shown(tx[0].Key), "%d runs of queue %s are in flight at %s; max_in_flight is %d", n, id, clock(tx[0].Committed), m.queues[id].MaxInFlight)
+		if most := mostInFlight(id); n > most {
+			m.violate("Q3", m.shown(tx[0].Key), "%d runs of queue %s are in flight at %s; max_in_flight is %d", n, id, clock(tx[0].Committed), most)
 		}
 	}
 	used := make(map[string]int)
@@ -209,8 +209,8 @@ func (m *queueModel) bounds(tx []record.JobWrite) {
 		}
 	}
 	for limit, n := range used {
-		if n > m.most(limit) {
-			m.violate("Q3", m.shown(tx[0].Key), "the limit %s is used %d times at %s; the most is %d", limit, n, clock(tx[0].Committed), m.most(limit))
+		if most := mostOf(limit); n > most {
+			m.violate("Q3", m.shown(tx[0].Key), "the limit %s is used %d times at %s; the most is %d", limit, n, clock(tx[0].Committed), most)
 		}
 	}
 	for _, w := range tx {
@@ -231,12 +231,8 @@ func (j *jobs) effectsWithin() {
 		at time.Time
 		by int
 		of string
-		no int
 	}
 	bounds := make(map[string]int)
-	for _, q := range record.Queues {
-		bounds["queue "+q.QueueID] = q.MaxInFlight
-	}
 	limits := make(map[string]string) // by key
 	for _, w := range j.JobWrites {
 		if w.Kind == record.RunWrite && w.After != "" {
@@ -254,19 +250,16 @@ func (j *jobs) effectsWithin() {
 			until = left
 		}
 		of := []string{"queue " + job.Queue}
+		bounds[of[0]] = mostInFlight(job.Queue)
 		for limit := range strings.SplitSeq(limits[key], ",") {
-			if id, _, _ := strings.Cut(limit, "="); limit != "" {
-				for _, l := range record.Limits {
-					if l.LimitID == id {
-						bounds["limit "+limit] = l.MaxInFlight
-						of = append(of, "limit "+limit)
-					}
-				}
+			if limit != "" {
+				bounds["limit "+limit] = mostOf(limit)
+				of = append(of, "limit "+limit)
 			}
 		}
 		for _, what := range of {
 			if until.After(e.began) {
-				changes = append(changes, change{e.began, 1, what, 0}, change{until, -1, what, 0})
+				changes = append(changes, change{e.began, 1, what}, change{until, -1, what})
 			}
 		}
 	}

@@ -53,11 +53,7 @@ func (c *checker) newJobs() *jobs {
 		if job.RetryOf != "" {
 			j.followers[job.RetryOf] = append(j.followers[job.RetryOf], job)
 		}
-		word := job.Status
-		if job.Reason != "" {
-			word += "(" + job.Reason + ")"
-		}
-		c.report.Ended["job "+word]++
+		c.report.Ended["job "+word(job.Status, job.Reason)]++
 	}
 	for _, w := range c.JobWrites {
 		switch {
@@ -140,11 +136,7 @@ func (j *jobs) run(job *record.Job) {
 
 // givenUp is Q5: only an outage explains that a run has no answer, or its cancel.
 func (j *jobs) givenUp(job *record.Job) {
-	explained := j.broken(j.admitted[job.Key], job.CompletedAt) + j.rose
-	if !job.CancelAsked.IsZero() && job.Reason != "timeout" {
-		explained += job.CompletedAt.Sub(job.CancelAsked)
-	}
-	if explained < j.Settings.RunTimeout/2 {
+	if !j.explained(j.admitted[job.Key], job.CompletedAt, job.CancelAsked, job.Reason) {
 		j.violate("Q5", j.shown(job.Key), "it was given up as %s without an outage that explains it", job.Reason)
 	}
 }

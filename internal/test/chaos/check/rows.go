@@ -89,13 +89,18 @@ func (c *checker) givenUp(r record.Run) {
 	if l := c.lives[r.ScheduleID]; l != nil && l.restedBetween(r.FireAt.Add(-arming), r.CompletedAt) {
 		return
 	}
-	explained := c.broken(r.FireAt.Add(-arming), r.CompletedAt) + c.rose
-	if !r.CancelAsked.IsZero() && r.Reason != "timeout" {
-		explained += r.CompletedAt.Sub(r.CancelAsked)
-	}
-	if explained < c.Settings.RunTimeout/2 {
+	if !c.explained(r.FireAt.Add(-arming), r.CompletedAt, r.CancelAsked, r.Reason) {
 		c.violate("I12", r, "it was given up without an outage that explains it")
 	}
+}
+
+// explained reports whether outages and a cancel explain that a run was given up.
+func (c *checker) explained(from, completed, cancelAsked time.Time, reason string) bool {
+	lasted := c.broken(from, completed) + c.rose
+	if !cancelAsked.IsZero() && reason != "timeout" {
+		lasted += completed.Sub(cancelAsked)
+	}
+	return lasted >= c.Settings.RunTimeout/2
 }
 
 // executor is I2, I3, I4 and I8: each call has a row, and does not come early, late after
