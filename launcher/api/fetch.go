@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/dispatch"
+	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -21,8 +19,8 @@ type Puller interface {
 	Fetch(ctx context.Context, q *schedule.Queue, f schedule.Fetch, wait time.Duration) (dispatch.Given, error)
 }
 
-// anonymous is the subject of a caller where authentication is off.
-const anonymous = "anonymous"
+// subject names a caller; where authentication is off all have one name.
+func subject(ctx context.Context) string { return cmp.Or(auth.FromContext(ctx).Subject, "anonymous") }
 
 func (s *server) FetchRuns(ctx context.Context, req *carillonv1.FetchRunsRequest) (*carillonv1.FetchRunsResponse, error) {
 	if s.o.Puller == nil {
@@ -32,7 +30,7 @@ func (s *server) FetchRuns(ctx context.Context, req *carillonv1.FetchRunsRequest
 	if err != nil {
 		return nil, err
 	}
-	fetch := schedule.Fetch{Worker: cmp.Or(auth.FromContext(ctx).Subject, anonymous) + "/" + req.GetWorkerId(), Slots: 1}
+	fetch := schedule.Fetch{Worker: subject(ctx) + "/" + req.GetWorkerId(), Slots: 1}
 	if req.Slots != nil {
 		fetch.Slots = int32(req.GetSlots())
 	}
@@ -49,7 +47,7 @@ func (s *server) FetchRuns(ctx context.Context, req *carillonv1.FetchRunsRequest
 	}
 	resp := &carillonv1.FetchRunsResponse{HeartbeatMs: uint32(queue.Heartbeat().Milliseconds())}
 	for i := range given.Calls {
-		resp.Runs = append(resp.Runs, s.runOf(&given.Calls[i]))
+		resp.Runs = append(resp.Runs, wire.Run(&given.Calls[i], s.o.Environment))
 	}
 	for _, key := range given.Cancel {
 		resp.Cancel = append(resp.Cancel, key.String())
@@ -68,17 +66,8 @@ func (s *server) fetchableQueue(ctx context.Context, queueID string) (*schedule.
 	if caller.Owner != "" && (queue.Shared || !caller.Sees(queue.UserID)) {
 		return nil, fmt.Errorf("queue %s: %w", schedule.Quote(queueID), schedule.ErrNotFound)
 	}
-	if !queue.MayFetch(cmp.Or(caller.Subject, anonymous)) {
-		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s lists workers, and %s is not one of them", schedule.Quote(queueID), schedule.Quote(cmp.Or(caller.Subject, anonymous)))
+	if name := subject(ctx); !queue.MayFetch(name) {
+		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s lists workers, and %s is not one of them", schedule.Quote(queueID), schedule.Quote(name))
 	}
 	return queue, nil
-}
-
-func (s *server) runOf(call *launcher.Call) *carillonv1.ExecutorRunRequest {
-	return &carillonv1.ExecutorRunRequest{
-		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID, WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
-		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger), Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, QueueId: call.QueueID, Epoch: uint32(call.Epoch),
-		ExecutionGrantId: call.ExecutionGrantID, Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
-		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: s.o.Environment,
-	}
 }

@@ -51,17 +51,17 @@ func (d *Dispatcher) send(ctx context.Context, runs []sending, at time.Time) {
 	d.mu.Unlock()
 	d.calls.Go(func() {
 		d.await(ctx, at)
-		if err := d.nameGroups(runs); err != nil {
-			d.failed(ctx, "read the groups of admitted runs; they wait again", err)
-			for i := range runs {
-				req := runs[i].request()
-				d.answer(&runs[i], &req, schedule.StartReply{}, context.Canceled)
-			}
-			return
-		}
+		err := d.nameGroups(runs)
 		reqs := make([]schedule.StartRequest, len(runs))
 		for i := range runs {
 			reqs[i] = runs[i].request()
+		}
+		if err != nil {
+			d.failed(ctx, "read the groups of admitted runs; they wait again", err)
+			for i := range runs {
+				d.answer(&runs[i], &reqs[i], schedule.StartReply{}, context.Canceled)
+			}
+			return
 		}
 		d.Launcher.StartAll(ctx, reqs, func(i int, reply schedule.StartReply, err error) {
 			d.calls.Go(func() { d.answer(&runs[i], &reqs[i], reply, err) })

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -34,6 +35,18 @@ func Start(req *schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 		start.SendUntil = timestamppb.New(req.SendUntil)
 	}
 	return start
+}
+
+// Run is a call as an executor over gRPC gets it, and a worker that fetches it. environment is that
+// of the launcher.
+func Run(call *launcher.Call, environment string) *carillonv1.ExecutorRunRequest {
+	return &carillonv1.ExecutorRunRequest{
+		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID, WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
+		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger), Attempt: call.Attempt, MaxAttempts: call.MaxAttempts,
+		Epoch: uint32(call.Epoch), QueueId: call.QueueID, GroupId: call.GroupID, ExecutionGrantId: call.ExecutionGrantID,
+		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
+		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: environment,
+	}
 }
 
 // StartRequest reads a message of Start or of another client; unset fields take

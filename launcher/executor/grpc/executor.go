@@ -17,6 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
+	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -68,7 +69,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	}
 	var resp *carillonv1.ExecutorRunResponse
 	sent, err := e.call(ctx, cmp.Or(call.TraceParent, executor.TraceParent(call.Key)), call.SendBy, func(ctx context.Context) (err error) {
-		resp, err = e.rpc.Run(ctx, e.requestOf(call), grpc.PerRPCCredentials(sendBy(call.SendBy)))
+		resp, err = e.rpc.Run(ctx, wire.Run(&call, e.cfg.Environment), grpc.PerRPCCredentials(sendBy(call.SendBy)))
 		return err
 	})
 	if err != nil {
@@ -193,17 +194,6 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 		err = launcher.Unanswered(time.Since(began), e.cfg.Timeout, context.DeadlineExceeded)
 	}
 	return sent, err
-}
-
-func (e *Executor) requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {
-	return &carillonv1.ExecutorRunRequest{
-		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID,
-		WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
-		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger),
-		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, QueueId: call.QueueID, GroupId: call.GroupID, Epoch: uint32(call.Epoch), ExecutionGrantId: call.ExecutionGrantID,
-		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
-		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: e.cfg.Environment,
-	}
 }
 
 // answer holds the common fields of the answers to Run and GetByKey.
