@@ -20,7 +20,8 @@ const (
 	MaxHeartbeat       = time.Hour
 	MaxFetchSlots      = 1000
 	MaxFetchWait       = time.Minute
-	MaxQueueWorkers    = 100 // that a definition names
+	MaxQueueWorkers    = 100            // that a definition names
+	WorkerKept         = 24 * time.Hour // that a worker which fetches no more is listed
 )
 
 // Pulled reports whether workers fetch the runs of the queue.

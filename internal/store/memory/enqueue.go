@@ -210,8 +210,8 @@ func (s *Store) ReadWaitingPlace(ctx context.Context, run *schedule.Run, counted
 		p.QueueFacts = s.queueFacts(q)
 		p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(run)}}}
 		if q.Pulled() {
-			for _, w := range s.workersOf(q.No)[:min(1, len(s.workersOf(q.No)))] {
-				p.LastFetch = w.SeenAt
+			if workers := s.workersOf(q.No); len(workers) > 0 { // the last one first
+				p.LastFetch = workers[0].SeenAt
 			}
 		}
 		s.limitsNow(&p.QueueFacts, now)

@@ -11,9 +11,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// workerKept is how long a worker that fetches no more is listed.
-const workerKept = 24 * time.Hour
-
 // readFetch reads the runs of the worker that fetches, and notes its heartbeat unless the fetch is
 // refused.
 func (t *tx) readFetch(f *ledger.QueueFacts, req *schedule.AdmitRequest) error {
@@ -32,7 +29,7 @@ func (t *tx) readFetch(f *ledger.QueueFacts, req *schedule.AdmitRequest) error {
 	}
 	putUndone(t, t.workers, w.WorkerRef, w, true)
 	for ref, known := range t.workers {
-		if ref.QueueNo == req.QueueNo && known.SeenAt.Before(req.Now.Add(-workerKept)) {
+		if ref.QueueNo == req.QueueNo && known.SeenAt.Before(req.Now.Add(-schedule.WorkerKept)) {
 			putUndone(t, t.workers, ref, known, false)
 		}
 	}

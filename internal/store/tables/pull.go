@@ -30,9 +30,6 @@ ORDER BY o.worker_id, o.worker_slot LIMIT $2`
 WHERE idempotency_key = $1 AND status = 3`
 )
 
-// workerKept is how long a worker that fetches no more is listed.
-const workerKept = 24 * time.Hour
-
 // listedWorkers bounds the workers and runs of a list.
 const listedWorkers = 1000
 
@@ -53,7 +50,7 @@ func readFetch(ctx context.Context, q Queries, f *ledger.QueueFacts, req *schedu
 		return err
 	}
 	if _, err = q.Exec(ctx, sqlNoteWorker, req.QueueNo, req.Fetch.Worker, req.Fetch.Slots, req.Now); err == nil {
-		_, err = q.Exec(ctx, sqlForgetWorkers, req.QueueNo, req.Now.Add(-workerKept))
+		_, err = q.Exec(ctx, sqlForgetWorkers, req.QueueNo, req.Now.Add(-schedule.WorkerKept))
 	}
 	if err != nil {
 		return fmt.Errorf("note the worker: %w", err)
