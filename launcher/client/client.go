@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/callstream"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -28,7 +29,7 @@ type Client struct {
 	conn   *grpc.ClientConn
 	rpc    carillonv1.RunLauncherClient
 	health healthv1.HealthClient
-	stream *stream
+	starts *starts
 }
 
 // callTimeout bounds one call: the longest executor call plus the network.
@@ -55,14 +56,14 @@ func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 		return nil, fmt.Errorf("launcher address %q: %w", addr, err)
 	}
 	rpc := carillonv1.NewRunLauncherClient(conn)
-	return &Client{addr: addr, conn: conn, rpc: rpc, health: healthv1.NewHealthClient(conn), stream: newStream(rpc)}, nil
+	return &Client{addr: addr, conn: conn, rpc: rpc, health: healthv1.NewHealthClient(conn), starts: newStarts(rpc)}, nil
 }
 
 // Close ends the connection and the open calls.
 func (c *Client) Close() error {
-	c.stream.close()
+	c.starts.Close()
 	err := c.conn.Close()
-	c.stream.wait()
+	c.starts.Wait()
 	return err
 }
 
@@ -124,17 +125,19 @@ func (c *Client) StartAll(ctx context.Context, reqs []schedule.StartRequest, ans
 	for i := range reqs {
 		msgs[i] = wire.Start(&reqs[i])
 	}
-	c.stream.startAll(ctx, msgs, func(i int, a answer) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c.starts.Call(ctx, time.Time{}, msgs, func(i int, a callstream.Answer[startAnswer]) {
 		reply, err := replyTo(a)
 		answered(i, reply, err)
 	})
 }
 
-func replyTo(a answer) (schedule.StartReply, error) {
-	if a.err != nil {
-		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", a.err))
+func replyTo(a callstream.Answer[startAnswer]) (schedule.StartReply, error) {
+	if a.Err != nil {
+		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", a.Err))
 	}
-	answer := a.msg
+	answer := a.Msg
 	switch code := codes.Code(answer.GetCode()); {
 	case code == codes.OK && answer.GetOutcome() != nil:
 		return replyOf(answer.GetOutcome()), nil
