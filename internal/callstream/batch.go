@@ -21,8 +21,9 @@ type batch[C, Q, S, A any] struct {
 	ended     chan struct{} // closed when it has ended
 	next      uint64
 	open      map[uint64]*call[C, Q, S, A]
-	withdrawn []uint64 // not sent to the peer yet
-	spoke     bool     // it has answered a call
+	withdrawn []uint64    // not sent to the peer yet
+	spoke     bool        // it has answered a call
+	aged      *time.Timer // nil: it may get old
 }
 
 // wakeWriter starts the writer if it does not run. The caller holds mu.
@@ -83,6 +84,9 @@ func (s *Stream[C, Q, S, A]) openBatch() {
 	defer s.mu.Unlock()
 	b := &batch[C, Q, S, A]{rpc: rpc, cancel: cancel, ended: make(chan struct{}), open: make(map[uint64]*call[C, Q, S, A])}
 	s.current = b
+	if s.rpc.MaxAge > 0 {
+		b.aged = time.AfterFunc(s.rpc.MaxAge, func() { s.retireAged(b) })
+	}
 	s.work.Go(func() { s.read(b) })
 }
 
@@ -184,6 +188,12 @@ func (s *Stream[C, Q, S, A]) retire(b *batch[C, Q, S, A]) {
 	}
 }
 
+func (s *Stream[C, Q, S, A]) retireAged(b *batch[C, Q, S, A]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retire(b)
+}
+
 // read delivers answers until the stream ends.
 func (s *Stream[C, Q, S, A]) read(b *batch[C, Q, S, A]) {
 	defer b.cancel()
@@ -237,6 +247,9 @@ func (s *Stream[C, Q, S, A]) fail(b *batch[C, Q, S, A], err error) {
 	open := slices.Collect(maps.Values(b.open))
 	clear(b.open)
 	silent := !b.spoke
+	if b.aged != nil {
+		b.aged.Stop()
+	}
 	s.mu.Unlock()
 	endAll(open, Answer[A]{Err: err, Written: true, Silent: silent})
 }

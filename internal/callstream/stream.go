@@ -35,6 +35,9 @@ type RPC[C, Q, S, A any] struct {
 	Answers func(*S) (answers []*A, closing bool)
 	Number  func(*A) uint64
 	Fits    func(*C, *A) bool // the answer names the key of the call
+	// MaxAge is how long calls go into one stream, so that each peer behind one address
+	// gets some, and that an idle stream ends; 0: for as long as it does not break.
+	MaxAge time.Duration
 }
 
 // Answer is how a call ended.

@@ -26,9 +26,10 @@ const maxAnswer = 64 << 10
 
 // Executor hands runs to a gRPC service. It is safe for concurrent use.
 type Executor struct {
-	cfg  Config
-	conn *grpc.ClientConn
-	rpc  carillonv1.ExecutorClient
+	cfg     Config
+	conn    *grpc.ClientConn
+	rpc     carillonv1.ExecutorClient
+	batches *batches
 }
 
 var _ launcher.Executor = (*Executor)(nil)
@@ -54,28 +55,62 @@ func New(cfg Config) (*Executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("EXECUTOR_URL %s: %w", schedule.Quote(cfg.Target), err)
 	}
-	return &Executor{cfg: cfg, conn: conn, rpc: carillonv1.NewExecutorClient(conn)}, nil
+	rpc := carillonv1.NewExecutorClient(conn)
+	return &Executor{cfg: cfg, conn: conn, rpc: rpc, batches: newBatches(rpc, cfg.Token)}, nil
 }
 
 // Close ends the connection.
-func (e *Executor) Close() error { return e.conn.Close() }
+func (e *Executor) Close() error {
+	e.batches.calls.Close()
+	err := e.conn.Close()
+	e.batches.calls.Wait()
+	return err
+}
 
 // Run hands one run over; see launcher.Executor.
 func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
-	if !call.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
-		defer cancel()
+	ctx, cancel := within(ctx, call.Deadline)
+	defer cancel()
+	traceParent, msg := cmp.Or(call.TraceParent, executor.TraceParent(call.Key)), wire.Run(&call, e.cfg.Environment)
+	resp, tried, sent, err := e.runInBatch(ctx, call.SendBy, &carillonv1.ExecutorRunBatchCall{Run: msg, Traceparent: traceParent})
+	if !tried {
+		sent, err = e.call(ctx, traceParent, call.SendBy, func(ctx context.Context) (err error) {
+			resp, err = e.rpc.Run(ctx, msg, grpc.PerRPCCredentials(sendBy(call.SendBy)))
+			return err
+		})
 	}
-	var resp *carillonv1.ExecutorRunResponse
-	sent, err := e.call(ctx, cmp.Or(call.TraceParent, executor.TraceParent(call.Key)), call.SendBy, func(ctx context.Context) (err error) {
-		resp, err = e.rpc.Run(ctx, wire.Run(&call, e.cfg.Environment), grpc.PerRPCCredentials(sendBy(call.SendBy)))
-		return err
-	})
 	if err != nil {
 		return schedule.Outcome{}, runError(err, sent)
 	}
 	return outcome(call.Key, resp)
+}
+
+// within bounds a context by an instant (zero: none). Most contexts end at it already, and
+// another timer for each call would cost more than the call.
+func within(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
+	if end, bounded := ctx.Deadline(); at.IsZero() || bounded && !at.Before(end) {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, at)
+}
+
+// runInBatch makes a call of RunBatch; see batches.run.
+func (e *Executor) runInBatch(ctx context.Context, by time.Time, c *carillonv1.ExecutorRunBatchCall) (resp *carillonv1.ExecutorRunResponse, tried, sent bool, err error) {
+	began := time.Now()
+	ctx, cancel := within(ctx, began.Add(e.cfg.Timeout))
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	c.TimeoutMs = uint32(max(time.Millisecond, time.Until(deadline)).Milliseconds())
+	resp, tried, sent, err = e.batches.run(ctx, by, c)
+	return resp, tried, sent, e.unanswered(err, sent, began, deadline)
+}
+
+// unanswered tells a call that ended with our own timer from other errors.
+func (e *Executor) unanswered(err error, sent bool, began, deadline time.Time) error {
+	if sent && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < timerSkew {
+		return launcher.Unanswered(time.Since(began), e.cfg.Timeout, context.DeadlineExceeded)
+	}
+	return err
 }
 
 // runError classifies an error of Run.
@@ -87,9 +122,7 @@ func runError(err error, sent bool) error {
 	if !sent {
 		return fmt.Errorf("call the executor: %w: %s: %s", launcher.ErrNotSent, word(st.Code()), st.Message())
 	}
-	switch st.Code() {
-	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated,
-		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
+	if refuses(st.Code()) {
 		message := executor.Text(st.Message(), executor.MaxMessage)
 		if message == "" {
 			message = "the executor answered " + word(st.Code())
@@ -97,6 +130,16 @@ func runError(err error, sent bool) error {
 		return &launcher.Refusal{Code: word(st.Code()), Message: message}
 	}
 	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+}
+
+// refuses says whether an executor refuses a run with a code.
+func refuses(code codes.Code) bool {
+	switch code {
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
+		return true
+	}
+	return false
 }
 
 // codeOf is the error code of a gRPC code that leaves the outcome unknown. A
@@ -190,10 +233,8 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 		err = status.Error(codes.DeadlineExceeded, errLate.Error())
 	}
 	sent = s.begun.Load()
-	if deadline, _ := ctx.Deadline(); sent && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < timerSkew {
-		err = launcher.Unanswered(time.Since(began), e.cfg.Timeout, context.DeadlineExceeded)
-	}
-	return sent, err
+	deadline, _ := ctx.Deadline()
+	return sent, e.unanswered(err, sent, began, deadline)
 }
 
 // answer holds the common fields of the answers to Run and GetByKey.

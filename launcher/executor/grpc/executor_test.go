@@ -22,6 +22,7 @@ import (
 	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
+	"github.com/carillon/carillon/launcher/executor/runbatch"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -45,10 +46,18 @@ type service struct {
 	cancel func(*carillonv1.ExecutorCancelRequest) error
 	later  bool // cancels are accepted
 	byKey  func(*carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error)
+	batch  func(runbatch.Stream) error // nil: there is no RunBatch
 }
 
 func (s *service) Run(ctx context.Context, req *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
 	return s.run(ctx, req)
+}
+
+func (s *service) RunBatch(rpc runbatch.Stream) error {
+	if s.batch == nil {
+		return s.UnimplementedExecutorServer.RunBatch(rpc)
+	}
+	return s.batch(rpc)
 }
 
 func (s *service) Cancel(_ context.Context, req *carillonv1.ExecutorCancelRequest) (*carillonv1.ExecutorCancelResponse, error) {
@@ -57,6 +66,26 @@ func (s *service) Cancel(_ context.Context, req *carillonv1.ExecutorCancelReques
 
 func (s *service) GetByKey(_ context.Context, req *carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
 	return s.byKey(req)
+}
+
+type serving func(t *testing.T, s *service, cfg grpcexecutor.Config, options ...grpc.ServerOption) *grpcexecutor.Executor
+
+// inBothWays tests executors with and without RunBatch.
+func inBothWays(t *testing.T, test func(t *testing.T, serve serving)) {
+	t.Helper()
+	t.Run("with Run", func(t *testing.T) { test(t, serve) })
+	t.Run("with RunBatch", func(t *testing.T) {
+		test(t, func(t *testing.T, s *service, cfg grpcexecutor.Config, options ...grpc.ServerOption) *grpcexecutor.Executor {
+			t.Helper()
+			run := s.run
+			s.batch = func(rpc runbatch.Stream) error { return runbatch.Serve(rpc, run, nil) }
+			s.run = func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+				t.Error("Run was called")
+				return nil, status.Error(codes.Internal, "Run was called")
+			}
+			return serve(t, s, cfg, options...)
+		})
+	})
 }
 
 // serve starts the service and a client of it.
@@ -92,82 +121,86 @@ func newExecutor(t *testing.T, cfg grpcexecutor.Config) *grpcexecutor.Executor {
 }
 
 func TestRunSendsTheWholeCall(t *testing.T) {
-	var got *carillonv1.ExecutorRunRequest
-	var md metadata.MD
-	e := serve(t, &service{run: func(ctx context.Context, req *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-		got = req
-		md, _ = metadata.FromIncomingContext(ctx)
-		return &carillonv1.ExecutorRunResponse{RunId: "r"}, nil
-	}}, grpcexecutor.Config{Token: "secret", Environment: "prod"})
-	call := exampleCall()
-	o, err := e.Run(t.Context(), call)
-	key := call.Key.String()
-	if want := (schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: key[:32]}); err != nil || o != want {
-		t.Errorf("Run() = %+v, %v, want %+v", o, err, want)
-	}
-	want := &carillonv1.ExecutorRunRequest{
-		IdempotencyKey: key, ScheduleId: "s-1", WorkflowId: "w", Version: 3, UserId: "u", ScheduledFor: timestamppb.New(runAt),
-		Trigger: "schedule", Attempt: 1, MaxAttempts: 3, QueueId: "q", GroupId: "g", Epoch: 7, ExecutionGrantId: "g", Input: []byte(`{"n": 1e400}`), Dag: []byte(`{"steps": []}`),
-		ReportUrl: "http://c/report", ReportToken: "rt", RunTimeoutMs: 3600000, Environment: "prod",
-	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("request (-want +got):\n%s", diff)
-	}
-	if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer secret" {
-		t.Errorf("authorization: %q", got)
-	}
-	if got := md.Get("traceparent"); len(got) != 1 || !strings.HasPrefix(got[0], "00-"+key[:32]+"-") {
-		t.Errorf("traceparent: %q", got)
-	}
+	inBothWays(t, func(t *testing.T, serve serving) {
+		var got *carillonv1.ExecutorRunRequest
+		var md metadata.MD
+		e := serve(t, &service{run: func(ctx context.Context, req *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+			got = req
+			md, _ = metadata.FromIncomingContext(ctx)
+			return &carillonv1.ExecutorRunResponse{RunId: "r"}, nil
+		}}, grpcexecutor.Config{Token: "secret", Environment: "prod"})
+		call := exampleCall()
+		o, err := e.Run(t.Context(), call)
+		key := call.Key.String()
+		if want := (schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: key[:32]}); err != nil || o != want {
+			t.Errorf("Run() = %+v, %v, want %+v", o, err, want)
+		}
+		want := &carillonv1.ExecutorRunRequest{
+			IdempotencyKey: key, ScheduleId: "s-1", WorkflowId: "w", Version: 3, UserId: "u", ScheduledFor: timestamppb.New(runAt),
+			Trigger: "schedule", Attempt: 1, MaxAttempts: 3, QueueId: "q", GroupId: "g", Epoch: 7, ExecutionGrantId: "g", Input: []byte(`{"n": 1e400}`), Dag: []byte(`{"steps": []}`),
+			ReportUrl: "http://c/report", ReportToken: "rt", RunTimeoutMs: 3600000, Environment: "prod",
+		}
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("request (-want +got):\n%s", diff)
+		}
+		if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer secret" {
+			t.Errorf("authorization: %q", got)
+		}
+		if got := md.Get("traceparent"); len(got) != 1 || !strings.HasPrefix(got[0], "00-"+key[:32]+"-") {
+			t.Errorf("traceparent: %q", got)
+		}
+	})
 }
 
 func TestRunUnderstandsAnswers(t *testing.T) {
-	trace := exampleCall().Key.String()[:32]
-	tests := []struct {
-		name    string
-		resp    *carillonv1.ExecutorRunResponse
-		want    schedule.Outcome
-		unknown string
-	}{
-		{
-			name: "it says that it goes on", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "ENQUEUED", TraceId: "t"},
-			want: schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: "t"},
-		},
-		{
-			name: "it says nothing, which is the same", resp: &carillonv1.ExecutorRunResponse{},
-			want: schedule.Outcome{Status: schedule.StatusEnqueued, TraceID: trace},
-		},
-		{
-			name: "finished well", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SUCCESS"},
-			want: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r", TraceID: trace},
-		},
-		{
-			name: "finished badly", resp: &carillonv1.ExecutorRunResponse{Status: "FAILED", ErrorCode: "oom", ErrorMessage: "too\x00big"},
-			want: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, TraceID: trace, ErrorCode: "oom", ErrorMessage: "too big"},
-		},
-		{
-			name: "snoozed", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SNOOZE", DelayMs: 90_000},
-			want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", TraceID: trace, SnoozeFor: 90 * time.Second},
-		},
-		{name: "snoozed for too long", resp: &carillonv1.ExecutorRunResponse{Status: "SNOOZE", DelayMs: 2592000001}, unknown: "delay_ms"},
-		{name: "another status", resp: &carillonv1.ExecutorRunResponse{Status: "DONE"}, unknown: `status "DONE"`},
-		{name: "a run_id that no row can hold", resp: &carillonv1.ExecutorRunResponse{RunId: "a\x00"}, unknown: "cannot be stored"},
-		{name: "too large an answer", resp: &carillonv1.ExecutorRunResponse{ErrorMessage: strings.Repeat("x", 70<<10)}, unknown: "resource_exhausted"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			e := serve(t, &service{run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-				return tt.resp, nil
-			}}, grpcexecutor.Config{})
-			o, err := e.Run(t.Context(), exampleCall())
-			if tt.unknown == "" && (err != nil || o != tt.want) {
-				t.Errorf("Run() = %+v, %v, want %+v", o, err, tt.want)
-			}
-			if tt.unknown != "" {
-				wantUnknown(t, err, tt.unknown)
-			}
-		})
-	}
+	inBothWays(t, func(t *testing.T, serve serving) {
+		trace := exampleCall().Key.String()[:32]
+		tests := []struct {
+			name    string
+			resp    *carillonv1.ExecutorRunResponse
+			want    schedule.Outcome
+			unknown string
+		}{
+			{
+				name: "it says that it goes on", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "ENQUEUED", TraceId: "t"},
+				want: schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: "t"},
+			},
+			{
+				name: "it says nothing, which is the same", resp: &carillonv1.ExecutorRunResponse{},
+				want: schedule.Outcome{Status: schedule.StatusEnqueued, TraceID: trace},
+			},
+			{
+				name: "finished well", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SUCCESS"},
+				want: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r", TraceID: trace},
+			},
+			{
+				name: "finished badly", resp: &carillonv1.ExecutorRunResponse{Status: "FAILED", ErrorCode: "oom", ErrorMessage: "too\x00big"},
+				want: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, TraceID: trace, ErrorCode: "oom", ErrorMessage: "too big"},
+			},
+			{
+				name: "snoozed", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SNOOZE", DelayMs: 90_000},
+				want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", TraceID: trace, SnoozeFor: 90 * time.Second},
+			},
+			{name: "snoozed for too long", resp: &carillonv1.ExecutorRunResponse{Status: "SNOOZE", DelayMs: 2592000001}, unknown: "delay_ms"},
+			{name: "another status", resp: &carillonv1.ExecutorRunResponse{Status: "DONE"}, unknown: `status "DONE"`},
+			{name: "a run_id that no row can hold", resp: &carillonv1.ExecutorRunResponse{RunId: "a\x00"}, unknown: "cannot be stored"},
+			{name: "too large an answer", resp: &carillonv1.ExecutorRunResponse{ErrorMessage: strings.Repeat("x", 70<<10)}, unknown: "resource_exhausted"},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				e := serve(t, &service{run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+					return tt.resp, nil
+				}}, grpcexecutor.Config{})
+				o, err := e.Run(t.Context(), exampleCall())
+				if tt.unknown == "" && (err != nil || o != tt.want) {
+					t.Errorf("Run() = %+v, %v, want %+v", o, err, tt.want)
+				}
+				if tt.unknown != "" {
+					wantUnknown(t, err, tt.unknown)
+				}
+			})
+		}
+	})
 }
 
 func wantUnknown(t *testing.T, err error, text string) {
@@ -180,55 +213,57 @@ func wantUnknown(t *testing.T, err error, text string) {
 }
 
 func TestEveryCodeHasAMeaning(t *testing.T) {
-	type meaning struct {
-		refusal string // of Run
-		ask     error  // of Cancel and GetByKey; nil: unknown
-	}
-	meanings := map[codes.Code]meaning{
-		codes.Canceled: {}, codes.Unknown: {}, codes.DeadlineExceeded: {}, codes.AlreadyExists: {}, codes.ResourceExhausted: {},
-		codes.Aborted: {}, codes.Internal: {}, codes.Unavailable: {}, codes.DataLoss: {},
-		codes.InvalidArgument:    {refusal: "invalid_argument"},
-		codes.NotFound:           {refusal: "not_found", ask: schedule.ErrNotFound},
-		codes.PermissionDenied:   {refusal: "permission_denied"},
-		codes.Unauthenticated:    {refusal: "unauthenticated"},
-		codes.FailedPrecondition: {refusal: "failed_precondition"},
-		codes.OutOfRange:         {refusal: "out_of_range"},
-		codes.Unimplemented:      {refusal: "unimplemented", ask: launcher.ErrUnsupported},
-	}
-	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		t.Run(code.String(), func(t *testing.T) {
-			want, listed := meanings[code]
-			if !listed {
-				t.Fatal("the test does not know this code")
-			}
-			said := status.Error(code, "why")
-			e := serve(t, &service{
-				run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-					return nil, said
-				},
-				cancel: func(*carillonv1.ExecutorCancelRequest) error { return said },
-				byKey: func(*carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
-					return nil, said
-				},
-			}, grpcexecutor.Config{})
-			_, runErr := e.Run(t.Context(), exampleCall())
-			var refusal *launcher.Refusal
-			switch {
-			case want.refusal == "":
-				wantUnknown(t, runErr, "why")
-			case !errors.As(runErr, &refusal) || *refusal != launcher.Refusal{Code: want.refusal, Message: "why"}:
-				t.Errorf("Run() = %v, want a refusal %s", runErr, want.refusal)
-			}
-			_, askErr := e.GetByKey(t.Context(), schedule.RunRef{Key: exampleCall().Key})
-			for call, err := range map[string]error{"GetByKey": askErr, "Cancel": e.Cancel(t.Context(), schedule.CancelRequest{})} {
-				if want.ask == nil {
-					wantUnknown(t, err, "why")
-				} else if !errors.Is(err, want.ask) {
-					t.Errorf("%s = %v, want %v", call, err, want.ask)
+	inBothWays(t, func(t *testing.T, serve serving) {
+		type meaning struct {
+			refusal string // of Run
+			ask     error  // of Cancel and GetByKey; nil: unknown
+		}
+		meanings := map[codes.Code]meaning{
+			codes.Canceled: {}, codes.Unknown: {}, codes.DeadlineExceeded: {}, codes.AlreadyExists: {}, codes.ResourceExhausted: {},
+			codes.Aborted: {}, codes.Internal: {}, codes.Unavailable: {}, codes.DataLoss: {},
+			codes.InvalidArgument:    {refusal: "invalid_argument"},
+			codes.NotFound:           {refusal: "not_found", ask: schedule.ErrNotFound},
+			codes.PermissionDenied:   {refusal: "permission_denied"},
+			codes.Unauthenticated:    {refusal: "unauthenticated"},
+			codes.FailedPrecondition: {refusal: "failed_precondition"},
+			codes.OutOfRange:         {refusal: "out_of_range"},
+			codes.Unimplemented:      {refusal: "unimplemented", ask: launcher.ErrUnsupported},
+		}
+		for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+			t.Run(code.String(), func(t *testing.T) {
+				want, listed := meanings[code]
+				if !listed {
+					t.Fatal("the test does not know this code")
 				}
-			}
-		})
-	}
+				said := status.Error(code, "why")
+				e := serve(t, &service{
+					run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+						return nil, said
+					},
+					cancel: func(*carillonv1.ExecutorCancelRequest) error { return said },
+					byKey: func(*carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
+						return nil, said
+					},
+				}, grpcexecutor.Config{})
+				_, runErr := e.Run(t.Context(), exampleCall())
+				var refusal *launcher.Refusal
+				switch {
+				case want.refusal == "":
+					wantUnknown(t, runErr, "why")
+				case !errors.As(runErr, &refusal) || *refusal != launcher.Refusal{Code: want.refusal, Message: "why"}:
+					t.Errorf("Run() = %v, want a refusal %s", runErr, want.refusal)
+				}
+				_, askErr := e.GetByKey(t.Context(), schedule.RunRef{Key: exampleCall().Key})
+				for call, err := range map[string]error{"GetByKey": askErr, "Cancel": e.Cancel(t.Context(), schedule.CancelRequest{})} {
+					if want.ask == nil {
+						wantUnknown(t, err, "why")
+					} else if !errors.Is(err, want.ask) {
+						t.Errorf("%s = %v, want %v", call, err, want.ask)
+					}
+				}
+			})
+		}
+	})
 }
 
 func TestCancelAndGetByKeyNameTheRunAndItsSlot(t *testing.T) {
@@ -300,47 +335,49 @@ func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
 }
 
 func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
-	t.Run("the answer does not come in time", func(t *testing.T) {
-		e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}, grpcexecutor.Config{})
-		call := exampleCall()
-		call.Deadline = time.Now().Add(100 * time.Millisecond)
-		_, err := e.Run(t.Context(), call)
-		wantUnknown(t, err, "no complete answer within 100 milliseconds")
-	})
-	t.Run("the answer does not come within EXECUTOR_TIMEOUT_MS", func(t *testing.T) {
-		e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}, grpcexecutor.Config{Timeout: 200 * time.Millisecond})
-		_, err := e.Run(t.Context(), exampleCall())
-		wantUnknown(t, err, "no complete answer within 200 milliseconds (EXECUTOR_TIMEOUT_MS)")
-		if code := launcher.CallCode(err); code != schedule.CodeExecutorTimeout {
-			t.Errorf("the code is %s, want executor_timeout", code)
-		}
-	})
-	t.Run("the server dies under the call", func(t *testing.T) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := grpc.NewServer()
-		carillonv1.RegisterExecutorServer(server, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-			go server.Stop() // waits for this very call, so it cannot be waited for here
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}})
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(listener)
-		}()
-		e := newExecutor(t, grpcexecutor.Config{Target: listener.Addr().String()})
-		_, err = e.Run(t.Context(), exampleCall())
-		wantUnknown(t, err, "unavailable")
-		<-served
+	inBothWays(t, func(t *testing.T, serve serving) {
+		t.Run("the answer does not come in time", func(t *testing.T) {
+			e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}, grpcexecutor.Config{})
+			call := exampleCall()
+			call.Deadline = time.Now().Add(100 * time.Millisecond)
+			_, err := e.Run(t.Context(), call)
+			wantUnknown(t, err, "no complete answer within 100 milliseconds")
+		})
+		t.Run("the answer does not come within EXECUTOR_TIMEOUT_MS", func(t *testing.T) {
+			e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}, grpcexecutor.Config{Timeout: 200 * time.Millisecond})
+			_, err := e.Run(t.Context(), exampleCall())
+			wantUnknown(t, err, "no complete answer within 200 milliseconds (EXECUTOR_TIMEOUT_MS)")
+			if code := launcher.CallCode(err); code != schedule.CodeExecutorTimeout {
+				t.Errorf("the code is %s, want executor_timeout", code)
+			}
+		})
+		t.Run("the server dies under the call", func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := grpc.NewServer()
+			carillonv1.RegisterExecutorServer(server, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+				go server.Stop() // waits for this very call, so it cannot be waited for here
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				_ = server.Serve(listener)
+			}()
+			e := newExecutor(t, grpcexecutor.Config{Target: listener.Addr().String()})
+			_, err = e.Run(t.Context(), exampleCall())
+			wantUnknown(t, err, "unavailable")
+			<-served
+		})
 	})
 }
 

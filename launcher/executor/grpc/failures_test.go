@@ -22,78 +22,80 @@ import (
 // What the operator reads of a launch that failed: the code, whether the call
 // reached the executor, and the text.
 func TestAFailedLaunchSaysWhatItMet(t *testing.T) {
-	answers := func(resp *carillonv1.ExecutorRunResponse, err error) func(*testing.T) *grpcexecutor.Executor {
-		return func(t *testing.T) *grpcexecutor.Executor {
-			return serve(t, &service{run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-				return resp, err
-			}}, grpcexecutor.Config{})
+	inBothWays(t, func(t *testing.T, serve serving) {
+		answers := func(resp *carillonv1.ExecutorRunResponse, err error) func(*testing.T) *grpcexecutor.Executor {
+			return func(t *testing.T) *grpcexecutor.Executor {
+				return serve(t, &service{run: func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+					return resp, err
+				}}, grpcexecutor.Config{})
+			}
 		}
-	}
-	for _, c := range []struct {
-		name     string
-		executor func(*testing.T) *grpcexecutor.Executor
-		code     schedule.ErrorCode
-		reached  bool
-		text     []string // in the error
-	}{
-		{
-			"UNAVAILABLE is an answer of the executor", answers(nil, status.Error(codes.Unavailable, "draining")),
-			schedule.CodeExecutorError, true,
-			[]string{"unavailable", "draining"},
-		},
-		{
-			"INTERNAL", answers(nil, status.Error(codes.Internal, `{"error":"database is full"}`)),
-			schedule.CodeExecutorError, true,
-			[]string{"internal", `{"error":"database is full"}`},
-		},
-		{
-			"an error that is no status", answers(nil, errors.New("boom")),
-			schedule.CodeExecutorError, true,
-			[]string{"unknown", "boom"},
-		},
-		{
-			"its own deadline was over", answers(nil, status.Error(codes.DeadlineExceeded, "my database")),
-			schedule.CodeExecutorTimeout, true,
-			[]string{"my database"},
-		},
-		{
-			"a status that the contract does not have", answers(&carillonv1.ExecutorRunResponse{Status: "DONE"}, nil),
-			schedule.CodeExecutorBadAnswer, true,
-			[]string{`status "DONE"`, "ENQUEUED, SUCCESS, FAILED or SNOOZE"},
-		},
-		{
-			"a run_id that cannot be stored", answers(&carillonv1.ExecutorRunResponse{RunId: "a\x00"}, nil),
-			schedule.CodeExecutorBadAnswer, true,
-			[]string{"run_id", "cannot be stored"},
-		},
-		{"a page of HTML over HTTP/2", webPage, schedule.CodeExecutorError, true, []string{"502", "text/html"}},
-		{"an HTTP/1.1 server", oldServer, schedule.CodeExecutorUnreachable, false, []string{"not sent", "unavailable"}},
-		{
-			"nobody listens", func(t *testing.T) *grpcexecutor.Executor {
-				return newExecutor(t, grpcexecutor.Config{Target: reserve.Addr(t), Timeout: 5 * time.Second})
+		for _, c := range []struct {
+			name     string
+			executor func(*testing.T) *grpcexecutor.Executor
+			code     schedule.ErrorCode
+			reached  bool
+			text     []string // in the error
+		}{
+			{
+				"UNAVAILABLE is an answer of the executor", answers(nil, status.Error(codes.Unavailable, "draining")),
+				schedule.CodeExecutorError, true,
+				[]string{"unavailable", "draining"},
 			},
-			schedule.CodeExecutorUnreachable, false,
-			[]string{"not sent", "connection refused"},
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := c.executor(t).Run(t.Context(), exampleCall())
-			if err == nil {
-				t.Fatal("it was accepted")
-			}
-			if code := launcher.CallCode(err); code != c.code {
-				t.Errorf("the code is %s, want %s: %v", code, c.code, err)
-			}
-			if reached := !errors.Is(err, launcher.ErrNotSent); reached != c.reached {
-				t.Errorf("reached is %t, want %t: %v", reached, c.reached, err)
-			}
-			for _, text := range c.text {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%q does not say %q", err, text)
+			{
+				"INTERNAL", answers(nil, status.Error(codes.Internal, `{"error":"database is full"}`)),
+				schedule.CodeExecutorError, true,
+				[]string{"internal", `{"error":"database is full"}`},
+			},
+			{
+				"an error that is no status", answers(nil, errors.New("boom")),
+				schedule.CodeExecutorError, true,
+				[]string{"unknown", "boom"},
+			},
+			{
+				"its own deadline was over", answers(nil, status.Error(codes.DeadlineExceeded, "my database")),
+				schedule.CodeExecutorTimeout, true,
+				[]string{"my database"},
+			},
+			{
+				"a status that the contract does not have", answers(&carillonv1.ExecutorRunResponse{Status: "DONE"}, nil),
+				schedule.CodeExecutorBadAnswer, true,
+				[]string{`status "DONE"`, "ENQUEUED, SUCCESS, FAILED or SNOOZE"},
+			},
+			{
+				"a run_id that cannot be stored", answers(&carillonv1.ExecutorRunResponse{RunId: "a\x00"}, nil),
+				schedule.CodeExecutorBadAnswer, true,
+				[]string{"run_id", "cannot be stored"},
+			},
+			{"a page of HTML over HTTP/2", webPage, schedule.CodeExecutorError, true, []string{"502", "text/html"}},
+			{"an HTTP/1.1 server", oldServer, schedule.CodeExecutorUnreachable, false, []string{"not sent", "unavailable"}},
+			{
+				"nobody listens", func(t *testing.T) *grpcexecutor.Executor {
+					return newExecutor(t, grpcexecutor.Config{Target: reserve.Addr(t), Timeout: 5 * time.Second})
+				},
+				schedule.CodeExecutorUnreachable, false,
+				[]string{"not sent", "connection refused"},
+			},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				_, err := c.executor(t).Run(t.Context(), exampleCall())
+				if err == nil {
+					t.Fatal("it was accepted")
 				}
-			}
-		})
-	}
+				if code := launcher.CallCode(err); code != c.code {
+					t.Errorf("the code is %s, want %s: %v", code, c.code, err)
+				}
+				if reached := !errors.Is(err, launcher.ErrNotSent); reached != c.reached {
+					t.Errorf("reached is %t, want %t: %v", reached, c.reached, err)
+				}
+				for _, text := range c.text {
+					if !strings.Contains(err.Error(), text) {
+						t.Errorf("%q does not say %q", err, text)
+					}
+				}
+			})
+		}
+	})
 }
 
 // webPage is an executor behind a proxy that answers every call with a page.

@@ -74,34 +74,38 @@ func TestNothingIsSentOverAConnectionThatComesTooLate(t *testing.T) {
 }
 
 func TestNothingIsSentAfterSendByOverAConnectionThatIsThere(t *testing.T) {
-	var runs atomic.Int64
-	e := serve(t, counts(&runs), grpcexecutor.Config{})
-	call := exampleCall()
-	for i, left := range []time.Duration{time.Minute, 0, -time.Second} {
-		call.SendBy = time.Now().Add(left)
-		if _, err := e.Run(t.Context(), call); i > 0 && !errors.Is(err, launcher.ErrNotSent) || i == 0 && err != nil {
-			t.Errorf("%s before SendBy: %v", left, err)
+	inBothWays(t, func(t *testing.T, serve serving) {
+		var runs atomic.Int64
+		e := serve(t, counts(&runs), grpcexecutor.Config{})
+		call := exampleCall()
+		for i, left := range []time.Duration{time.Minute, 0, -time.Second} {
+			call.SendBy = time.Now().Add(left)
+			if _, err := e.Run(t.Context(), call); i > 0 && !errors.Is(err, launcher.ErrNotSent) || i == 0 && err != nil {
+				t.Errorf("%s before SendBy: %v", left, err)
+			}
 		}
-	}
-	if n := runs.Load(); n != 1 {
-		t.Errorf("%d runs arrived, want the one that was sent in time", n)
-	}
+		if n := runs.Load(); n != 1 {
+			t.Errorf("%d runs arrived, want the one that was sent in time", n)
+		}
+	})
 }
 
 // TestSendByDoesNotEndWhatWasSent: the answer may take as long as the call.
 func TestSendByDoesNotEndWhatWasSent(t *testing.T) {
-	call := exampleCall()
-	e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
-		select {
-		case <-time.After(time.Until(call.SendBy) + soon):
-		case <-ctx.Done():
+	inBothWays(t, func(t *testing.T, serve serving) {
+		call := exampleCall()
+		e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+			select {
+			case <-time.After(time.Until(call.SendBy) + soon):
+			case <-ctx.Done():
+			}
+			return &carillonv1.ExecutorRunResponse{RunId: "r"}, ctx.Err()
+		}}, grpcexecutor.Config{})
+		call.SendBy = time.Now().Add(20 * soon)
+		if _, err := e.Run(t.Context(), call); err != nil {
+			t.Errorf("Run() = %v, want the answer that came after SendBy", err)
 		}
-		return &carillonv1.ExecutorRunResponse{RunId: "r"}, ctx.Err()
-	}}, grpcexecutor.Config{})
-	call.SendBy = time.Now().Add(20 * soon)
-	if _, err := e.Run(t.Context(), call); err != nil {
-		t.Errorf("Run() = %v, want the answer that came after SendBy", err)
-	}
+	})
 }
 
 // TestAStreamThatHasToWaitForAnotherIsNotSentLate: the server takes one call at

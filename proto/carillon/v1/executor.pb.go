@@ -324,6 +324,262 @@ func (x *ExecutorRunResponse) GetDelayMs() uint32 {
 	return 0
 }
 
+type ExecutorRunBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The calls of a stream are numbered from 0, in the order of sending. One that
+	// takes long must not delay the answers of others.
+	Calls []*ExecutorRunBatchCall `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Numbers of earlier calls that the launcher has stopped waiting for, as if a
+	// call of Run were cancelled.
+	Withdrawn     []uint64 `protobuf:"varint,2,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorRunBatchRequest) Reset() {
+	*x = ExecutorRunBatchRequest{}
+	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorRunBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorRunBatchRequest) ProtoMessage() {}
+
+func (x *ExecutorRunBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorRunBatchRequest.ProtoReflect.Descriptor instead.
+func (*ExecutorRunBatchRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ExecutorRunBatchRequest) GetCalls() []*ExecutorRunBatchCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *ExecutorRunBatchRequest) GetWithdrawn() []uint64 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
+type ExecutorRunBatchCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *ExecutorRunRequest    `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// W3C trace context of this run. Run has it in its metadata.
+	Traceparent string `protobuf:"bytes,2,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Milliseconds that the launcher waits for the answer. Then it withdraws the
+	// call.
+	TimeoutMs     uint32 `protobuf:"varint,3,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorRunBatchCall) Reset() {
+	*x = ExecutorRunBatchCall{}
+	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorRunBatchCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorRunBatchCall) ProtoMessage() {}
+
+func (x *ExecutorRunBatchCall) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorRunBatchCall.ProtoReflect.Descriptor instead.
+func (*ExecutorRunBatchCall) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExecutorRunBatchCall) GetRun() *ExecutorRunRequest {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ExecutorRunBatchCall) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *ExecutorRunBatchCall) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+type ExecutorRunBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In any order. A message has at most 4 MiB.
+	Answers []*ExecutorRunBatchAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// Open another stream for what comes next, because this executor stops or
+	// others should get calls too. The launcher closes its side. Calls that are
+	// sent already are still answered.
+	Closing       bool `protobuf:"varint,2,opt,name=closing,proto3" json:"closing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorRunBatchResponse) Reset() {
+	*x = ExecutorRunBatchResponse{}
+	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorRunBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorRunBatchResponse) ProtoMessage() {}
+
+func (x *ExecutorRunBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorRunBatchResponse.ProtoReflect.Descriptor instead.
+func (*ExecutorRunBatchResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExecutorRunBatchResponse) GetAnswers() []*ExecutorRunBatchAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *ExecutorRunBatchResponse) GetClosing() bool {
+	if x != nil {
+		return x.Closing
+	}
+	return false
+}
+
+type ExecutorRunBatchAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which call of the stream this answers.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Key of that call.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Set if Run would have answered OK.
+	Outcome *ExecutorRunResponse `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Else the gRPC code that Run would have answered, as a number, and its
+	// message.
+	Code          uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorRunBatchAnswer) Reset() {
+	*x = ExecutorRunBatchAnswer{}
+	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorRunBatchAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorRunBatchAnswer) ProtoMessage() {}
+
+func (x *ExecutorRunBatchAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorRunBatchAnswer.ProtoReflect.Descriptor instead.
+func (*ExecutorRunBatchAnswer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExecutorRunBatchAnswer) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ExecutorRunBatchAnswer) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *ExecutorRunBatchAnswer) GetOutcome() *ExecutorRunResponse {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *ExecutorRunBatchAnswer) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ExecutorRunBatchAnswer) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type ExecutorCancelRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
@@ -343,7 +599,7 @@ type ExecutorCancelRequest struct {
 
 func (x *ExecutorCancelRequest) Reset() {
 	*x = ExecutorCancelRequest{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	mi := &file_carillon_v1_executor_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +611,7 @@ func (x *ExecutorCancelRequest) String() string {
 func (*ExecutorCancelRequest) ProtoMessage() {}
 
 func (x *ExecutorCancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	mi := &file_carillon_v1_executor_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +624,7 @@ func (x *ExecutorCancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorCancelRequest.ProtoReflect.Descriptor instead.
 func (*ExecutorCancelRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecutorCancelRequest) GetIdempotencyKey() string {
@@ -430,7 +686,7 @@ type ExecutorCancelResponse struct {
 
 func (x *ExecutorCancelResponse) Reset() {
 	*x = ExecutorCancelResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	mi := &file_carillon_v1_executor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +698,7 @@ func (x *ExecutorCancelResponse) String() string {
 func (*ExecutorCancelResponse) ProtoMessage() {}
 
 func (x *ExecutorCancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	mi := &file_carillon_v1_executor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +711,7 @@ func (x *ExecutorCancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorCancelResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorCancelResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecutorCancelResponse) GetAccepted() bool {
@@ -480,7 +736,7 @@ type ExecutorGetByKeyRequest struct {
 
 func (x *ExecutorGetByKeyRequest) Reset() {
 	*x = ExecutorGetByKeyRequest{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	mi := &file_carillon_v1_executor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +748,7 @@ func (x *ExecutorGetByKeyRequest) String() string {
 func (*ExecutorGetByKeyRequest) ProtoMessage() {}
 
 func (x *ExecutorGetByKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	mi := &file_carillon_v1_executor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +761,7 @@ func (x *ExecutorGetByKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorGetByKeyRequest.ProtoReflect.Descriptor instead.
 func (*ExecutorGetByKeyRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecutorGetByKeyRequest) GetIdempotencyKey() string {
@@ -556,7 +812,7 @@ type ExecutorGetByKeyResponse struct {
 
 func (x *ExecutorGetByKeyResponse) Reset() {
 	*x = ExecutorGetByKeyResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	mi := &file_carillon_v1_executor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +824,7 @@ func (x *ExecutorGetByKeyResponse) String() string {
 func (*ExecutorGetByKeyResponse) ProtoMessage() {}
 
 func (x *ExecutorGetByKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	mi := &file_carillon_v1_executor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +837,7 @@ func (x *ExecutorGetByKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorGetByKeyResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorGetByKeyResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExecutorGetByKeyResponse) GetRunId() string {
@@ -670,7 +926,24 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
 	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
-	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"\xdb\x02\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"p\n" +
+	"\x17ExecutorRunBatchRequest\x127\n" +
+	"\x05calls\x18\x01 \x03(\v2!.carillon.v1.ExecutorRunBatchCallR\x05calls\x12\x1c\n" +
+	"\twithdrawn\x18\x02 \x03(\x04R\twithdrawn\"\x90\x01\n" +
+	"\x14ExecutorRunBatchCall\x127\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.carillon.v1.ExecutorRunRequestB\x04\xe2A\x01\x02R\x03run\x12 \n" +
+	"\vtraceparent\x18\x02 \x01(\tR\vtraceparent\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x03 \x01(\rR\ttimeoutMs\"s\n" +
+	"\x18ExecutorRunBatchResponse\x12=\n" +
+	"\aanswers\x18\x01 \x03(\v2#.carillon.v1.ExecutorRunBatchAnswerR\aanswers\x12\x18\n" +
+	"\aclosing\x18\x02 \x01(\bR\aclosing\"\xc9\x01\n" +
+	"\x16ExecutorRunBatchAnswer\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12-\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x0eidempotencyKey\x12:\n" +
+	"\aoutcome\x18\x03 \x01(\v2 .carillon.v1.ExecutorRunResponseR\aoutcome\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xdb\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
@@ -697,9 +970,10 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
 	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
-	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs2\x80\x02\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs2\xdd\x02\n" +
 	"\bExecutor\x12H\n" +
-	"\x03Run\x12\x1f.carillon.v1.ExecutorRunRequest\x1a .carillon.v1.ExecutorRunResponse\x12Q\n" +
+	"\x03Run\x12\x1f.carillon.v1.ExecutorRunRequest\x1a .carillon.v1.ExecutorRunResponse\x12[\n" +
+	"\bRunBatch\x12$.carillon.v1.ExecutorRunBatchRequest\x1a%.carillon.v1.ExecutorRunBatchResponse(\x010\x01\x12Q\n" +
 	"\x06Cancel\x12\".carillon.v1.ExecutorCancelRequest\x1a#.carillon.v1.ExecutorCancelResponse\x12W\n" +
 	"\bGetByKey\x12$.carillon.v1.ExecutorGetByKeyRequest\x1a%.carillon.v1.ExecutorGetByKeyResponseB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rExecutorProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
@@ -716,31 +990,41 @@ func file_carillon_v1_executor_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_executor_proto_rawDescData
 }
 
-var file_carillon_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_carillon_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_carillon_v1_executor_proto_goTypes = []any{
 	(*ExecutorRunRequest)(nil),       // 0: carillon.v1.ExecutorRunRequest
 	(*ExecutorRunResponse)(nil),      // 1: carillon.v1.ExecutorRunResponse
-	(*ExecutorCancelRequest)(nil),    // 2: carillon.v1.ExecutorCancelRequest
-	(*ExecutorCancelResponse)(nil),   // 3: carillon.v1.ExecutorCancelResponse
-	(*ExecutorGetByKeyRequest)(nil),  // 4: carillon.v1.ExecutorGetByKeyRequest
-	(*ExecutorGetByKeyResponse)(nil), // 5: carillon.v1.ExecutorGetByKeyResponse
-	(*timestamppb.Timestamp)(nil),    // 6: google.protobuf.Timestamp
+	(*ExecutorRunBatchRequest)(nil),  // 2: carillon.v1.ExecutorRunBatchRequest
+	(*ExecutorRunBatchCall)(nil),     // 3: carillon.v1.ExecutorRunBatchCall
+	(*ExecutorRunBatchResponse)(nil), // 4: carillon.v1.ExecutorRunBatchResponse
+	(*ExecutorRunBatchAnswer)(nil),   // 5: carillon.v1.ExecutorRunBatchAnswer
+	(*ExecutorCancelRequest)(nil),    // 6: carillon.v1.ExecutorCancelRequest
+	(*ExecutorCancelResponse)(nil),   // 7: carillon.v1.ExecutorCancelResponse
+	(*ExecutorGetByKeyRequest)(nil),  // 8: carillon.v1.ExecutorGetByKeyRequest
+	(*ExecutorGetByKeyResponse)(nil), // 9: carillon.v1.ExecutorGetByKeyResponse
+	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
 }
 var file_carillon_v1_executor_proto_depIdxs = []int32{
-	6, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	6, // 1: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	6, // 2: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0, // 3: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
-	2, // 4: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
-	4, // 5: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
-	1, // 6: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
-	3, // 7: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
-	5, // 8: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	10, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	3,  // 1: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
+	0,  // 2: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
+	5,  // 3: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
+	1,  // 4: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
+	10, // 5: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	10, // 6: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	0,  // 7: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
+	2,  // 8: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
+	6,  // 9: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
+	8,  // 10: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
+	1,  // 11: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
+	4,  // 12: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
+	7,  // 13: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
+	9,  // 14: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
+	11, // [11:15] is the sub-list for method output_type
+	7,  // [7:11] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_executor_proto_init() }
@@ -754,7 +1038,7 @@ func file_carillon_v1_executor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_executor_proto_rawDesc), len(file_carillon_v1_executor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

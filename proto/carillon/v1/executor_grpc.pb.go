@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Executor_Run_FullMethodName      = "/carillon.v1.Executor/Run"
+	Executor_RunBatch_FullMethodName = "/carillon.v1.Executor/RunBatch"
 	Executor_Cancel_FullMethodName   = "/carillon.v1.Executor/Cancel"
 	Executor_GetByKey_FullMethodName = "/carillon.v1.Executor/GetByKey"
 )
@@ -38,6 +39,12 @@ type ExecutorClient interface {
 	// other code, and no answer, means that the outcome is unknown: the same
 	// request is sent again.
 	Run(ctx context.Context, in *ExecutorRunRequest, opts ...grpc.CallOption) (*ExecutorRunResponse, error)
+	// RunBatch is Run for many runs on one stream that stays open, which costs
+	// both sides less than a call for each run. It is optional: if it ends with
+	// UNIMPLEMENTED, or another code that refuses a run, before it has answered a
+	// run, then it has taken none, and Run is called for each. If it breaks, the
+	// outcome of its runs without an answer is unknown.
+	RunBatch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecutorRunBatchRequest, ExecutorRunBatchResponse], error)
 	// Cancel ends a run. OK: see accepted; without it the run has ended or never
 	// ran. NOT_FOUND: neither key nor run_id is known. The same request is sent
 	// again every 5 s until it is confirmed, a terminal report comes or
@@ -65,6 +72,19 @@ func (c *executorClient) Run(ctx context.Context, in *ExecutorRunRequest, opts .
 	}
 	return out, nil
 }
+
+func (c *executorClient) RunBatch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecutorRunBatchRequest, ExecutorRunBatchResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Executor_ServiceDesc.Streams[0], Executor_RunBatch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecutorRunBatchRequest, ExecutorRunBatchResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Executor_RunBatchClient = grpc.BidiStreamingClient[ExecutorRunBatchRequest, ExecutorRunBatchResponse]
 
 func (c *executorClient) Cancel(ctx context.Context, in *ExecutorCancelRequest, opts ...grpc.CallOption) (*ExecutorCancelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -100,6 +120,12 @@ type ExecutorServer interface {
 	// other code, and no answer, means that the outcome is unknown: the same
 	// request is sent again.
 	Run(context.Context, *ExecutorRunRequest) (*ExecutorRunResponse, error)
+	// RunBatch is Run for many runs on one stream that stays open, which costs
+	// both sides less than a call for each run. It is optional: if it ends with
+	// UNIMPLEMENTED, or another code that refuses a run, before it has answered a
+	// run, then it has taken none, and Run is called for each. If it breaks, the
+	// outcome of its runs without an answer is unknown.
+	RunBatch(grpc.BidiStreamingServer[ExecutorRunBatchRequest, ExecutorRunBatchResponse]) error
 	// Cancel ends a run. OK: see accepted; without it the run has ended or never
 	// ran. NOT_FOUND: neither key nor run_id is known. The same request is sent
 	// again every 5 s until it is confirmed, a terminal report comes or
@@ -120,6 +146,9 @@ type UnimplementedExecutorServer struct{}
 
 func (UnimplementedExecutorServer) Run(context.Context, *ExecutorRunRequest) (*ExecutorRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedExecutorServer) RunBatch(grpc.BidiStreamingServer[ExecutorRunBatchRequest, ExecutorRunBatchResponse]) error {
+	return status.Error(codes.Unimplemented, "method RunBatch not implemented")
 }
 func (UnimplementedExecutorServer) Cancel(context.Context, *ExecutorCancelRequest) (*ExecutorCancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
@@ -165,6 +194,13 @@ func _Executor_Run_Handler(srv interface{}, ctx context.Context, dec func(interf
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Executor_RunBatch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ExecutorServer).RunBatch(&grpc.GenericServerStream[ExecutorRunBatchRequest, ExecutorRunBatchResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Executor_RunBatchServer = grpc.BidiStreamingServer[ExecutorRunBatchRequest, ExecutorRunBatchResponse]
 
 func _Executor_Cancel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExecutorCancelRequest)
@@ -222,6 +258,13 @@ var Executor_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Executor_GetByKey_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "RunBatch",
+			Handler:       _Executor_RunBatch_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "carillon/v1/executor.proto",
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/test/bench/proc"
 	"github.com/carillon/carillon/internal/test/bench/record"
+	"github.com/carillon/carillon/launcher/executor/runbatch"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -39,6 +40,9 @@ func (s *sink) Run(ctx context.Context, r *carillonv1.ExecutorRunRequest) (*cari
 	}
 	return &carillonv1.ExecutorRunResponse{Status: "SUCCESS"}, nil
 }
+
+// RunBatch is Run for many runs.
+func (s *sink) RunBatch(rpc runbatch.Stream) error { return runbatch.Serve(rpc, s.Run, nil) }
 
 // slotOfKey names a slot by the end of its key: keys of jobs begin with their time.
 func slotOfKey(key string) (uint64, error) {
