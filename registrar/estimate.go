@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -71,7 +72,7 @@ func (r *Registrar) estimateSlot(ctx context.Context, s *schedule.Schedule, a *e
 	}
 	run.Queue.Priority = schedule.SlotPriority(&run)
 	c.Runs = append(c.Runs, ledger.CopiedRun{
-		WaitingRun: ledger.Waiting(&run), QueueNo: q.No, Workflow: s.WorkflowID, State: schedule.QueueDelayed, Ready: a.Slot.FireAt,
+		WaitingRun: ledger.Waiting(&run), QueueNo: q.No, FairKey: cmp.Or(s.FairKey, s.UserID), Workflow: s.WorkflowID, State: schedule.QueueDelayed, Ready: a.Slot.FireAt,
 	})
 	return r.playStart(ctx, &c, run.Key, a.Now)
 }

@@ -280,6 +280,44 @@ func TestTheStartOfARunAndOfASlotAheadIsEstimated(t *testing.T) {
 	})
 }
 
+// Runs of the schedule's owner wait already: in a fair queue they are those of its key.
+func TestASlotAheadTakesTheTurnOfItsKey(t *testing.T) {
+	for _, c := range []struct {
+		fairKey string
+		after   time.Duration
+	}{{"", 90 * time.Second}, {"mine", 60 * time.Second}} {
+		t.Run("fair_key "+c.fairKey, func(t *testing.T) {
+			onQueues(t, func(l *line) {
+				first := l.one()
+				l.admit(1)
+				l.now = l.now.Add(30 * time.Second)
+				if _, _, err := l.Report(l.Context(), registrar.ReportInput{Key: first, Status: schedule.StatusSuccess}); err != nil {
+					l.Fatal(err)
+				}
+				l.fair(nil)
+				l.now = l.now.Truncate(time.Minute).Add(59 * time.Second)
+				for range 3 {
+					l.one()
+				}
+				rule := registrar.UpsertInput{Definition: schedule.Definition{
+					ScheduleID: "nightly", WorkflowID: "w", Version: 1, UserID: "ada", CronExpr: "* * * * *", QueueID: "gpu", FairKey: c.fairKey,
+				}}
+				if _, err := l.Upsert(l.Context(), rule); err != nil {
+					l.Fatal(err)
+				}
+				slot := l.now.Add(time.Second)
+				a, err := l.Explain(l.Context(), "nightly", slot)
+				if err != nil || a.WouldStart == nil {
+					l.Fatalf("the slot is explained as %+v, %v", a, err)
+				}
+				if got := a.WouldStart.P50.Sub(l.now); got != c.after {
+					l.Errorf("it starts %s from now, want %s: %s", got, c.after, strings.Join(a.Sentences(), "; "))
+				}
+			})
+		})
+	}
+}
+
 func TestTheRunsOfAPullQueueAreFetchedInASimulation(t *testing.T) {
 	onQueues(t, func(l *line) {
 		for range 3 {

@@ -343,7 +343,12 @@ func (x *runText) life() {
 	}
 	x.say("%s", s)
 	if r.Queue.In() && !r.ClaimedAt.IsZero() && !r.Queue.EnqueuedAt.IsZero() {
-		x.say("It waited %s in the queue", describe.Span(max(0, r.ClaimedAt.Sub(schedule.Later(r.Queue.EnqueuedAt, r.FireAt)))))
+		waited := describe.Span(max(0, r.ClaimedAt.Sub(schedule.Later(r.Queue.EnqueuedAt, r.FireAt))))
+		if r.Status.Terminal() || r.Queue.State.Admitted() {
+			x.say("It waited %s in the queue", waited)
+		} else {
+			x.say("It waited %s in the queue until it was admitted first, and was put back since", waited)
+		}
 	}
 	if !r.RetryOf.IsZero() {
 		x.say("It retries run %s", r.RetryOf)

@@ -120,6 +120,10 @@ func TestARunIsExplained(t *testing.T) {
 			name: "it is on its way", edit: inState(schedule.QueueDispatching, schedule.StatusLaunching),
 			want: []string{"was admitted at 2026-03-08T12:00:00Z and is being sent to the executor", "It waited 30 seconds in the queue"},
 		},
+		{
+			name: "it was put back", edit: func(r *schedule.Run) { r.ClaimedAt = now.Add(-20 * time.Second) }, facts: waiting,
+			want: []string{"It waited 40 seconds in the queue until it was admitted first, and was put back since."},
+		},
 		{name: "its launch fails", edit: func(r *schedule.Run) {
 			inState(schedule.QueueDispatching, schedule.StatusLaunching)(r)
 			r.FailedAttempts, r.ErrorCode, r.ErrorMessage, r.TimeoutAt = 2, "EXECUTOR_ERROR", "HTTP 500", now.Add(time.Minute)
