@@ -18,6 +18,7 @@ type rest struct {
 	t         testing.TB
 	addresses []string // of servers of one deployment: any of them may be asked
 	client    *http.Client
+	token     string // of the caller; "": none
 
 	mu      sync.Mutex
 	current int
@@ -28,6 +29,11 @@ func newREST(t testing.TB, processes ...*process) *rest {
 	r := &rest{t: t, addresses: addressesOf(processes), client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}}
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
+}
+
+// as is the same deployment for a caller with a token.
+func (r *rest) as(token string) *rest {
+	return &rest{t: r.t, addresses: r.addresses, client: r.client, token: token}
 }
 
 func (r *rest) base() string {
@@ -60,6 +66,9 @@ func (r *rest) call(method, path string, body any) (status int, answer []byte, e
 	req, err := http.NewRequest(method, r.base()+path, in)
 	if err != nil {
 		return 0, nil, err
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
