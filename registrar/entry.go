@@ -96,7 +96,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	}
 	row := plan.NewRow(s, plan.Slot{Key: key, RunAt: at, FireAt: at}, schedule.TriggerJob, schedule.OverlapAllow)
 	row.Input, row.Priority, row.CreatedAt = in.Input, value(in.Priority, s.Priority), now
-	if row.MaxAttempts = s.Retry.JobAttempts(e.attempts); in.MaxAttempts != nil {
+	if row.MaxAttempts = s.Retry.QueuedAttempts(q, e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}
 	row.Webhook = cmp.Or(in.Webhook, s.Webhook)

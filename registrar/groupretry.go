@@ -78,6 +78,10 @@ func (r *Registrar) toRetry(ctx context.Context, g *schedule.JobGroup, in *Retry
 		}
 		f.AfterRunAt, f.AfterKey = runs[len(runs)-1].RunAt, runs[len(runs)-1].Key
 	}
+	q, err := r.GetQueue(ctx, g.QueueID)
+	if err != nil {
+		return nil, err
+	}
 	now, schedules := r.now(), make(map[string]*schedule.Schedule)
 	order := schedule.RedriveOrder{RequestID: in.NewGroupID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}
 	var rows []schedule.Run
@@ -97,7 +101,7 @@ func (r *Registrar) toRetry(ctx context.Context, g *schedule.JobGroup, in *Retry
 			}
 			schedules[old.ScheduleID] = s
 		}
-		row := ledger.RetryByHand(old, &s.Definition, &order, now.Truncate(time.Millisecond))
+		row := ledger.RetryByHand(old, &s.Definition, q, &order, now.Truncate(time.Millisecond))
 		row.OverlapPolicy, row.Exclusive, row.CreatedAt = schedule.OverlapAllow, false, now
 		row.Trigger = schedule.TriggerJob // it is the first run of its member: a stop may cancel it
 		row.Queue.GroupSeq = old.Queue.GroupSeq

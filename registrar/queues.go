@@ -26,6 +26,9 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 	if in.QueueID == schedule.DefaultQueueID && auth.FromContext(ctx).Owner != "" {
 		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s belongs to the operator: choose another id", schedule.Quote(in.QueueID))
 	}
+	if in.Retry != (schedule.RetryPolicy{}) && in.Retry.MaxAttempts == 0 {
+		in.Retry.MaxAttempts = max(r.cfg.DefaultMaxAttempts, 1)
+	}
 	d := in.QueueDefinition.Resolved(r.cfg.DefaultMaxInFlight)
 	if d.MaxWaiting = schedule.DefaultMaxWaiting; in.MaxWaiting != nil {
 		d.MaxWaiting = *in.MaxWaiting

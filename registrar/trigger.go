@@ -148,7 +148,7 @@ func (r *Registrar) retry(found schedule.RunInput, in RetryInput, now time.Time)
 	if found.Schedule == nil || !found.Schedule.Alive() {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
 	}
-	row := ledger.RetryByHand(&old, found.Definition, &schedule.RedriveOrder{RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
+	row := ledger.RetryByHand(&old, found.Definition, found.Queue, &schedule.RedriveOrder{RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
 	if old.IsJob() { // it takes no part in overlap

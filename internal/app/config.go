@@ -30,7 +30,7 @@ type Config struct {
 
 	DefaultMaxInFlight int `name:"default_max_in_flight" default:"1" min:"1" max:"10000" help:"for dispatch queues that do not set max_in_flight"`
 	QueuesMaxInFlight  int `name:"queues_max_in_flight" default:"0" min:"0" max:"10000" help:"runs of all dispatch queues together that may be in flight, of those that enter from now on; 0 = no bound"`
-	DefaultMaxAttempts int `name:"default_max_attempts" default:"3" min:"1" max:"25" help:"for runs in dispatch queues where neither they nor their schedule's retry policy say it; 1 = no automatic retries"`
+	DefaultMaxAttempts int `name:"default_max_attempts" default:"3" min:"1" max:"25" help:"for runs in dispatch queues where they, the retry policy of their schedule and that of their queue do not say it; 1 = no automatic retries"`
 
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `name:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`

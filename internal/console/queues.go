@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -108,6 +109,16 @@ func (q queueRow) LongestRun() string { return everyWords(q.GetMaxRunMs()) }
 
 // Expires is how long a run may wait; "": any time.
 func (q queueRow) Expires() string { return everyWords(q.GetExpiresMs()) }
+
+// Retries is what follows a failed run whose schedule has no policy; "": the default.
+func (q queueRow) Retries() string {
+	p := q.GetRetry()
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d attempts, after %s, each wait %d %% of the one before, at most %s; on %s", p.GetMaxAttempts(), msWords(p.GetBackoffMs()),
+		p.GetFactorPercent(), msWords(p.GetMaxBackoffMs()), strings.Join(p.GetOn(), ", "))
+}
 
 // Promoted is how long a run waits before it passes higher priorities; "": it never does.
 func (q queueRow) Promoted() string {

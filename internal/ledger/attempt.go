@@ -11,11 +11,12 @@ import (
 type AttemptFacts struct {
 	Planned *schedule.Definition // of the run's revision: the budget of attempts; nil: it cannot be read
 	InForce *schedule.Definition // of the schedule: backoff and classes; nil: the schedule is deleted
+	Queue   schedule.RetryPolicy // of the run's queue, in force; zero: it has none
 }
 
 // policy is what decides on retries. A schedule that has lost its policy keeps the one of the
-// run's revision for the runs that were planned with it. A job of a schedule without one has the
-// defaults.
+// run's revision for the runs that were planned with it. A run in a queue of a schedule without one
+// has that of the queue, else the defaults.
 func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 	none := schedule.RetryPolicy{}
 	for _, d := range []*schedule.Definition{f.InForce, f.Planned} {
@@ -23,10 +24,13 @@ func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 			return d.Retry.Resolved()
 		}
 	}
-	if r.Queue.In() {
-		return schedule.DefaultRetry
+	switch {
+	case !r.Queue.In():
+		return none
+	case f.Queue != none:
+		return f.Queue.Resolved()
 	}
-	return none
+	return schedule.DefaultRetry
 }
 
 // place is the number of the retry after a failed run within its budget of attempts, counted

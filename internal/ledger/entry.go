@@ -128,7 +128,7 @@ func (req *ClaimRequest) EnterQueue(r schedule.Run, d *schedule.Definition, q *s
 	now := stored(req.Now)
 	if r.Trigger != schedule.TriggerRetry {
 		r.AttemptsBefore = max(r.Attempt, 1) - 1
-		r.MaxAttempts = r.AttemptsBefore + d.Retry.JobAttempts(req.JobAttempts)
+		r.MaxAttempts = r.AttemptsBefore + d.Retry.QueuedAttempts(q, req.JobAttempts)
 	}
 	if d.Webhook != "" {
 		r.Webhook = d.Webhook

@@ -7,8 +7,9 @@ import (
 )
 
 // RetryByHand is a new attempt of a run that has ended, as RetryRun and RedriveRuns make it. d is
-// the definition of the run's revision; nil: it cannot be read. The caller sets the overlap policy.
-func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveOrder, fireAt time.Time) schedule.Run {
+// the definition of the run's revision; nil: it cannot be read. q is its queue; nil: it is in none.
+// The caller sets the overlap policy.
+func RetryByHand(old *schedule.Run, d *schedule.Definition, q *schedule.Queue, o *schedule.RedriveOrder, fireAt time.Time) schedule.Run {
 	row := schedule.Run{
 		Key: schedule.RetryKey(old.Key, o.RequestID), ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: fireAt,
@@ -28,7 +29,7 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, o *schedule.RedriveO
 	row.MaxQueued = d.MaxQueued
 	switch {
 	case o.Renew && old.Queue.In():
-		row.MaxAttempts, row.AttemptsBefore = old.Attempt+d.Retry.JobAttempts(o.JobAttempts), old.Attempt
+		row.MaxAttempts, row.AttemptsBefore = old.Attempt+d.Retry.QueuedAttempts(q, o.JobAttempts), old.Attempt
 	case o.Renew:
 		row.MaxAttempts = old.Attempt + d.Retry.Attempts()
 	}
@@ -53,7 +54,7 @@ func Redrive(found []schedule.RunInput, o *schedule.RedriveOrder) (runs []schedu
 			left++
 			continue
 		}
-		row := RetryByHand(old, found[i].Definition, o, redriveAt(o, o.Before+len(runs)))
+		row := RetryByHand(old, found[i].Definition, found[i].Queue, o, redriveAt(o, o.Before+len(runs)))
 		if row.OverlapPolicy = schedule.OverlapQueue; s.OverlapPolicy == schedule.OverlapAllow {
 			row.OverlapPolicy = schedule.OverlapAllow
 		}

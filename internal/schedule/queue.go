@@ -18,6 +18,7 @@ type QueueDefinition struct {
 	RunTimeoutMS uint32         `json:"run_timeout_ms"`       // as of a schedule; 0: that of the run's schedule
 	MaxRunMS     uint32         `json:"max_run_ms,omitempty"` // as of a schedule, for runs whose schedule has none; 0: no bound
 	ExpiresMS    uint32         `json:"expires_ms,omitempty"` // a run that waits for so long ends, unless its schedule or itself has a bound; 0: no bound
+	Retry        RetryPolicy    `json:"retry,omitzero"`       // of runs whose schedule has none; zero: that of runs in queues
 	MaxWaiting   uint32         `json:"max_waiting"`          // 0: any number
 	Backpressure Backpressure   `json:"backpressure"`
 	Rate         RateDefinition `json:"rate,omitzero"`    // of starts
@@ -79,7 +80,7 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 		d.Fair = FairNone
 	}
 	d.resolvePull()
-	d.Rate = d.Rate.Resolved()
+	d.Rate, d.Retry = d.Rate.Resolved(), d.Retry.Resolved()
 	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
 	return d
 }
@@ -95,6 +96,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 	checkBound(c, "run_timeout_ms", d.RunTimeoutMS, "0 takes that of the run's schedule")
 	CheckMaxRun(c, d.MaxRunMS)
 	CheckExpires(c, d.ExpiresMS)
+	d.Retry.Check(c)
 	if d.MaxWaiting > MaxMaxWaiting {
 		c.Add("max_waiting", d.MaxWaiting, "is above 100000000", "0 is without a limit")
 	}
@@ -131,7 +133,7 @@ func (d *QueueDefinition) WebhookOf() QueueWebhook {
 // nothing.
 func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 	return d.QueueID == o.QueueID && d.UserID == o.UserID && d.Shared == o.Shared && d.MaxInFlight == o.MaxInFlight &&
-		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
+		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.Retry == o.Retry && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
 		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy &&
 		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS
@@ -222,6 +224,16 @@ func StartBy(from time.Time, bounds ...uint32) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// RetryOfQueue is the retry policy in a stored definition; zero: it has none, is missing or cannot
+// be read.
+func RetryOfQueue(text string) RetryPolicy {
+	d, err := ParseQueue(text)
+	if err != nil {
+		return RetryPolicy{}
+	}
+	return d.Retry
 }
 
 // Takes reports whether runs of an owner may enter the queue, its state aside.

@@ -159,13 +159,16 @@ func (p RetryPolicy) Check(c *Collect) {
 // Attempts is how many attempts a run has; at least 1.
 func (p RetryPolicy) Attempts() int32 { return int32(max(p.MaxAttempts, 1)) }
 
-// JobAttempts is how many attempts a job has: without a policy as many as the setting for jobs
-// says.
-func (p RetryPolicy) JobAttempts(setting uint32) int32 {
-	if p == (RetryPolicy{}) {
-		return int32(max(setting, 1))
+// QueuedAttempts is how many attempts a run in a queue has by the policy of its schedule: without
+// one as many as its queue says (nil: nothing), else as the setting for runs in queues says.
+func (p RetryPolicy) QueuedAttempts(q *Queue, setting uint32) int32 {
+	switch none := (RetryPolicy{}); {
+	case p != none:
+		return p.Attempts()
+	case q != nil && q.Retry != none:
+		return q.Retry.Attempts()
 	}
-	return p.Attempts()
+	return int32(max(setting, 1))
 }
 
 // Wait is how long after a failure the n-th retry of a budget starts, n counted from 1: within

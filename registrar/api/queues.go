@@ -35,7 +35,8 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 	q, err := s.queues.UpsertQueue(ctx, registrar.QueueInput{
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: req.GetQueueId(), UserID: req.GetUserId(), Shared: req.GetShared(), MaxInFlight: req.GetMaxInFlight(),
-			RunTimeoutMS: req.GetRunTimeoutMs(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+			RunTimeoutMS: req.GetRunTimeoutMs(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), Retry: queueRetryIn(req.GetRetry()),
+			Backpressure: schedule.Backpressure(req.GetBackpressure()), Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(), Delivery: schedule.Delivery(req.GetDelivery()), Workers: req.GetWorkers(), HeartbeatMS: req.GetHeartbeatMs(),
 			Fair: schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
@@ -353,7 +354,7 @@ func (s *runServer) UpdateRun(ctx context.Context, req *carillonv1.UpdateRunRequ
 
 func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 	out := &carillonv1.Queue{
-		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxRunMs: q.MaxRunMS, ExpiresMs: q.ExpiresMS, MaxWaiting: q.MaxWaiting,
+		QueueId: q.QueueID, UserId: q.UserID, Shared: q.Shared, MaxInFlight: q.MaxInFlight, RunTimeoutMs: q.RunTimeoutMS, MaxRunMs: q.MaxRunMS, ExpiresMs: q.ExpiresMS, Retry: retryOut(q.Retry), MaxWaiting: q.MaxWaiting,
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,

@@ -20,6 +20,15 @@ func retryIn(p *carillonv1.RetryPolicy) schedule.RetryPolicy {
 	}.Resolved()
 }
 
+// queueRetryIn is retryIn for a queue, which has a default of its own for max_attempts: 0.
+func queueRetryIn(p *carillonv1.RetryPolicy) schedule.RetryPolicy {
+	policy := retryIn(p)
+	if p != nil && p.MaxAttempts == nil {
+		policy.MaxAttempts = 0
+	}
+	return policy
+}
+
 // retryOut is nil without a policy.
 func retryOut(p schedule.RetryPolicy) *carillonv1.RetryPolicy {
 	if p == (schedule.RetryPolicy{}) {

@@ -93,7 +93,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) (unique fun
 	f.BoolVar(&req.Next, "next", false, "the same as --position 1")
 	f.Func("at", "earliest start: a `TIME` (RFC 3339)", command.Time(&req.RunAt))
 	f.Func("in", "earliest start, from now: a `DURATION`", command.Millis(&req.DelayMs))
-	f.Func("max-attempts", "`NUMBER` of attempts in all (default: the schedule's, without a retry policy DEFAULT_MAX_ATTEMPTS)", command.Uint32(&req.MaxAttempts))
+	f.Func("max-attempts", "`NUMBER` of attempts in all (default: as the retry policy of the schedule says, else that of the queue, else DEFAULT_MAX_ATTEMPTS)", command.Uint32(&req.MaxAttempts))
 	f.Func("expires", "`DURATION` for which it may wait for its first start (default: that of the schedule, else of the queue)", command.Millis(&req.ExpiresMs))
 	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that the run uses: its id, or ID=KEY; may be repeated")
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")

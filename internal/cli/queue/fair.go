@@ -37,6 +37,9 @@ func replaceAdded(req, flagged *carillonv1.UpsertQueueRequest) {
 	if len(flagged.GetWorkers()) > 0 {
 		req.Workers = nil
 	}
+	if len(flagged.GetRetry().GetOn()) > 0 && req.GetRetry() != nil {
+		req.Retry.On = nil
+	}
 	if len(flagged.GetWeights()) > 0 {
 		req.Weights = nil
 	}

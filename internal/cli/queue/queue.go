@@ -89,6 +89,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
+	command.RetryFlags(f, &flagged.Retry, "DEFAULT_MAX_ATTEMPTS")
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
 	f.StringVar(&flagged.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs")
@@ -205,6 +206,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"run timeout", timeout},
 		[2]string{"max run", render.Bound(q.GetMaxRunMs())},
 		[2]string{"expires", render.Bound(q.GetExpiresMs())},
+		[2]string{"retries", render.Retry(q.GetRetry())},
 		[2]string{"backpressure", q.GetBackpressure()},
 		[2]string{"webhook", q.GetWebhook()},
 		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},

@@ -107,7 +107,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"labels", render.Labels(s.GetLabels())},
 		[2]string{"managed by", s.GetManagedBy()},
 		[2]string{"expects", expectText(s.GetExpect())},
-		[2]string{"retries", retryText(s.GetRetry())},
+		[2]string{"retries", render.Retry(s.GetRetry())},
 		[2]string{"queue", s.GetQueueId()},
 		[2]string{"limits", strings.Join(s.GetLimits(), ", ")},
 		[2]string{"webhook", s.GetWebhook()},

@@ -38,6 +38,9 @@ func (t *tx) conclude(r *schedule.Run) (next *schedule.Run) {
 		if s := t.schedules[r.ScheduleID]; s != nil && s.Alive() {
 			facts.InForce = &s.Definition
 		}
+		if q := t.queueOf(r.Queue.No); q != nil {
+			facts.Queue = q.Retry
+		}
 	}
 	if next = ledger.Conclude(r, facts); next == nil {
 		return nil

@@ -13,11 +13,12 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// sqlAttemptFacts are the definitions of the run's revision and of the schedule's. One that is
+// sqlAttemptFacts are the definitions of the run's revision, of its schedule and of its queue. One that is
 // missing or cannot be read is reported by a claim of that revision.
 const sqlAttemptFacts = `
-SELECT u.key, s.schedule_id, planned.definition, in_force.definition
-FROM unnest($1::bytea[], $2::integer[], $3::bigint[]) AS u(key, sid, revision) JOIN schedules s ON s.sid = u.sid
+SELECT u.key, s.schedule_id, planned.definition, in_force.definition, q.definition
+FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::integer[]) AS u(key, sid, revision, queue_no) JOIN schedules s ON s.sid = u.sid
+LEFT JOIN queues q ON q.queue_no = u.queue_no
 LEFT JOIN schedule_revisions planned ON planned.schedule_id = s.schedule_id AND planned.revision = u.revision
 LEFT JOIN schedule_revisions in_force ON in_force.schedule_id = s.schedule_id AND in_force.revision = s.revision AND s.deleted_at IS NULL`
 
@@ -52,15 +53,18 @@ func attemptFacts(ctx context.Context, tx pgx.Tx, rows []*openRow) (map[schedule
 		key              []byte
 		id               string
 		planned, inForce pgtype.Text
+		queue            pgtype.Text
 		byKey            = rowsByKey(rows)
 		facts            = make(map[schedule.Key]*ledger.AttemptFacts, len(rows))
 	)
-	err := each(ctx, tx, []any{&key, &id, &planned, &inForce}, func() error {
+	err := each(ctx, tx, []any{&key, &id, &planned, &inForce, &queue}, func() error {
 		byKey[schedule.Key(key)].ScheduleID = id
-		facts[schedule.Key(key)] = &ledger.AttemptFacts{Planned: revision.Readable(planned.String), InForce: revision.Readable(inForce.String)}
+		facts[schedule.Key(key)] = &ledger.AttemptFacts{
+			Planned: revision.Readable(planned.String), InForce: revision.Readable(inForce.String), Queue: schedule.RetryOfQueue(queue.String),
+		}
 		return nil
 	}, sqlAttemptFacts, column(rows, rowKey), column(rows, func(r **openRow) int32 { return (*r).SID }),
-		column(rows, func(r **openRow) int64 { return (*r).Revision }))
+		column(rows, func(r **openRow) int64 { return (*r).Revision }), column(rows, func(r **openRow) int32 { return (*r).Queue.No }))
 	return facts, err
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/carillon/carillon/internal/store/revision"
 )
 
-// sqlAttemptFacts are the definitions of the run's revision and of the schedule's. One that is
+// sqlAttemptFacts are the definitions of the run's revision, of its schedule and of its queue. One that is
 // missing or cannot be read is reported by a claim of that revision.
-const sqlAttemptFacts = `SELECT planned.definition, in_force.definition FROM schedules s
+const sqlAttemptFacts = `SELECT planned.definition, in_force.definition, q.definition FROM schedules s
  LEFT JOIN schedule_revisions planned ON planned.schedule_id = s.schedule_id AND planned.revision = ?2
  LEFT JOIN schedule_revisions in_force ON in_force.schedule_id = s.schedule_id AND in_force.revision = s.revision AND s.deleted_at IS NULL
+ LEFT JOIN queues q ON q.queue_no = ?3
  WHERE s.sid = ?1`
 
 // conclude makes runs what history has of them, and returns the next attempts of those that
@@ -26,11 +27,13 @@ func conclude(ctx context.Context, t tx, rows []*openRow, now time.Time) (map[*o
 		var facts *ledger.AttemptFacts
 		if ledger.NeedsAttemptFacts(&r.Run) {
 			err := t.query(ctx, sqlAttemptFacts, func(scan scan) error {
-				var planned, inForce text
-				err := scan(&planned, &inForce)
-				facts = &ledger.AttemptFacts{Planned: revision.Readable(string(planned)), InForce: revision.Readable(string(inForce))}
+				var planned, inForce, queue text
+				err := scan(&planned, &inForce, &queue)
+				facts = &ledger.AttemptFacts{
+					Planned: revision.Readable(string(planned)), InForce: revision.Readable(string(inForce)), Queue: schedule.RetryOfQueue(string(queue)),
+				}
 				return err
-			}, int64(r.SID), r.Revision)
+			}, int64(r.SID), r.Revision, int64(r.Queue.No))
 			if err != nil {
 				return nil, fmt.Errorf("read the retry policy of run %s: %w", r.Key, err)
 			}

@@ -226,17 +226,21 @@ func TestARetryPolicyOutOfBoundsIsRefusedWithFieldValueAndLimit(t *testing.T) {
 		{"a class that there is not", `{"max_attempts": 2, "on": ["transient", "bad"]}`, "retry.on[1]", `"bad"`, "transient"},
 		{"an unknown member", `{"max_attempts": 2, "tries": 3}`, "retry.tries", "not a field", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			body := `{"workflow_id": "w", "version": 1, "user_id": "ada", "cron_expr": "* * * * *", "retry": ` + c.retry + `}`
-			status, answer, err := api.call("PUT", "/v1/schedules/s", body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			says := refusals(t, answer)[c.field]
-			if status != http.StatusBadRequest || !strings.Contains(says, c.value) || !strings.Contains(says, c.limit) {
-				t.Errorf("it answers %d %s\nwant 400 with a violation of %s that says %s and %s", status, answer, c.field, c.value, c.limit)
-			}
-		})
+		for path, body := range map[string]string{
+			"/v1/schedules/s": `{"workflow_id": "w", "version": 1, "user_id": "ada", "cron_expr": "* * * * *", "retry": ` + c.retry + `}`,
+			"/v1/queues/q":    `{"user_id": "ada", "retry": ` + c.retry + `}`,
+		} {
+			t.Run(c.name+" "+path, func(t *testing.T) {
+				status, answer, err := api.call("PUT", path, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				says := refusals(t, answer)[c.field]
+				if status != http.StatusBadRequest || !strings.Contains(says, c.value) || !strings.Contains(says, c.limit) {
+					t.Errorf("it answers %d %s\nwant 400 with a violation of %s that says %s and %s", status, answer, c.field, c.value, c.limit)
+				}
+			})
+		}
 	}
 	status, answer, err := api.call("POST", "/v1/runs/"+strings.Repeat("ab", 32)+":retry", `{"request_id": "/auto"}`)
 	if err != nil || status != http.StatusBadRequest || !strings.Contains(refusals(t, answer)["request_id"], `"/auto"`) {

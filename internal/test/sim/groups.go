@@ -30,8 +30,9 @@ func newGroupWatch() groupWatch {
 // groupLife is a group as it is now.
 type groupLife struct {
 	row      schedule.JobGroup
-	hook     told // of its queue, when it ended
-	followed int  // how many runs followed its end
+	hook     told   // of its queue, when it ended
+	followed int    // how many runs followed its end
+	attempts uint32 // of that run, where its schedule has no policy: as the queue said when the group was made
 }
 
 // makeGroup makes a group of one queue.
@@ -179,7 +180,7 @@ func (l *ledgerWatch) group(before, after *schedule.JobGroup) {
 	defer l.mu.Unlock()
 	g := l.groups[after.No]
 	if g == nil {
-		g = &groupLife{}
+		g = &groupLife{attempts: uint32(l.attemptsIn(after.QueueNo))}
 		l.groups[after.No] = g
 	}
 	was := g.row
@@ -232,6 +233,19 @@ func (l *ledgerWatch) groupEnded(g *groupLife) {
 	})
 	if want := map[bool]int{true: 1}[r.OnComplete != nil]; g.followed != want {
 		l.violation("%d runs follow the end of group %s, want %d", g.followed, r.GroupID, want)
+	}
+}
+
+// followUp: the attempts of a run that follows a group are those of the group's creation.
+func (l *ledgerWatch) followUp(j *job) {
+	l.followUps = append(l.followUps, j)
+	if l.rules[revisionID{j.row.ScheduleID, j.row.Revision}].retry.MaxAttempts > 0 {
+		return
+	}
+	for _, g := range l.groups {
+		if strings.Contains(string(j.row.Input), `"complete":"`+g.row.GroupID+`"`) {
+			l.budgets[j.row.Key] = &g.attempts
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 		l.violation("a job was born %s, %s", r.Status, r.Queue.State)
 	}
 	if followsGroup(r) {
-		l.followUps = append(l.followUps, j)
+		l.followUp(j)
 	} else if r.Trigger == schedule.TriggerJob {
 		l.requestedJob(at, q, r)
 	} else {

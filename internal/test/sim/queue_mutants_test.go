@@ -107,6 +107,12 @@ var queueMutants = []struct {
 	{"the cancel of a run in a queue is not carried", []edit{{
 		"internal/ledger/queued.go", "	if !r.CancelRequestedAt.IsZero() {\n		return r, QueueCancel, sooner(due, now.Add(CancelAgain))\n	}\n", "",
 	}}},
+	{"the retry policy of a queue is ignored", []edit{{
+		"internal/ledger/attempt.go", `case f.Queue != none:`, `case false:`,
+	}}},
+	{"a run in a queue does not have as many attempts as the queue says", []edit{{
+		"internal/schedule/retry.go", `case q != nil && q.Retry != none:`, `case false:`,
+	}}},
 	{"a run that has expired is admitted", []edit{{
 		"internal/ledger/begin.go", `if f.Run.Deliveries == 0 && isPast(f.Run.StartBy, now) {`, `if false {`,
 	}, {

@@ -138,6 +138,9 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(17).perMille(350) {
 		makeFair(&def, d.of(18))
 	}
+	if d.of(19).perMille(300) {
+		def.Retry = retryPolicy(d.of(20))
+	}
 	err := w.insist(func(ctx context.Context) error {
 		_, err := w.registrar.UpsertQueue(ctx, registrar.QueueInput{QueueDefinition: def})
 		return err

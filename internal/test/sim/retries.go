@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -73,9 +74,6 @@ func (l *ledgerWatch) automatic(r *schedule.Run) bool {
 	return r.Trigger == schedule.TriggerRetry && !asked
 }
 
-// attemptsOfJobs is the default of DEFAULT_MAX_ATTEMPTS.
-const attemptsOfJobs = 3
-
 // snooze reports whether a run follows a snoozed one, of the same attempt.
 func (l *ledgerWatch) snooze(r *schedule.Run) bool {
 	return r.Key == successorKey(r.RetryOf, "/snooze")
@@ -120,7 +118,7 @@ func (l *ledgerWatch) attempted(h *history) {
 	length, snoozes := l.chain(h)
 	most := max(int32(l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts), 1)
 	if most == 1 && (r.Trigger == schedule.TriggerJob || l.jobs[r.RetryOf] != nil) && l.rules[revisionID{r.ScheduleID, r.Revision}].retry.MaxAttempts == 0 {
-		most = attemptsOfJobs
+		most = l.attemptsIn(cmp.Or(r.Queue.No, l.queueNoOf(r.RetryOf)))
 	}
 	ask, byHand := l.hands[r.Key]
 	if budget := l.budgets[r.Key]; budget != nil {
@@ -255,6 +253,9 @@ func (l *ledgerWatch) policyOf(r *schedule.Run, f *life, inQueue bool) schedule.
 	policy := f.row.Retry
 	if policy.MaxAttempts == 0 || inQueue && !f.row.Alive() {
 		policy = l.rules[revisionID{r.ScheduleID, r.Revision}].retry
+	}
+	if q := l.queues[l.queueNoOf(r.Key)]; policy.MaxAttempts == 0 && q != nil {
+		policy = q.row.Retry
 	}
 	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
 		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}

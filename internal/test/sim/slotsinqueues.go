@@ -50,7 +50,7 @@ func (l *ledgerWatch) slotEntered(at time.Duration, term *schedule.Term, before,
 		l.entersFor(after, nil, f.expiresOf[after.Revision], q.row.ExpiresMS)
 	}
 	policy := l.rules[revisionID{after.ScheduleID, after.Revision}].retry.MaxAttempts
-	if most := before.MaxAttempts; policy == 0 && after.Trigger != schedule.TriggerRetry && after.MaxAttempts != most+attemptsOfJobs-1 || (policy > 0 || after.Trigger == schedule.TriggerRetry) && after.MaxAttempts != most {
+	if most := before.MaxAttempts; policy == 0 && after.Trigger != schedule.TriggerRetry && after.MaxAttempts != most+l.attemptsIn(after.Queue.No)-1 || (policy > 0 || after.Trigger == schedule.TriggerRetry) && after.MaxAttempts != most {
 		l.violation("%s run_at %s had %d attempts, and has %d in its queue", after.ScheduleID, l.at(after.RunAt), most, after.MaxAttempts)
 	}
 	l.claimed(after)

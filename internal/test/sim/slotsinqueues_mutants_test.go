@@ -36,7 +36,7 @@ var slotQueueMutants = []struct {
 		"internal/ledger/entry.go", `schedule.JoinLimits(q.Limits, d.Limits)`, `schedule.JoinLimits(q.Limits)`,
 	}}},
 	{"a slot in a queue has one attempt", []edit{{
-		"internal/ledger/entry.go", `r.AttemptsBefore + d.Retry.JobAttempts(req.JobAttempts)`, `r.AttemptsBefore + d.Retry.Attempts()`,
+		"internal/ledger/entry.go", `r.AttemptsBefore + d.Retry.QueuedAttempts(q, req.JobAttempts)`, `r.AttemptsBefore + d.Retry.Attempts()`,
 	}}},
 	{"a run is admitted although its grant does not allow it by another clock", []edit{{
 		"internal/ledger/admission.go", `		if !d.sendable() {`, `		if false {`,

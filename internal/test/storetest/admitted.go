@@ -14,6 +14,7 @@ var admittedRuns = []check{
 	{"a run that has ended keeps its queue and its entry", lifeEnded},
 	{"a failed run with attempts left has a retry in its queue, at its place", lifeRetried},
 	{"the last attempt is dead, and a deletion of its schedule ends no attempts", lifeDead},
+	{"without a policy of its schedule a run follows the one of its queue, as it is in force", lifeQueuePolicy},
 	{"a retry by hand enters the queue of the run before it", lifeRetriedByHand},
 	{"the waits of a job whose attempts were renewed by hand begin again", lifeRenewed},
 	{"a cancel ends a waiting or delayed run at once", lifeCancelWaiting},
@@ -96,13 +97,45 @@ func lifeDead(r *rig) {
 	}
 }
 
+func lifeQueuePolicy(r *rig) {
+	j := r.jobs("q", func(q *schedule.Queue) {
+		q.Retry = schedule.RetryPolicy{MaxAttempts: 4, BackoffMS: 60_000}.Resolved()
+	})
+	j.of = r.create("plain.template", func(s *schedule.Schedule) {
+		s.CronExpr, s.NextRunAt, s.PlanAt, s.Retry = "", time.Time{}, time.Time{}, schedule.RetryPolicy{}
+	})
+	run := j.put("a")[0]
+	waits := func(want time.Duration) {
+		j.Helper()
+		j.admission(1)
+		failed := j.end(run, schedule.StatusFailed)
+		run = r.next(failed)
+		wait := run.FireAt.Sub(failed.CompletedAt)
+		j.hold(wait >= want*9/10 && wait <= want*11/10, "the retry waits %s, want about %s", wait, want)
+		r.now = run.FireAt
+		j.sweepQueues()
+	}
+	waits(time.Minute)
+	q := j.queue
+	q.Retry = schedule.RetryPolicy{MaxAttempts: 1, BackoffMS: 5_000, FactorPercent: 100}.Resolved()
+	q.Revision++
+	j.queue = r.putQueue(q)
+	waits(5 * time.Second)
+	q.Retry = schedule.RetryPolicy{}
+	q.Revision++
+	j.queue = r.putQueue(q)
+	j.admission(1)
+	failed := j.end(run, schedule.StatusFailed)
+	j.hold(failed.IsDead() && failed.MaxAttempts == 3, "its attempts are those of its entry, got %+v", failed)
+}
+
 func lifeRetriedByHand(r *rig) {
 	j := r.jobs("q")
 	run := j.put("a")[0]
 	j.admits(1, "a")
 	old := j.end(run, schedule.StatusSuccess)
 	_, moved := r.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
-		retry := ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
+		retry := ledger.RetryByHand(&in.Run, in.Definition, in.Queue, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
 		retry.OverlapPolicy = in.Run.OverlapPolicy
 		return schedule.RunChange{Insert: &retry}
 	})
@@ -126,7 +159,7 @@ func lifeRenewed(r *rig) {
 	j.hold(old.IsDead() && old.Attempt == 3, "the third attempt is dead, got %+v", old)
 	var retry schedule.Run
 	_, moved := r.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
-		retry = ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand", Renew: true, JobAttempts: 3}, r.now)
+		retry = ledger.RetryByHand(&in.Run, in.Definition, in.Queue, &schedule.RedriveOrder{RequestID: "hand", Renew: true, JobAttempts: 3}, r.now)
 		retry.OverlapPolicy = in.Run.OverlapPolicy
 		return schedule.RunChange{Insert: &retry}
 	})

@@ -338,7 +338,7 @@ func entryByHand(r *rig) {
 	q.passes("b")
 	var retry schedule.Run
 	_, moved := r.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
-		retry = ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
+		retry = ledger.RetryByHand(&in.Run, in.Definition, in.Queue, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
 		retry.OverlapPolicy, retry.Exclusive = schedule.OverlapQueue, true
 		return schedule.RunChange{Insert: &retry}
 	})

@@ -236,7 +236,7 @@ func (j *jobs) byHand(old schedule.Run) schedule.Run {
 	j.Helper()
 	var retry schedule.Run
 	_, moved := j.changeRun(old.Key, func(in schedule.RunInput) schedule.RunChange {
-		retry = ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand"}, j.now)
+		retry = ledger.RetryByHand(&in.Run, in.Definition, in.Queue, &schedule.RedriveOrder{RequestID: "hand"}, j.now)
 		retry.OverlapPolicy = in.Run.OverlapPolicy
 		return schedule.RunChange{Insert: &retry, Redriven: true}
 	})

@@ -213,7 +213,7 @@ func webhookOwn(r *rig) {
 	m, _ = r.told(retry.Key)
 	r.hold(m.Target == schedule.WebhookTarget("own"), "so does its retry, got %+v", m)
 	_, moved := r.changeRun(over.Key, func(in schedule.RunInput) schedule.RunChange {
-		byHand := ledger.RetryByHand(&in.Run, in.Definition, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
+		byHand := ledger.RetryByHand(&in.Run, in.Definition, in.Queue, &schedule.RedriveOrder{RequestID: "hand"}, r.now)
 		byHand.OverlapPolicy = in.Run.OverlapPolicy
 		return schedule.RunChange{Insert: &byHand}
 	})

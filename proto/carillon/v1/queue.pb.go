@@ -87,6 +87,9 @@ type Queue struct {
 	MaxRunMs uint32 `protobuf:"varint,40,opt,name=max_run_ms,json=maxRunMs,proto3" json:"max_run_ms,omitempty"`
 	// How long a run may wait that has no bound of its own; 0: any time.
 	ExpiresMs uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// Automatic retries of runs whose schedule has no policy. Unset: those of runs
+	// in queues, DEFAULT_MAX_ATTEMPTS attempts.
+	Retry *RetryPolicy `protobuf:"bytes,42,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Whether keys take turns within a priority.
 	Fair string `protobuf:"bytes,50,opt,name=fair,proto3" json:"fair,omitempty"`
 	// How many turns a key has for one of a key that is not here.
@@ -375,6 +378,13 @@ func (x *Queue) GetExpiresMs() uint32 {
 		return x.ExpiresMs
 	}
 	return 0
+}
+
+func (x *Queue) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
 }
 
 func (x *Queue) GetFair() string {
@@ -684,6 +694,12 @@ type UpsertQueueRequest struct {
 	// SKIPPED(expired), unless its schedule or its request says otherwise; within
 	// 1000 to 2592000000. Default 0: it waits for any time.
 	ExpiresMs *uint32 `protobuf:"varint,31,opt,name=expires_ms,json=expiresMs,proto3,oneof" json:"expires_ms,omitempty"`
+	// Automatic retries of runs whose schedule has no policy, and of requests that
+	// name no attempts. max_attempts of it is DEFAULT_MAX_ATTEMPTS by default. A
+	// run keeps the number of attempts that it entered with; backoff and classes
+	// are those in force. Default: DEFAULT_MAX_ATTEMPTS attempts with the defaults
+	// of a policy.
+	Retry *RetryPolicy `protobuf:"bytes,32,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Waiting runs at which new ones are refused. Concurrent requests may exceed
 	// it by their own number. Default 100000; 0: any number.
 	MaxWaiting *uint32 `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`
@@ -813,6 +829,13 @@ func (x *UpsertQueueRequest) GetExpiresMs() uint32 {
 		return *x.ExpiresMs
 	}
 	return 0
+}
+
+func (x *UpsertQueueRequest) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
 }
 
 func (x *UpsertQueueRequest) GetMaxWaiting() uint32 {
@@ -1867,9 +1890,9 @@ type EnqueueRunRequest struct {
 	// Earliest start, from now; at most 30 days. INVALID_ARGUMENT together with
 	// run_at.
 	DelayMs *uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
-	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
-	// about waits applies. Default: the schedule's, without a policy
-	// DEFAULT_MAX_ATTEMPTS.
+	// Attempts in all, within 1 to 25: what the retry policy of the schedule, else
+	// of the queue, says about waits applies. Default: as that policy says, without
+	// one DEFAULT_MAX_ATTEMPTS.
 	MaxAttempts *uint32 `protobuf:"varint,11,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Its place among the waiting runs of its priority, 1 = next; the run at that
 	// place and later ones move back by one. Default: the end.
@@ -2362,9 +2385,9 @@ type NewQueuedRun struct {
 	// Earliest start, from now; at most 30 days. INVALID_ARGUMENT together with
 	// run_at.
 	DelayMs *uint32 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
-	// Attempts in all, within 1 to 25: what the retry policy of the schedule says
-	// about waits applies. Default: the schedule's, without a policy
-	// DEFAULT_MAX_ATTEMPTS.
+	// Attempts in all, within 1 to 25: what the retry policy of the schedule, else
+	// of the queue, says about waits applies. Default: as that policy says, without
+	// one DEFAULT_MAX_ATTEMPTS.
 	MaxAttempts *uint32 `protobuf:"varint,9,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Limits that the run uses besides those of its queue: the id of a limit, or
 	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
@@ -3361,7 +3384,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\f\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\r\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3406,7 +3429,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18( \x01(\rR\bmaxRunMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18) \x01(\rR\texpiresMs\x12$\n" +
+	"expires_ms\x18) \x01(\rR\texpiresMs\x12.\n" +
+	"\x05retry\x18* \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x12$\n" +
 	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyR\x04fair\x129\n" +
 	"\aweights\x183 \x03(\v2\x1f.carillon.v1.Queue.WeightsEntryR\aweights\x12/\n" +
 	"\x06shares\x184 \x03(\v2\x17.carillon.v1.QueueShareR\x06shares\x12-\n" +
@@ -3438,7 +3462,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\x8a\r\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xba\r\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3449,7 +3473,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
 	"max_run_ms\x18\x1e \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x01R\bmaxRunMs\x88\x01\x01\x12/\n" +
 	"\n" +
-	"expires_ms\x18\x1f \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\texpiresMs\x88\x01\x01\x120\n" +
+	"expires_ms\x18\x1f \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\texpiresMs\x88\x01\x01\x12.\n" +
+	"\x05retry\x18  \x01(\v2\x18.carillon.v1.RetryPolicyR\x05retry\x120\n" +
 	"\vmax_waiting\x18\x06 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xc2\xd7/H\x03R\n" +
 	"maxWaiting\x88\x01\x01\x12:\n" +
@@ -3777,10 +3802,11 @@ var file_carillon_v1_queue_proto_goTypes = []any{
 	nil,                                // 44: carillon.v1.UpsertQueueRequest.WeightsEntry
 	(*timestamppb.Timestamp)(nil),      // 45: google.protobuf.Timestamp
 	(*Rate)(nil),                       // 46: carillon.v1.Rate
-	(*Debounce)(nil),                   // 47: carillon.v1.Debounce
-	(*Run)(nil),                        // 48: carillon.v1.Run
-	(*SimulateQueueRequest)(nil),       // 49: carillon.v1.SimulateQueueRequest
-	(*SimulateQueueResponse)(nil),      // 50: carillon.v1.SimulateQueueResponse
+	(*RetryPolicy)(nil),                // 47: carillon.v1.RetryPolicy
+	(*Debounce)(nil),                   // 48: carillon.v1.Debounce
+	(*Run)(nil),                        // 49: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 50: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 51: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
 	41, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
@@ -3789,80 +3815,82 @@ var file_carillon_v1_queue_proto_depIdxs = []int32{
 	45, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
 	45, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
 	46, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	42, // 6: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
-	2,  // 7: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
-	1,  // 8: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
-	45, // 9: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
-	45, // 10: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	43, // 11: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	46, // 12: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	44, // 13: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
-	0,  // 14: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 15: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 16: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	45, // 17: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 18: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 19: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 20: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 21: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	3,  // 22: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	45, // 23: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	23, // 24: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	47, // 25: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	48, // 26: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	26, // 27: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	45, // 28: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	23, // 29: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	48, // 30: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	45, // 31: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	45, // 32: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	45, // 33: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	30, // 34: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 35: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 36: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	30, // 37: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 38: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	4,  // 39: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	6,  // 40: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	8,  // 41: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	10, // 42: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	12, // 43: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	14, // 44: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	16, // 45: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	18, // 46: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	20, // 47: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	22, // 48: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	25, // 49: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	28, // 50: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	49, // 51: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	31, // 52: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	33, // 53: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	35, // 54: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	37, // 55: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	39, // 56: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	5,  // 57: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	7,  // 58: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	9,  // 59: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	11, // 60: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	13, // 61: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	15, // 62: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	17, // 63: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	19, // 64: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	21, // 65: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	24, // 66: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	27, // 67: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	29, // 68: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	50, // 69: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	32, // 70: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	34, // 71: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	36, // 72: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	38, // 73: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	40, // 74: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	57, // [57:75] is the sub-list for method output_type
-	39, // [39:57] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	47, // 6: carillon.v1.Queue.retry:type_name -> carillon.v1.RetryPolicy
+	42, // 7: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
+	2,  // 8: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
+	1,  // 9: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
+	45, // 10: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
+	45, // 11: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	47, // 12: carillon.v1.UpsertQueueRequest.retry:type_name -> carillon.v1.RetryPolicy
+	43, // 13: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	46, // 14: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	44, // 15: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 16: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 17: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 18: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	45, // 19: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 20: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 21: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 22: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 23: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	3,  // 24: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	45, // 25: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	23, // 26: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	48, // 27: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	49, // 28: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	26, // 29: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	45, // 30: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	23, // 31: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	49, // 32: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	45, // 33: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	45, // 34: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	45, // 35: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	30, // 36: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 37: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 38: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	30, // 39: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 40: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	4,  // 41: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	6,  // 42: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	8,  // 43: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	10, // 44: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	12, // 45: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	14, // 46: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	16, // 47: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	18, // 48: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	20, // 49: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	22, // 50: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	25, // 51: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	28, // 52: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	50, // 53: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	31, // 54: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	33, // 55: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	35, // 56: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	37, // 57: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	39, // 58: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	5,  // 59: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	7,  // 60: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	9,  // 61: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	11, // 62: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	13, // 63: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	15, // 64: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	17, // 65: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	19, // 66: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	21, // 67: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	24, // 68: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	27, // 69: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	29, // 70: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	51, // 71: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	32, // 72: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	34, // 73: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	36, // 74: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	38, // 75: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	40, // 76: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	59, // [59:77] is the sub-list for method output_type
+	41, // [41:59] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3872,6 +3900,7 @@ func file_carillon_v1_queue_proto_init() {
 	}
 	file_carillon_v1_limit_proto_init()
 	file_carillon_v1_run_proto_init()
+	file_carillon_v1_schedule_proto_init()
 	file_carillon_v1_simulate_queue_proto_init()
 	file_carillon_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
