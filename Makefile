@@ -121,6 +121,10 @@ pgo: bench-build ## Profile streams on both stores and registering, and make of 
 	@$(TOOLS)/withservices -durable -- sh internal/test/bench/profiles.sh $(TOOLS)/bench .build/pgo
 	@$(TOOLS)/bench merge -out $(PGO) .build/pgo/*.pprof
 
+.PHONY: soak
+soak: tools ## Compare a queue with a sorted list for OPS operations (10000, SEED=1), with kills, on both databases
+	$(TOOLS)/withservices -- go test -buildvcs=false -count=1 -timeout 6h -run '^TestLongASoak' -v ./internal/test/e2e -soak $(or $(OPS),10000) -seed $(or $(SEED),1)
+
 .PHONY: chaos
 chaos: ## Break a whole deployment and check what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
 	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/test/chaos/rig
