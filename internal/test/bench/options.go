@@ -30,6 +30,7 @@ var workloads = map[string]workload{
 	"register":   {run: register, n: "5000"},
 	"neighbours": {run: neighbours, n: "10", seconds: 30, timeout: 30 * time.Second},
 	"drain":      {run: drain, n: "100000", timeout: 5 * time.Minute},
+	"jobs":       {run: jobs, n: "2000", seconds: 30, timeout: 30 * time.Second},
 	"slots":      {run: slots, n: "40", seconds: 20, timeout: 30 * time.Second},
 	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, timeout: time.Minute},
 	"console":    {run: console, n: "50000"},
@@ -62,6 +63,10 @@ type options struct {
 
 	busy time.Duration
 
+	backlog int
+	hold    bool
+	pace    time.Duration
+
 	burst, ledger, expired int
 	shapes                 []shape
 
@@ -79,7 +84,7 @@ func (o options) site() site.Options {
 	return site.Options{
 		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
 		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements, Together: o.together,
-		Sink: o.workload == "drain" || o.workload == "slots",
+		Sink: o.workload == "drain" || o.workload == "slots" || o.workload == "jobs",
 	}
 }
 
@@ -161,6 +166,9 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.budget, "budget", 15*time.Minute, "sustained: how long the search of one system may go on")
 	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
 	f.DurationVar(&o.busy, "busy", 5*time.Second, "slots: how long the executor takes for each job; less than EXECUTOR_TIMEOUT_MS")
+	f.IntVar(&o.backlog, "backlog", 0, "jobs: how many others wait meanwhile, half of them in a paused queue and half behind a full limit")
+	f.BoolVar(&o.hold, "hold", false, "jobs: a transaction stays open on the database meanwhile")
+	f.DurationVar(&o.pace, "pace", 10*time.Millisecond, "jobs: how far requests are apart; each has the jobs of that time")
 	f.IntVar(&o.burst, "burst", 1000, "growth: slots that fall due at one instant")
 	f.IntVar(&o.ledger, "ledger", 0, "growth, console: rows of history in the ledger, e.g. 10000000; console: 1000000 by default")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")

@@ -135,6 +135,19 @@ func (d *Database) Lock(ctx context.Context, table string, long time.Duration) e
 	})
 }
 
+// Hold opens a transaction that sees today's rows, so that nothing dead after it can be
+// cleaned up. The function that it returns ends it.
+func (d *Database) Hold(ctx context.Context) (release func(context.Context) error, err error) {
+	tx, err := d.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, "SELECT txid_current()"); err != nil {
+		return nil, err
+	}
+	return tx.Rollback, nil
+}
+
 // Size of the database, in MB.
 func (d *Database) Size(ctx context.Context) (mb float64, err error) {
 	err = d.Pool.QueryRow(ctx, "SELECT pg_database_size(current_database()) / 1048576.0::float8").Scan(&mb)
