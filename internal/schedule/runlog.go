@@ -23,6 +23,8 @@ type ExecutorReport struct {
 	ErrorMessage string
 	FailureClass FailureClass // of a failure; "": by the reason
 	ExitCode     *int32       // of the run's process
+	LogURL       string
+	Result       *RunResult // of an end; nil: none
 	SnoozeFor    time.Duration
 }
 
@@ -79,6 +81,8 @@ func LastLines(parts []LogPart, n int) []LogPart {
 }
 
 // RunReport is the rest of a report besides the outcome. Empty members leave the recorded values.
+// ExitCode and LogURL are written only while the run is STARTED: those of an end are in its
+// Settlement.
 type RunReport struct {
 	ExitCode  *int32
 	LogURL    string

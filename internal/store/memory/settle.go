@@ -98,6 +98,9 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	}
 	t.change(r, func(r *schedule.Run) { *r = after })
 	t.logAttempt(e)
+	if result := ledger.ResultOf(&after, e); result != nil {
+		setUndone(t, t.results, r.Key, result)
+	}
 	if after.Status.Terminal() {
 		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 	}

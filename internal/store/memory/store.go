@@ -115,6 +115,7 @@ type Store struct {
 	closed     bool
 
 	logs        map[schedule.Key][]schedule.LogPart
+	results     map[schedule.Key]*schedule.RunResult
 	lateReports map[schedule.Key]int // LateReportBit of those that have their event
 	attempts    map[schedule.Key]string
 }
@@ -135,7 +136,7 @@ func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
-		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
+		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart), results: make(map[schedule.Key]*schedule.RunResult),
 		attempts: make(map[schedule.Key]string), failing: make(map[string]*schedule.Failure),
 		leases: make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),

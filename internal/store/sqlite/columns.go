@@ -234,7 +234,8 @@ type openRow struct {
 	AttemptLog  string
 	LateReports int64
 
-	webhook string // of its queue, as schedule.QueueWebhook writes it
+	webhook string              // of its queue, as schedule.QueueWebhook writes it
+	result  *schedule.RunResult // of its end; nil: none
 
 	moved bool // a rule has changed Run
 }

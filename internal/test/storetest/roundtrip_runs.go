@@ -99,8 +99,8 @@ func livedRunSurvives(r *rig) {
 	_, moved := r.changeRun(want.Key, func(schedule.RunInput) schedule.RunChange {
 		return schedule.RunChange{Settle: &schedule.Settlement{
 			Key: want.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed,
-			ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed,
-		}, Report: &schedule.RunReport{ExitCode: new(int32(-3)), LogURL: "https://logs.example/?q=ü"}}
+			ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed, ExitCode: new(int32(-3)), LogURL: "https://logs.example/?q=ü",
+		}}
 	})
 	r.hold(moved, "FAILED")
 	want.ExitCode, want.LogURL = new(int32(-3)), "https://logs.example/?q=ü"

@@ -188,7 +188,7 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 		{name: "202 with a page", status: 202, body: "<html>", unknown: "something other than the JSON object"},
 		{name: "a run_id that no row can hold", status: 202, body: `{"run_id":"a\u0000b"}`, unknown: "cannot be stored"},
 		{name: "a run_id that is too long", status: 202, body: `{"run_id":"` + strings.Repeat("r", 129) + `"}`, unknown: "cannot be stored"},
-		{name: "more than 64 KiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 64<<10), unknown: "more than 65536 bytes"},
+		{name: "more than 512 KiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 512<<10), unknown: "more than 524288 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

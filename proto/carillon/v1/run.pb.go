@@ -142,9 +142,20 @@ type Run struct {
 	FairKey string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	// The worker that has fetched it from its queue: the subject of the caller, "/",
 	// and its worker_id. Empty: it was sent to the executor, or waits.
-	WorkerId      string `protobuf:"bytes,80,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WorkerId string `protobuf:"bytes,80,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	// What the executor returned with the end of the run: raw JSON. Only GetRun and
+	// the messages of webhooks read it and the three fields after it, and only for
+	// RESULT_RETENTION_DAYS after the end. Null: nothing was returned, or nothing
+	// is kept.
+	Result []byte `protobuf:"bytes,90,opt,name=result,proto3" json:"result,omitempty"`
+	// What the run has stored elsewhere.
+	Artifacts []*RunArtifact `protobuf:"bytes,91,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Why a result or artifacts of the end were not kept. Empty: all were.
+	ResultProblem string `protobuf:"bytes,92,opt,name=result_problem,json=resultProblem,proto3" json:"result_problem,omitempty"`
+	// When result and artifacts are deleted. Null: there is none.
+	ResultExpiresAt *timestamppb.Timestamp `protobuf:"bytes,93,opt,name=result_expires_at,json=resultExpiresAt,proto3" json:"result_expires_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
@@ -539,6 +550,34 @@ func (x *Run) GetWorkerId() string {
 		return x.WorkerId
 	}
 	return ""
+}
+
+func (x *Run) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Run) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Run) GetResultProblem() string {
+	if x != nil {
+		return x.ResultProblem
+	}
+	return ""
+}
+
+func (x *Run) GetResultExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResultExpiresAt
+	}
+	return nil
 }
 
 // HeldUniqueKey is a unique key of a run that holds it.
@@ -1435,7 +1474,7 @@ type ReportRunRequest struct {
 	// What the run wrote so far, or the end of it. The last 64 KiB are kept,
 	// secrets masked. Output replaces that of earlier reports. A REST body may
 	// have 512 KiB with the run's report token in the header, 65 KiB otherwise.
-	// Over gRPC a report may have 80 KiB, or 512 KiB from callers with
+	// Over gRPC a report may have 144 KiB, or 512 KiB from callers with
 	// credentials of their own.
 	Output   string `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
@@ -1450,7 +1489,13 @@ type ReportRunRequest struct {
 	FailureClass string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: when the run starts again, 0 to 30 days from now. Ignored with
 	// any other status.
-	DelayMs       uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// What the run returns with its end: raw JSON, at most 64 KiB, nested at most
+	// 32 levels. It is kept for RESULT_RETENTION_DAYS and is not masked. A result
+	// that is not kept does not refuse the report: result_problem says why.
+	Result []byte `protobuf:"bytes,11,opt,name=result,proto3" json:"result,omitempty"`
+	// What the run has stored elsewhere, at most 20. All are kept or none.
+	Artifacts     []*RunArtifact `protobuf:"bytes,12,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1555,12 +1600,30 @@ func (x *ReportRunRequest) GetDelayMs() uint32 {
 	return 0
 }
 
+func (x *ReportRunRequest) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ReportRunRequest) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 type ReportRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run after the report.
 	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// Whether this report changed it.
-	Moved         bool `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Whether this report changed it. If not, its exit_code, log_url, result and
+	// artifacts are not kept: those of the report that ended the run stay.
+	Moved bool `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Why the result or the artifacts of this report were not kept. Empty: they
+	// were, or there are none.
+	ResultProblem string `protobuf:"bytes,3,opt,name=result_problem,json=resultProblem,proto3" json:"result_problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1607,6 +1670,13 @@ func (x *ReportRunResponse) GetMoved() bool {
 		return x.Moved
 	}
 	return false
+}
+
+func (x *ReportRunResponse) GetResultProblem() string {
+	if x != nil {
+		return x.ResultProblem
+	}
+	return ""
 }
 
 type CancelRunRequest struct {
@@ -3240,7 +3310,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x15\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x17\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3311,7 +3381,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"deadlineAt\x122\n" +
 	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06unique\x12\x19\n" +
 	"\bfair_key\x18F \x01(\tR\afairKey\x12\x1b\n" +
-	"\tworker_id\x18P \x01(\tR\bworkerIdB\f\n" +
+	"\tworker_id\x18P \x01(\tR\bworkerId\x12\x16\n" +
+	"\x06result\x18Z \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18[ \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x12%\n" +
+	"\x0eresult_problem\x18\\ \x01(\tR\rresultProblem\x12F\n" +
+	"\x11result_expires_at\x18] \x01(\v2\x1a.google.protobuf.TimestampR\x0fresultExpiresAtB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
@@ -3399,7 +3473,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf0\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x04\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xe2A\x01\x02\xbaH$r\"R\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1f\n" +
@@ -3412,12 +3486,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\alog_url\x18\b \x01(\tR\x06logUrl\x12b\n" +
 	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClass\x12&\n" +
 	"\bdelay_ms\x18\n" +
-	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMsB\f\n" +
+	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\x12\x16\n" +
+	"\x06result\x18\v \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18\f \x03(\v2\x18.carillon.v1.RunArtifactR\tartifactsB\f\n" +
 	"\n" +
-	"_exit_code\"M\n" +
+	"_exit_code\"t\n" +
 	"\x11ReportRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x14\n" +
-	"\x05moved\x18\x02 \x01(\bR\x05moved\"\xbf\x01\n" +
+	"\x05moved\x18\x02 \x01(\bR\x05moved\x12%\n" +
+	"\x0eresult_problem\x18\x03 \x01(\tR\rresultProblem\"\xbf\x01\n" +
 	"\x10CancelRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
@@ -3636,6 +3713,7 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*RedeliverWebhooksRequest)(nil),  // 34: carillon.v1.RedeliverWebhooksRequest
 	(*RedeliverWebhooksResponse)(nil), // 35: carillon.v1.RedeliverWebhooksResponse
 	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
+	(*RunArtifact)(nil),               // 37: carillon.v1.RunArtifact
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
 	36, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
@@ -3655,75 +3733,78 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	36, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
 	36, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
 	1,  // 16: carillon.v1.Run.unique:type_name -> carillon.v1.HeldUniqueKey
-	36, // 17: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
-	36, // 18: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
-	36, // 19: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
-	36, // 20: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	36, // 21: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
-	4,  // 22: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	36, // 23: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	36, // 24: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	5,  // 25: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 26: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	36, // 27: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 28: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	36, // 29: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 30: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 31: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 32: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	36, // 33: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 34: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 35: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	36, // 36: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	36, // 37: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	20, // 38: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	23, // 39: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 40: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	36, // 41: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 42: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 43: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	36, // 44: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 45: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 46: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 47: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 48: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	36, // 49: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	33, // 50: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	32, // 51: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
-	36, // 52: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
-	36, // 53: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
-	36, // 54: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	8,  // 55: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	10, // 56: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	12, // 57: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	6,  // 58: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	14, // 59: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	30, // 60: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	16, // 61: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	28, // 62: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	18, // 63: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	21, // 64: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	34, // 65: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	24, // 66: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	26, // 67: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	9,  // 68: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	11, // 69: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	13, // 70: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	7,  // 71: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	15, // 72: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	31, // 73: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	17, // 74: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	29, // 75: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	19, // 76: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	22, // 77: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	35, // 78: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	25, // 79: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	27, // 80: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	68, // [68:81] is the sub-list for method output_type
-	55, // [55:68] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	37, // 17: carillon.v1.Run.artifacts:type_name -> carillon.v1.RunArtifact
+	36, // 18: carillon.v1.Run.result_expires_at:type_name -> google.protobuf.Timestamp
+	36, // 19: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
+	36, // 20: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
+	36, // 21: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
+	36, // 22: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	36, // 23: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	4,  // 24: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	36, // 25: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	36, // 26: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	5,  // 27: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 28: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	36, // 29: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 30: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	36, // 31: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 32: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	37, // 33: carillon.v1.ReportRunRequest.artifacts:type_name -> carillon.v1.RunArtifact
+	0,  // 34: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 35: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	36, // 36: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 37: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 38: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	36, // 39: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	36, // 40: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	20, // 41: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	23, // 42: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 43: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	36, // 44: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 45: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 46: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	36, // 47: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 48: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 49: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 50: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 51: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	36, // 52: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	33, // 53: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	32, // 54: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	36, // 55: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	36, // 56: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	36, // 57: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	8,  // 58: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	10, // 59: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	12, // 60: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	6,  // 61: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	14, // 62: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	30, // 63: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	16, // 64: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	28, // 65: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	18, // 66: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	21, // 67: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	34, // 68: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	24, // 69: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	26, // 70: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	9,  // 71: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	11, // 72: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	13, // 73: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	7,  // 74: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	15, // 75: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	31, // 76: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	17, // 77: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	29, // 78: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	19, // 79: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	22, // 80: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	35, // 81: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	25, // 82: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	27, // 83: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3731,6 +3812,7 @@ func file_carillon_v1_run_proto_init() {
 	if File_carillon_v1_run_proto != nil {
 		return
 	}
+	file_carillon_v1_result_proto_init()
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
