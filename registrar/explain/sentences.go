@@ -19,6 +19,7 @@ func (a *Answer) Sentences() []string {
 	t.reading()
 	t.rule()
 	t.times()
+	t.result()
 	t.attempts()
 	t.told()
 	t.others()

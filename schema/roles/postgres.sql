@@ -56,7 +56,7 @@ END $$;
 GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
 
 -- The ledger. Each part ends runs: it deletes the open run and inserts one into
--- history. In history only what a late report adds can be updated, and whether a failed
+-- history. In history only which reports were late can be updated, and whether a failed
 -- run was retried by hand. Nobody deletes: retention calls functions of the owner, which
 -- keep the last 29 days. The rights on
 -- ended_runs are those on its partitions.

@@ -1,0 +1,105 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/carillon/carillon/internal/cli/client"
+	"github.com/carillon/carillon/internal/cli/render"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// writeResult writes what the executor returned with the end of a run.
+func writeResult(p *render.Page, r *carillonv1.Run) {
+	if len(r.GetResult()) > 0 {
+		p.Line("")
+		p.Line("result: %s", strings.TrimSpace(string(r.GetResult())))
+	}
+	if len(r.GetArtifacts()) == 0 {
+		return
+	}
+	rows := make([][]string, len(r.GetArtifacts()))
+	for i, a := range r.GetArtifacts() {
+		size := ""
+		if a.GetBytes() > 0 {
+			size = fmt.Sprintf("%.0f", a.GetBytes())
+		}
+		rows[i] = []string{a.GetName(), size, a.GetUrl(), a.GetSha256()}
+	}
+	p.Line("")
+	p.Table([]string{"artifact", "bytes", "url", "sha256"}, rows)
+}
+
+// resultFlags are what a report returns with the end of its run.
+type resultFlags struct {
+	file      string
+	artifacts []string
+}
+
+// addTo reads the files and the artifacts into a report.
+func (f *resultFlags) addTo(c *client.Client, req *carillonv1.ReportRunRequest) (err error) {
+	if f.file != "" {
+		if req.Result, err = readResult(c, f.file); err != nil {
+			return err
+		}
+	}
+	for _, text := range f.artifacts {
+		a := &carillonv1.RunArtifact{}
+		if name, url, short := strings.Cut(text, "="); short && !strings.HasPrefix(text, "{") {
+			a.Name, a.Url = name, url
+		} else if err := readArtifact(text, a); err != nil {
+			return fmt.Errorf("--artifact %s: %w; give NAME=URL or {\"name\": …, \"url\": …, \"bytes\": …, \"sha256\": …}", schedule.Quote(text), err)
+		}
+		req.Artifacts = append(req.Artifacts, a)
+	}
+	return nil
+}
+
+func readArtifact(text string, a *carillonv1.RunArtifact) error {
+	if !strings.HasPrefix(text, "{") {
+		return errors.New("it has no URL")
+	}
+	var members struct {
+		Name   string  `json:"name"`
+		URL    string  `json:"url"`
+		Bytes  float64 `json:"bytes"`
+		SHA256 string  `json:"sha256"`
+	}
+	in := json.NewDecoder(strings.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&members); err != nil {
+		return fmt.Errorf("it is not the JSON of an artifact: %w", err)
+	}
+	a.Name, a.Url, a.Bytes, a.Sha256 = members.Name, members.URL, members.Bytes, members.SHA256
+	return nil
+}
+
+// readResult reads JSON from a file or from stdin. The server would keep the end and leave out a bad
+// result; a person at a terminal would rather correct it before the end is final.
+func readResult(c *client.Client, path string) ([]byte, error) {
+	in := c.In
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("--result-file: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, schedule.MaxResult+1))
+	if err != nil {
+		return nil, fmt.Errorf("--result-file: %w", err)
+	}
+	if len(text) > schedule.MaxResult {
+		return nil, fmt.Errorf("--result-file: it has more than %d bytes, the limit for a result: report the end without it, or write a smaller one", schedule.MaxResult)
+	}
+	if !json.Valid(text) {
+		return nil, errors.New("--result-file: it is not JSON")
+	}
+	return text, nil
+}
