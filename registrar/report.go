@@ -162,8 +162,10 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
-	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass,
-		ExitCode: in.ExitCode, LogURL: in.LogURL, Result: in.Result, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond}
+	said := schedule.ExecutorReport{
+		Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass,
+		ExitCode: in.ExitCode, LogURL: in.LogURL, Result: in.Result, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond,
+	}
 	if !run.Stage().InFlight() {
 		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil

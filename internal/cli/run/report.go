@@ -60,9 +60,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 					verb = "was not changed by this report; it is"
 				}
 				p.Line("run %s %s %s", render.ShortKey(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
-				if problem := resp.GetResultProblem(); problem != "" {
-					p.Line("not all that was returned was kept: %s", problem)
-				}
+				writeProblem(p, resp.GetResultProblem())
 			})
 		}),
 	}
@@ -72,8 +70,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&req.ErrorMessage, "error-message", "", "error message, for people")
 	f.StringVar(&written, "output-file", "", "`FILE` with what the run wrote (- reads it from stdin); its last 64 KiB are sent")
 	f.Int32Var(&exitCode, "exit-code", -1, "exit code of the run's process")
-	f.StringVar(&returned.file, "result-file", "", "`FILE` with the JSON that the run returns with its end, at most 64 KiB (- reads it from stdin)")
-	f.StringArrayVar(&returned.artifacts, "artifact", nil, "`NAME=URL` of something that the run has stored elsewhere, or its JSON {name, url, bytes, sha256} (repeatable, at most 20)")
+	returned.register(f)
 	f.StringVar(&req.LogUrl, "log-url", "", "`URL` where people find the run's log")
 	f.StringVar(&token, "token", "", "report `TOKEN` that came with the run (CARILLON_REPORT_TOKEN)")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -39,6 +41,18 @@ func writeResult(p *render.Page, r *carillonv1.Run) {
 type resultFlags struct {
 	file      string
 	artifacts []string
+}
+
+func (f *resultFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "result-file", "", "`FILE` with the JSON that the run returns with its end, at most 64 KiB (- reads it from stdin)")
+	flags.StringArrayVar(&f.artifacts, "artifact", nil, "`NAME=URL` of something that the run has stored elsewhere, or its JSON {name, url, bytes, sha256} (repeatable, at most 20)")
+}
+
+// writeProblem writes why a part of a result was not kept.
+func writeProblem(p *render.Page, problem string) {
+	if problem != "" {
+		p.Line("not all that was returned was kept: %s", problem)
+	}
 }
 
 // addTo reads the files and the artifacts into a report.

@@ -47,6 +47,8 @@ type Watch struct {
 	// Reservation: before is nil for one that is new, after for one that has ended.
 	Reservation func(before, after *schedule.Reservation)
 	Takeover    func(schedule.Term)
+	// Result comes after the end of its run.
+	Result func(schedule.Key, *schedule.RunResult)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
 	// Late: readers have passed the number of a transaction whose changes come now.
