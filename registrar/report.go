@@ -88,6 +88,9 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	if in.Status == schedule.StatusSnooze {
 		schedule.CheckSnooze(&c, in.DelayMS)
 	}
+	if in.Progress != nil && in.Status == schedule.StatusStarted {
+		schedule.CheckProgress(&c, *in.Progress)
+	}
 	if len(in.RunID) > schedule.MaxIDLength {
 		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
 	}
@@ -183,6 +186,9 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	change := schedule.RunChange{Now: now, Settle: &settle, Report: in.output()}
 	if in.Status == schedule.StatusStarted {
 		change.Report.ExitCode, change.Report.LogURL = in.ExitCode, in.LogURL
+		if in.Progress != nil {
+			change.Report.Progress = schedule.ProgressOf(*in.Progress)
+		}
 	}
 	return change, nil
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/carillon/carillon/internal/app"
@@ -33,9 +34,20 @@ func (f *field) returns(key schedule.Key, req *carillonv1.ReportRunRequest) *car
 		}
 		return resp
 	}
-	sent := proto.CloneOf(req)
-	sent.IdempotencyKey = ""
-	body, err := rawjson.Marshal(sent)
+	code, answer := f.send(token, http.MethodPost, "/v1/runs/"+key.String()+":report", f.reportBody(req))
+	if code != http.StatusOK {
+		f.t.Fatalf("%d %s", code, answer)
+	}
+	if err := rawjson.Unmarshal([]byte(answer), resp); err != nil {
+		f.t.Fatal(err)
+	}
+	return resp
+}
+
+// reportBody is a report as the body of its REST call.
+func (f *field) reportBody(req *carillonv1.ReportRunRequest) string {
+	f.t.Helper()
+	body, err := rawjson.Marshal(req)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -47,14 +59,26 @@ func (f *field) returns(key schedule.Key, req *carillonv1.ReportRunRequest) *car
 	if body, err = json.Marshal(members); err != nil {
 		f.t.Fatal(err)
 	}
-	code, answer := f.send(token, http.MethodPost, "/v1/runs/"+key.String()+":report", string(body))
-	if code != http.StatusOK {
-		f.t.Fatalf("%d %s", code, answer)
+	return string(body)
+}
+
+// refusedReport sends a report that is refused as invalid, and returns why.
+func (f *field) refusedReport(key schedule.Key, req *carillonv1.ReportRunRequest) string {
+	f.t.Helper()
+	token := schedule.ReportToken([]byte(reportSecret), key)
+	if f.rest {
+		code, answer := f.send(token, http.MethodPost, "/v1/runs/"+key.String()+":report", f.reportBody(req))
+		if code != http.StatusBadRequest {
+			f.t.Errorf("%d %s", code, answer)
+		}
+		return answer
 	}
-	if err := rawjson.Unmarshal([]byte(answer), resp); err != nil {
-		f.t.Fatal(err)
+	req.IdempotencyKey = key.String()
+	_, err := carillonv1.NewRunServiceClient(f.conn).ReportRun(metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+token), req)
+	if status.Code(err) != codes.InvalidArgument {
+		f.t.Error(err)
 	}
-	return resp
+	return fmt.Sprint(status.Convert(err).Details(), err)
 }
 
 func TestWhatAReportReturnsIsShownWithItsRunAndNoLaterReportChangesIt(t *testing.T) {
@@ -130,6 +154,48 @@ func TestAResultThatIsTooLargeIsRefusedAndTheEndIsKeptAndSaysSo(t *testing.T) {
 				if said := strings.Join(why.GetSentences(), "\n"); !strings.Contains(said, tc.want) {
 					t.Errorf("%s is explained with\n%s", name, said)
 				}
+			}
+		})
+	}
+}
+
+func TestTheProgressOfARunIsShownUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	for _, rest := range []bool{false, true} {
+		t.Run(fmt.Sprintf("REST %v", rest), func(t *testing.T) {
+			t.Parallel()
+			f := newAccepting(t, rest, nil)
+			key := f.accepted("nightly")
+			want := &carillonv1.RunProgress{Done: 3, Total: 10, Note: "<b>größer</b>"}
+			f.returns(key, &carillonv1.ReportRunRequest{Status: "STARTED", Progress: want})
+			f.returns(key, &carillonv1.ReportRunRequest{Status: "STARTED"})
+			if diff := cmp.Diff(want, f.run(key).GetProgress(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+			for field, bad := range map[string]*carillonv1.RunProgress{
+				"progress.done": {Done: 11, Total: 10}, "progress.note": {Note: strings.Repeat("x", 257)},
+			} {
+				req := &carillonv1.ReportRunRequest{Status: "STARTED", Progress: bad}
+				if answer := f.refusedReport(key, req); !strings.Contains(answer, field) {
+					t.Errorf("%v is answered with %s", bad, answer)
+				}
+			}
+			if diff := cmp.Diff(want, f.run(key).GetProgress(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+			why := &carillonv1.ExplainRunResponse{}
+			if err := f.ask("ada", "RunService/ExplainRun", "GET /v1/runs/"+key.String()+":explain", &carillonv1.ExplainRunRequest{IdempotencyKey: key.String()}, why); err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Join(why.GetSentences(), "\n"); !strings.Contains(said, "it has done 3 of 10, <b>größer</b>") {
+				t.Errorf("it is explained with\n%s", said)
+			}
+			if !rest {
+				f.browse("user", "/ui/runs/"+key.String(), nil).holds(t, "the run's page", "<dt>Progress</dt><dd>3 of 10, &lt;b&gt;größer&lt;/b&gt;</dd>")
+			}
+			f.returns(key, &carillonv1.ReportRunRequest{Status: "SUCCESS", Progress: &carillonv1.RunProgress{Done: 11, Total: 10}})
+			if got := f.run(key); got.GetStatus() != "SUCCESS" || got.GetProgress() != nil {
+				t.Errorf("after its end: %v", got)
 			}
 		})
 	}

@@ -67,6 +67,8 @@ type Run struct {
 	FailedAttempts int32  // to launch it; see Attempts
 	ExitCode       *int32 // as reported; nil: it was not
 	LogURL         string // as reported
+	// Progress is that of the last STARTED report; in history it is empty.
+	Progress Progress
 
 	FailureClass FailureClass // of a FAILED run; in flight: empty
 	// Dead is set where a run failed for good: true until it is retried by hand. Nil of a

@@ -30,3 +30,11 @@ func addResult(run *carillonv1.Run, r *schedule.RunResult) {
 		run.Artifacts = append(run.Artifacts, &carillonv1.RunArtifact{Name: a.Name, Url: a.URL, Bytes: float64(a.Bytes), Sha256: a.SHA256})
 	}
 }
+
+// progressOf is the progress of a report; nil: it has none.
+func progressOf(p *carillonv1.RunProgress) *schedule.ProgressValues {
+	if p == nil {
+		return nil
+	}
+	return &schedule.ProgressValues{Done: p.GetDone(), Total: p.GetTotal(), Note: p.GetNote()}
+}

@@ -138,7 +138,7 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
 		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(), FailureClass: schedule.FailureClass(req.GetFailureClass()),
-		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(), Result: returned,
+		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(), Result: returned, Progress: progressOf(req.GetProgress()),
 		DelayMS: int64(req.GetDelayMs()), Token: reportToken(ctx),
 	})
 	if err != nil {

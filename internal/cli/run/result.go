@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -37,6 +38,15 @@ func writeResult(p *render.Page, r *carillonv1.Run) {
 	p.Table([]string{"artifact", "bytes", "url", "sha256"}, rows)
 }
 
+// progress is how far a run is, in words.
+func progress(r *carillonv1.Run) string {
+	p := r.GetProgress()
+	if p == nil {
+		return ""
+	}
+	return schedule.ProgressOf(schedule.ProgressValues{Done: p.GetDone(), Total: p.GetTotal(), Note: p.GetNote()}).String()
+}
+
 // resultFlags are what a report returns with the end of its run.
 type resultFlags struct {
 	file      string
@@ -46,6 +56,42 @@ type resultFlags struct {
 func (f *resultFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "result-file", "", "`FILE` with the JSON that the run returns with its end, at most 64 KiB (- reads it from stdin)")
 	flags.StringArrayVar(&f.artifacts, "artifact", nil, "`NAME=URL` of something that the run has stored elsewhere, or its JSON {name, url, bytes, sha256} (repeatable, at most 20)")
+}
+
+// progressFlag is --progress: DONE or DONE/TOTAL.
+type progressFlag struct{ req *carillonv1.ReportRunRequest }
+
+func (f progressFlag) set(text string) error {
+	p := f.of()
+	done, total, both := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(done, 10, 32)
+	if err == nil && both {
+		var all uint64
+		all, err = strconv.ParseUint(total, 10, 32)
+		p.Total = uint32(all)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not DONE or DONE/TOTAL, two whole numbers up to 4294967295", schedule.Quote(text))
+	}
+	p.Done = uint32(n)
+	return nil
+}
+
+func (f progressFlag) note(text string) error {
+	f.of().Note = text
+	return nil
+}
+
+func (f progressFlag) of() *carillonv1.RunProgress {
+	if f.req.Progress == nil {
+		f.req.Progress = &carillonv1.RunProgress{}
+	}
+	return f.req.Progress
+}
+
+func (f progressFlag) register(flags *pflag.FlagSet) {
+	flags.Func("progress", "with STARTED: how far the run is, as `DONE/TOTAL` or DONE", f.set)
+	flags.Func("progress-note", "with STARTED: a `NOTE` on how far it is, at most 256 bytes", f.note)
 }
 
 // writeProblem writes why a part of a result was not kept.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ func (t *tx) writeReport(run *schedule.Run, r *schedule.RunReport, now time.Time
 			if r.LogURL != "" {
 				run.LogURL = r.LogURL
 			}
+			run.Progress = cmp.Or(r.Progress, run.Progress)
 		})
 	}
 	if r.Output == "" {

@@ -2,7 +2,7 @@ package postgres
 
 // The parts of a report on a run that has started.
 const sqlNoteOpenReport = `
-UPDATE open_runs SET exit_code = coalesce($2::integer, exit_code), log_url = coalesce($3::text, log_url)
+UPDATE open_runs SET exit_code = coalesce($2::integer, exit_code), log_url = coalesce($3::text, log_url), progress = coalesce($4::text, progress)
 WHERE idempotency_key = $1 AND status = 4`
 
 // logParts numbers the gaps before it selects: a page must know what the one
