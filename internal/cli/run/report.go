@@ -70,8 +70,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&req.ErrorMessage, "error-message", "", "error message, for people")
 	f.StringVar(&written, "output-file", "", "`FILE` with what the run wrote (- reads it from stdin); its last 64 KiB are sent")
 	f.Int32Var(&exitCode, "exit-code", -1, "exit code of the run's process")
-	returned.register(f)
-	progressFlag{req}.register(f)
+	returned.register(f, req)
 	f.StringVar(&req.LogUrl, "log-url", "", "`URL` where people find the run's log")
 	f.StringVar(&token, "token", "", "report `TOKEN` that came with the run (CARILLON_REPORT_TOKEN)")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -19,6 +19,7 @@ import (
 
 // writeResult writes what the executor returned with the end of a run.
 func writeResult(p *render.Page, r *carillonv1.Run) {
+	writeProblem(p, r.GetResultProblem())
 	if len(r.GetResult()) > 0 {
 		p.Line("")
 		p.Line("result: %s", strings.TrimSpace(string(r.GetResult())))
@@ -53,7 +54,8 @@ type resultFlags struct {
 	artifacts []string
 }
 
-func (f *resultFlags) register(flags *pflag.FlagSet) {
+func (f *resultFlags) register(flags *pflag.FlagSet, req *carillonv1.ReportRunRequest) {
+	progressFlag{req}.register(flags)
 	flags.StringVar(&f.file, "result-file", "", "`FILE` with the JSON that the run returns with its end, at most 64 KiB (- reads it from stdin)")
 	flags.StringArrayVar(&f.artifacts, "artifact", nil, "`NAME=URL` of something that the run has stored elsewhere, or its JSON {name, url, bytes, sha256} (repeatable, at most 20)")
 }

@@ -81,7 +81,6 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"error", errorOf(r)},
 		[2]string{"exit code", exitCode(r)},
 		[2]string{"progress", progress(r)},
-		[2]string{"result problem", r.GetResultProblem()},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
