@@ -109,6 +109,10 @@ func (s *start) finish(outcome schedule.Outcome, launchedAt time.Time) {
 		outcome.Reason = schedule.ReasonInterrupted
 	}
 	outcome.ErrorCode = schedule.ExecutorErrorCode(outcome.ErrorCode)
+	outcome.Result = outcome.Result.Until(s.now().Add(s.cfg.KeepResults))
+	if problem := outcome.Result.ProblemText(); problem != "" {
+		s.log.Warn("a result was not kept", "schedule_id", s.req.ScheduleID, "key", s.req.Key.String(), "problem", problem)
+	}
 	sent := !s.called.at.IsZero() && !s.called.unsent
 	deliveries := s.before
 	if sent {

@@ -23,6 +23,7 @@ type Config struct {
 	PublicURL    string        // where reports go; "" sends no report_url
 	ReportSecret []byte        // signs report tokens
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
+	KeepResults  time.Duration // how long results are kept after the end; default 7 days
 }
 
 // checkLife is how long a check of pause, deletion, cancel and grant is valid.
@@ -113,6 +114,9 @@ func New(o Options) *Launcher {
 	}
 	if o.Config.MaxCalls <= 0 {
 		o.Config.MaxCalls = 2000
+	}
+	if o.Config.KeepResults <= 0 {
+		o.Config.KeepResults = 7 * 24 * time.Hour
 	}
 	l := &Launcher{
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, presence: o.Presence, permit: o.Permit, latest: o.Latest, now: o.Now,

@@ -100,6 +100,9 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 		if answer.Attempts, err = r.LaunchAttempts(ctx, answer.Run); err != nil {
 			return explain.Answer{}, err
 		}
+		if answer.Result, err = r.RunResult(ctx, answer.Run); err != nil {
+			return explain.Answer{}, err
+		}
 		if answer.FirstSentAt, err = r.FirstSent(ctx, answer.Run); err != nil {
 			return explain.Answer{}, err
 		}

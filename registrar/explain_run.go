@@ -31,6 +31,9 @@ func (r *Registrar) ExplainRun(ctx context.Context, key schedule.Key) (explain.R
 	if f.Attempts, err = r.LaunchAttempts(ctx, run); err != nil {
 		return explain.RunAnswer{}, err
 	}
+	if f.Result, err = r.RunResult(ctx, run); err != nil {
+		return explain.RunAnswer{}, err
+	}
 	revisions, err := r.schedules.ListRevisions(ctx, run.ScheduleID, run.Revision+1, 1)
 	if err != nil {
 		return explain.RunAnswer{}, err

@@ -152,9 +152,11 @@ type ReportInput struct {
 	Output       string                // output so far, or its end
 	ExitCode     *int32
 	LogURL       string
-	Token        string // as sent; empty: none
-	byToken      bool   // Token was shown, and is the run's
-	outputCut    int    // bytes that were cut from the front of Output
+	Result       *schedule.RunResult      // of an end; nil: none
+	Progress     *schedule.ProgressValues // of STARTED; nil: not said
+	Token        string                   // as sent; empty: none
+	byToken      bool                     // Token was shown, and is the run's
+	outputCut    int                      // bytes that were cut from the front of Output
 }
 
 // CancelInput cancels a run.

@@ -199,6 +199,13 @@ func (s scopedRuns) LaunchAttempts(ctx context.Context, key schedule.Key) ([]sch
 	return s.RunStore.LaunchAttempts(ctx, key)
 }
 
+func (s scopedRuns) RunResult(ctx context.Context, key schedule.Key) (*schedule.RunResult, error) {
+	if _, err := s.GetRun(ctx, key); err != nil {
+		return nil, err
+	}
+	return s.RunStore.RunResult(ctx, key)
+}
+
 func (s scopedRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil

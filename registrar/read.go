@@ -249,6 +249,15 @@ func (r *Registrar) LaunchAttempts(ctx context.Context, run *schedule.Run) (atte
 	return attempts[max(0, len(attempts)-schedule.KeptAttempts):], nil
 }
 
+// RunResult is what the executor returned with the end of a run; nil: nothing, or its retention is
+// over.
+func (r *Registrar) RunResult(ctx context.Context, run *schedule.Run) (*schedule.RunResult, error) {
+	if !run.Status.Terminal() {
+		return nil, nil
+	}
+	return r.runs.RunResult(ctx, run.Key)
+}
+
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()

@@ -40,6 +40,8 @@ type Config struct {
 	// Retention is how long ended runs are kept; 0: without end. Explain reports it
 	// for older slots.
 	Retention time.Duration
+	// KeepResults is how long the results of runs are kept after their end; 0: 7 days.
+	KeepResults time.Duration
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte
 	// ReportLate is how long after its run's end a report token is accepted; 0:

@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (r *Registrar) KnowsReportToken(key schedule.Key, token string) bool {
 
 // ReportOutcome is Report for executors inside this process.
 func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport) error {
-	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode, DelayMS: o.SnoozeFor.Milliseconds()}
+	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode, LogURL: o.LogURL, Result: o.Result, DelayMS: o.SnoozeFor.Milliseconds()}
 	if err := r.checkReport(ctx, &in); err != nil {
 		return err
 	}
@@ -87,6 +88,9 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	if in.Status == schedule.StatusSnooze {
 		schedule.CheckSnooze(&c, in.DelayMS)
 	}
+	if in.Progress != nil && in.Status == schedule.StatusStarted {
+		schedule.CheckProgress(&c, *in.Progress)
+	}
 	if len(in.RunID) > schedule.MaxIDLength {
 		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
 	}
@@ -101,8 +105,15 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 		return err
 	}
 	r.readOutput(ctx, in)
+	in.Result = in.Result.Until(r.now().Add(cmp.Or(r.cfg.KeepResults, keepResults)))
+	if problem := in.Result.ProblemText(); problem != "" {
+		r.log.WarnContext(ctx, "a result was not kept", "key", in.Key.String(), "problem", problem)
+	}
 	return nil
 }
+
+// keepResults is how long results are kept if nobody says it.
+const keepResults = 7 * 24 * time.Hour
 
 // readOutput makes the report's output fit to be kept. A URL that cannot be kept
 // is left out: refusing the report would lose the end of the run.
@@ -136,8 +147,9 @@ func badLogURL(text string) string {
 	return ""
 }
 
-func (in *ReportInput) report() *schedule.RunReport {
-	return &schedule.RunReport{ExitCode: in.ExitCode, LogURL: in.LogURL, Output: in.Output, OutputCut: int64(in.outputCut)}
+// output is the part of a report that is kept also when the report comes after the end of the run.
+func (in *ReportInput) output() *schedule.RunReport {
+	return &schedule.RunReport{Output: in.Output, OutputCut: int64(in.outputCut)}
 }
 
 // report is the pure part. The first match decides:
@@ -153,7 +165,10 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
-	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond}
+	said := schedule.ExecutorReport{
+		Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass,
+		ExitCode: in.ExitCode, LogURL: in.LogURL, Result: in.Result, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond,
+	}
 	if !run.Stage().InFlight() {
 		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil
@@ -163,12 +178,19 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 		change := schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}
 		if in.Status.Terminal() && run.Status.Terminal() && run.Status != schedule.StatusSkipped {
-			change.Report = in.report() // also of a run that timed out: its output explains why
+			change.Report = in.output() // also of a run that timed out: its output explains why
 		}
 		return change, nil
 	}
 	settle := ledger.SettlementOfReport(run, &said, schedule.RunTimeout(found.Queue, found.Definition), schedule.MaxRun(found.Queue, found.Definition), now)
-	return schedule.RunChange{Now: now, Settle: &settle, Report: in.report()}, nil
+	change := schedule.RunChange{Now: now, Settle: &settle, Report: in.output()}
+	if in.Status == schedule.StatusStarted {
+		change.Report.ExitCode, change.Report.LogURL = in.ExitCode, in.LogURL
+		if in.Progress != nil {
+			change.Report.Progress = schedule.ProgressOf(*in.Progress)
+		}
+	}
+	return change, nil
 }
 
 // checkLate refuses a token some time after the end of its run, so that a stolen token is useless

@@ -204,6 +204,8 @@ func (p *page) LaunchAttempts(context.Context, schedule.Key) ([]schedule.LaunchA
 	return nil, nil
 }
 
+func (p *page) RunResult(context.Context, schedule.Key) (*schedule.RunResult, error) { return nil, nil }
+
 func (p *page) ListRuns(context.Context, schedule.RunFilter) ([]schedule.Run, error) { return nil, nil }
 
 func (p *page) PutWorkflow(context.Context, *schedule.WorkflowVersion) error { return nil }

@@ -60,6 +60,9 @@ type RunStore interface {
 	// LaunchAttempts are the last failed attempts to launch a run
 	// (schedule.KeptAttempts), oldest first; none of an unknown key.
 	LaunchAttempts(ctx context.Context, key schedule.Key) ([]schedule.LaunchAttempt, error)
+	// RunResult is what the executor returned with the end of a run; nil: nothing, or its retention
+	// is over.
+	RunResult(ctx context.Context, key schedule.Key) (*schedule.RunResult, error)
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 }
 

@@ -127,6 +127,8 @@ type Config struct {
 	LogMask          string `name:"log_mask" help:"regular expression (RE2): what it matches in the output of runs is kept as ***, in addition to known forms of secrets; the same in registrar and launcher"`
 	LogRetentionDays int    `name:"log_retention_days" default:"30" min:"1" max:"3650" help:"how long the output of runs is kept; at most RETENTION_DAYS"`
 
+	ResultRetentionDays int `name:"result_retention_days" default:"7" min:"1" max:"3650" help:"how long results and artifacts of runs are kept after their end; at most RETENTION_DAYS, a larger value is refused; the same in registrar and launcher"`
+
 	LogLevel  string `name:"log_level" default:"info" oneof:"debug info warn error" help:"minimum log level"`
 	LogFormat string `name:"log_format" default:"json" oneof:"json text" help:"log format on stderr"`
 }

@@ -37,4 +37,4 @@ func MedianPing(ctx context.Context, ping func(context.Context) error) (time.Dur
 func (a *App) Store() Store { return a.store }
 
 // PruneLogs prunes the output of runs once.
-func (a *App) PruneLogs(ctx context.Context) { a.pruneLogsOnce(ctx) }
+func (a *App) PruneLogs(ctx context.Context) { a.pruneLogsOnce(ctx); a.pruneResultsOnce(ctx) }

@@ -21,6 +21,9 @@ func (c *Config) checkOutput() error {
 	if _, err := output.NewMasker(c.LogMask); err != nil {
 		problems = append(problems, fmt.Errorf("LOG_MASK: %w", err))
 	}
+	if c.ResultRetentionDays > c.RetentionDays {
+		problems = append(problems, fmt.Errorf("RESULT_RETENTION_DAYS: %d is more than RETENTION_DAYS (%d): a result is not kept longer than its run", c.ResultRetentionDays, c.RetentionDays))
+	}
 	return errors.Join(problems...)
 }
 
@@ -42,13 +45,17 @@ func (c *Config) logRetention() time.Duration {
 	return time.Duration(min(c.LogRetentionDays, c.RetentionDays)) * 24 * time.Hour
 }
 
+func (c *Config) resultRetention() time.Duration {
+	return time.Duration(c.ResultRetentionDays) * 24 * time.Hour
+}
+
 const (
 	pruneLogsEvery = 10 * time.Minute
-	pruneLogsBatch = 500 // parts, of up to 64 KiB each
+	pruneLogsBatch = 500 // rows, of up to 64 KiB each
 )
 
-// pruneLogs removes output older than LOG_RETENTION_DAYS. Every worker does it, because deleting twice
-// is harmless.
+// pruneLogs removes output older than LOG_RETENTION_DAYS, and results that have expired. Every worker
+// does it, because deleting twice is harmless.
 func (a *App) pruneLogs(ctx context.Context) {
 	if !a.cfg.Has("worker") {
 		return
@@ -57,6 +64,7 @@ func (a *App) pruneLogs(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		a.pruneLogsOnce(ctx)
+		a.pruneResultsOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -66,11 +74,20 @@ func (a *App) pruneLogs(ctx context.Context) {
 }
 
 func (a *App) pruneLogsOnce(ctx context.Context) {
-	before, total := a.store.Now().Add(-a.cfg.logRetention()), 0
+	before := a.store.Now().Add(-a.cfg.logRetention())
+	a.pruneAll(ctx, "output of runs", before, a.store.PruneRunLogs)
+}
+
+func (a *App) pruneResultsOnce(ctx context.Context) {
+	a.pruneAll(ctx, "results of runs", a.store.Now(), a.store.PruneRunResults)
+}
+
+func (a *App) pruneAll(ctx context.Context, what string, before time.Time, portion func(context.Context, time.Time, int) (int, error)) {
+	total := 0
 	for ctx.Err() == nil {
-		n, err := a.store.PruneRunLogs(ctx, before, pruneLogsBatch)
+		n, err := portion(ctx, before, pruneLogsBatch)
 		if err != nil && ctx.Err() == nil {
-			a.log.Warn("cannot prune the output of runs", "err", err)
+			a.log.Warn("cannot prune", "what", what, "err", err)
 		}
 		total += n
 		if err != nil || n == 0 {
@@ -78,6 +95,6 @@ func (a *App) pruneLogsOnce(ctx context.Context) {
 		}
 	}
 	if total > 0 {
-		a.log.Info("output of runs pruned", "parts", total, "before", before)
+		a.log.Info("pruned", "what", what, "rows", total, "before", before)
 	}
 }

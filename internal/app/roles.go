@@ -59,6 +59,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			CancelWait:         ms(a.cfg.CancelWaitMS),
 			ReportSecret:       secret,
 			ReportLate:         ms(a.cfg.ReportLateMS),
+			KeepResults:        a.cfg.resultRetention(),
 			RequireGrant:       a.cfg.RequireGrant,
 			CreditDownOpen:     a.cfg.CreditGateDown == "open",
 			Retention:          a.cfg.retention(),
@@ -84,7 +85,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), EndedLate: a.runMetrics().EndedLate, Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
-			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant, MaxCalls: a.cfg.MaxCalls,
+			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant, MaxCalls: a.cfg.MaxCalls, KeepResults: a.cfg.resultRetention(),
 		},
 	})
 	a.dispatcher = dispatch.New(dispatch.Options{

@@ -69,6 +69,9 @@ type Store interface {
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
 	// none is left.
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneRunResults deletes up to limit results of runs that expire before now; 0:
+	// none is left.
+	PruneRunResults(ctx context.Context, now time.Time, limit int) (int, error)
 	Migrate(ctx context.Context, progress ...schema.Progress) (applied int, err error)
 	MigrateDown(ctx context.Context) error
 	CheckSchema(ctx context.Context) error

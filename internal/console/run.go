@@ -26,6 +26,8 @@ type runView struct {
 	// LastLines is the end of the output, once the run ended.
 	LastLines string
 	Request   string // of a retry
+	Result    string // JSON, indented; "": none
+	Artifacts []artifactRow
 	// ByHand are the keys of the retries that were made by hand.
 	ByHand []string
 	// Waits is why a run has not reached the executor yet.
@@ -53,6 +55,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	}
 	row := v.row(resp.GetRun())
 	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row, v.atText(resp.GetFirstSentAt())), Request: rand.Text()}
+	view.Result, view.Artifacts = indented(row.GetResult()), artifactsOf(row.Run)
 	view.Bar, view.Span = barOf(row, v.now)
 	view.LastLines = c.lastLinesOf(v, row)
 	view.ByHand = c.retriesByHand(v, row)

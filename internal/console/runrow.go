@@ -11,7 +11,7 @@ import (
 // runRow is a run in a table, a strip, or on a run page.
 type runRow struct {
 	*carillonv1.Run
-	Planned, RunAt, FireAt, Waiting, Claimed, CancelAsked, Launched, Started, Ended, Timeout, Entered, Expires, Deadline, UniqueUntil, FireBy moment
+	Planned, RunAt, FireAt, Waiting, Claimed, CancelAsked, Launched, Started, Ended, Timeout, Entered, Expires, Deadline, UniqueUntil, FireBy, ResultExpires moment
 }
 
 func (v *visit) row(r *carillonv1.Run) runRow {
@@ -20,7 +20,7 @@ func (v *visit) row(r *carillonv1.Run) runRow {
 		Claimed: v.at(r.GetClaimedAt()), CancelAsked: v.at(r.GetCancelRequestedAt()), Launched: v.at(r.GetLaunchedAt()), Started: v.at(r.GetStartedAt()),
 		Ended: v.at(r.GetCompletedAt()), Timeout: v.at(r.GetTimeoutAt()), Entered: v.at(r.GetEnqueuedAt()),
 		Expires: v.at(r.GetExpiresAt()), Deadline: v.at(r.GetDeadlineAt()),
-		UniqueUntil: v.at(r.GetUnique().GetUntil()), FireBy: v.at(r.GetUnique().GetFireBy()),
+		UniqueUntil: v.at(r.GetUnique().GetUntil()), FireBy: v.at(r.GetUnique().GetFireBy()), ResultExpires: v.at(r.GetResultExpiresAt()),
 	}
 }
 

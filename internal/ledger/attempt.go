@@ -70,7 +70,7 @@ func Conclude(r *schedule.Run, facts *AttemptFacts) (next *schedule.Run) {
 	if dead {
 		r.Dead = &dead
 	}
-	r.StartBy, r.DeadlineAt, r.SnoozeUntil, r.AttemptsBefore = time.Time{}, time.Time{}, time.Time{}, 0 // history has no use for them
+	r.StartBy, r.DeadlineAt, r.SnoozeUntil, r.AttemptsBefore, r.Progress = time.Time{}, time.Time{}, time.Time{}, 0, "" // history has no use for them
 	return next
 }
 

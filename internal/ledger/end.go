@@ -15,7 +15,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	s := schedule.Settlement{
 		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, LaunchedAt: f.LaunchedAt,
-		Deliveries: f.Deliveries, Unsent: f.Unsent,
+		ExitCode: o.ExitCode, Result: o.Result, Deliveries: f.Deliveries, Unsent: f.Unsent,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || tellsEnd(o)) {
 		// The answer belongs to an earlier call, and the time of that call is lost.
@@ -119,7 +119,7 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		alive(&s, r, runTimeout, maxRun, now)
 		return s
 	}
-	s.CompletedAt = now
+	s.CompletedAt, s.ExitCode, s.LogURL, s.Result = now, report.ExitCode, report.LogURL, report.Result
 	if report.Status == schedule.StatusSnooze {
 		snooze(&s, r, report.SnoozeFor)
 		afterCancel(&s, r, "reported ")
@@ -271,7 +271,19 @@ func settle(r *schedule.Run, s *schedule.Settlement, now time.Time) {
 	r.TimeoutAt, r.DeadlineAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt), cmp.Or(r.DeadlineAt, stored(s.DeadlineAt))
 	if s.To.Terminal() {
 		r.CompletedAt, r.FailureClass, r.SnoozeUntil = stored(cmp.Or(s.CompletedAt, now)), s.FailureClass, stored(s.SnoozeUntil)
+		r.ExitCode, r.LogURL = cmp.Or(s.ExitCode, r.ExitCode), cmp.Or(s.LogURL, r.LogURL)
 	}
+}
+
+// ResultOf is the result that a settlement which has moved its run brings to the history of the run;
+// nil: none.
+func ResultOf(r *schedule.Run, s *schedule.Settlement) *schedule.RunResult {
+	if !r.Status.Terminal() || s.Result == nil {
+		return nil
+	}
+	kept := *s.Result
+	kept.ExpiresAt = stored(kept.ExpiresAt)
+	return &kept
 }
 
 // WasLaunched reports whether the executor was called for a run and has answered, however

@@ -67,6 +67,8 @@ type Run struct {
 	FailedAttempts int32  // to launch it; see Attempts
 	ExitCode       *int32 // as reported; nil: it was not
 	LogURL         string // as reported
+	// Progress is that of the last STARTED report; in history it is empty.
+	Progress Progress
 
 	FailureClass FailureClass // of a FAILED run; in flight: empty
 	// Dead is set where a run failed for good: true until it is retried by hand. Nil of a
@@ -138,6 +140,9 @@ type Settlement struct {
 	ErrorCode    string
 	ErrorMessage string
 	FailureClass FailureClass // as the executor reported it; "": by the reason
+	ExitCode     *int32       // of an end; nil leaves it
+	LogURL       string       // of an end; "" leaves it
+	Result       *RunResult   // of an end; nil: none
 	LaunchedAt   time.Time    // zero leaves it
 	StartedAt    time.Time
 	CompletedAt  time.Time
@@ -204,6 +209,8 @@ type Outcome struct {
 	ErrorMessage string
 	FailureClass FailureClass  // of a failure, if the executor reported it
 	SnoozeFor    time.Duration // of SKIPPED(snoozed)
+	ExitCode     *int32        // of an end, if the executor reported it
+	Result       *RunResult    // of an end; nil: none
 }
 
 // OK reports whether the executor accepted the run and no failure is known.

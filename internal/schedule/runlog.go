@@ -23,6 +23,8 @@ type ExecutorReport struct {
 	ErrorMessage string
 	FailureClass FailureClass // of a failure; "": by the reason
 	ExitCode     *int32       // of the run's process
+	LogURL       string
+	Result       *RunResult // of an end; nil: none
 	SnoozeFor    time.Duration
 }
 
@@ -79,16 +81,19 @@ func LastLines(parts []LogPart, n int) []LogPart {
 }
 
 // RunReport is the rest of a report besides the outcome. Empty members leave the recorded values.
+// ExitCode, LogURL and Progress are written only while the run is STARTED: those of an end are in its
+// Settlement, and it has no progress.
 type RunReport struct {
 	ExitCode  *int32
 	LogURL    string
+	Progress  Progress
 	Output    string // replaces the output of earlier reports
 	OutputCut int64  // bytes that were cut from its front
 }
 
 // Empty reports whether there is nothing to write.
 func (r *RunReport) Empty() bool {
-	return r == nil || r.ExitCode == nil && r.LogURL == "" && r.Output == ""
+	return r == nil || r.ExitCode == nil && r.LogURL == "" && r.Output == "" && r.Progress == ""
 }
 
 // Part is the output as a part of the run's log.

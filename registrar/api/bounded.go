@@ -21,8 +21,8 @@ import (
 const (
 	maxHealthBytes = 1 << 10
 	// Over gRPC the token of a report is for a key inside the message, so it cannot be
-	// checked before. 64 KiB of output, and 16 KiB for everything else.
-	maxReportBytes = schedule.MaxReportedOutput + 16<<10
+	// checked before. 64 KiB of output and of a result, and 16 KiB for everything else.
+	maxReportBytes = schedule.MaxReportedOutput + schedule.MaxResult + 16<<10
 )
 
 // Size limits of a report over REST: of callers who have not shown the run's

@@ -135,6 +135,9 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 	if out.ExitCode = r.ExitCode; r.LogURL != "" {
 		out.LogUrl = &r.LogURL
 	}
+	if v, ok := r.Progress.Values(); ok {
+		out.Progress = &carillonv1.RunProgress{Done: v.Done, Total: v.Total, Note: v.Note}
+	}
 	out.Launch = launchOf(r, nil)
 	return out
 }

@@ -56,6 +56,11 @@ func (s *runServer) shown(ctx context.Context, run *schedule.Run) (*carillonv1.G
 	if !first.IsZero() {
 		resp.FirstSentAt = proto.String(first.Format(time.RFC3339Nano))
 	}
+	returned, err := s.runs.RunResult(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	addResult(resp.GetRun(), returned)
 	s.links.add(resp.Run)
 	if err := s.addWebhookStates(ctx, []schedule.Run{*run}, []*carillonv1.Run{resp.GetRun()}); err != nil {
 		return nil, err
@@ -129,16 +134,17 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	if err != nil {
 		return nil, err
 	}
+	returned, problem := resultOf(req)
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
 		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(), FailureClass: schedule.FailureClass(req.GetFailureClass()),
-		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(),
+		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(), Result: returned, Progress: progressOf(req.GetProgress()),
 		DelayMS: int64(req.GetDelayMs()), Token: reportToken(ctx),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.ReportRunResponse{Run: runOf(&run), Moved: moved}, nil
+	return &carillonv1.ReportRunResponse{Run: runOf(&run), Moved: moved, ResultProblem: problem}, nil
 }
 
 // reportHeader carries the run's token of an executor that uses Authorization for its identity.

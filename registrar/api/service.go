@@ -149,6 +149,7 @@ type Runs interface {
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// LaunchAttempts are the last attempts to launch a run, oldest first.
 	LaunchAttempts(ctx context.Context, run *schedule.Run) ([]schedule.LaunchAttempt, error)
+	RunResult(ctx context.Context, run *schedule.Run) (*schedule.RunResult, error)
 	// FirstSent is zero for a run that was sent once.
 	FirstSent(ctx context.Context, run *schedule.Run) (time.Time, error)
 	// ListRuns: the registrar sets f.Now.

@@ -92,7 +92,9 @@ type Answer struct {
 	Run *schedule.Run // the slot's row
 	// Attempts are the last launch attempts of Run, oldest first; set by the caller.
 	Attempts []schedule.LaunchAttempt
-	Others   []schedule.Run // at the same second, by hand, retry or backfill
+	// Result is what the executor returned with the end of Run; nil: nothing. Set by the caller.
+	Result *schedule.RunResult
+	Others []schedule.Run // at the same second, by hand, retry or backfill
 	// Blocking are the runs of the overlap key that were in flight when the overlap
 	// verdict was made or the wait began; for a near future slot, those in flight now.
 	Blocking []schedule.Run

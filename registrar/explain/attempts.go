@@ -36,6 +36,13 @@ func errorWords(code, message string) string {
 	return code + ": " + message
 }
 
+// result says why a part of what the executor returned was not kept.
+func (t *text) result() {
+	if problem := t.Result.ProblemText(); problem != "" {
+		t.say("The end counts, but not all that the executor returned with it could be kept: %s", problem)
+	}
+}
+
 // attempts lists the launch attempts of a run if some failed.
 func (t *text) attempts() {
 	r := t.Run

@@ -17,7 +17,8 @@ type RunFacts struct {
 	Run        *schedule.Run
 	Definition *schedule.Definition // of its revision; nil: it is not stored any more
 	Attempts   []schedule.LaunchAttempt
-	Next       *schedule.Run // its retry; nil: there is none
+	Result     *schedule.RunResult // of an end; nil: none
+	Next       *schedule.Run       // its retry; nil: there is none
 	Now        time.Time
 
 	// Of a run that waits in a queue.
@@ -70,7 +71,7 @@ const (
 // DeriveRun explains a run by its facts.
 func DeriveRun(f RunFacts) RunAnswer {
 	x := &runText{RunFacts: f, out: RunAnswer{Run: f.Run, Now: f.Now, Position: f.Position}}
-	x.text.Answer = &Answer{Run: f.Run, Now: f.Now, Attempts: f.Attempts, Why: Why(f.Run.Reason), Detail: f.Run.ErrorMessage}
+	x.text.Answer = &Answer{Run: f.Run, Now: f.Now, Attempts: f.Attempts, Result: f.Result, Why: Why(f.Run.Reason), Detail: f.Run.ErrorMessage}
 	if f.Definition != nil {
 		x.text.Rule = &Rule{Definition: f.Definition}
 	}
@@ -95,6 +96,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	x.grouped()
 	x.told()
 	x.life()
+	x.result()
 	x.attempts()
 	x.out.Lines = x.lines
 	return x.out

@@ -19,6 +19,7 @@ func (a *Answer) Sentences() []string {
 	t.reading()
 	t.rule()
 	t.times()
+	t.result()
 	t.attempts()
 	t.told()
 	t.others()
@@ -162,13 +163,21 @@ func stage(r *schedule.Run) string {
 	case r.Queue.In() && r.Stage() == schedule.StatusLaunching:
 		return "its dispatch queue admitted it at " + describe.Instant(r.ClaimedAt) + ", and it is being sent"
 	case r.Status == schedule.StatusStarted:
-		return "the executor reports that it runs" + limit(r)
+		return "the executor reports that it runs" + progress(r) + limit(r)
 	case r.Status == schedule.StatusEnqueued:
 		return "the executor accepted it and has not reported since" + limit(r)
 	case r.LaunchedAt.IsZero():
 		return "a worker claimed it and is launching it"
 	}
 	return "it was sent, and the executor has not answered yet"
+}
+
+// progress is how far the run was at its last report.
+func progress(r *schedule.Run) string {
+	if r.Progress == "" {
+		return ""
+	}
+	return ", and that it has done " + r.Progress.String()
 }
 
 // limit is when a run that the executor has accepted fails with the reason timeout.

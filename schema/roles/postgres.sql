@@ -56,14 +56,14 @@ END $$;
 GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
 
 -- The ledger. Each part ends runs: it deletes the open run and inserts one into
--- history. In history only what a late report adds can be updated, and whether a failed
+-- history. In history only which reports were late can be updated, and whether a failed
 -- run was retried by hand. Nobody deletes: retention calls functions of the owner, which
 -- keep the last 29 days. The rights on
 -- ended_runs are those on its partitions.
 GRANT SELECT ON schedule_runs TO sched_api, sched_worker, sched_launcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_api, sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_runs TO sched_launcher; -- a failed run has a next attempt
-GRANT SELECT, INSERT, UPDATE (late_reports, exit_code, log_url, dead) ON ended_runs TO sched_api, sched_launcher;
+GRANT SELECT, INSERT, UPDATE (late_reports, dead) ON ended_runs TO sched_api, sched_launcher;
 GRANT SELECT, INSERT ON ended_runs TO sched_worker;
 GRANT EXECUTE ON FUNCTION carillon_add_partition, carillon_drop_partition, carillon_prune_history TO sched_worker;
 
@@ -113,6 +113,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_wo
 GRANT INSERT ON changes TO sched_api, sched_worker, sched_launcher; -- whoever changes runs
 GRANT SELECT, INSERT ON alert_deliveries TO sched_worker, sched_launcher; -- messages about the ends of runs
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the output of earlier ones
+GRANT SELECT, INSERT ON run_results TO sched_api; -- with the ends that it reports
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
 -- longer keeps. Of a schedule it moves the cursor and ends a pause whose time
@@ -127,6 +128,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
 GRANT SELECT, DELETE ON run_logs TO sched_worker; -- prunes them
+GRANT SELECT, INSERT, DELETE ON run_results TO sched_worker; -- whoever ends a run; prunes them
 GRANT SELECT, DELETE ON changes TO sched_worker; -- reads them for the leader, and prunes them
 GRANT SELECT, INSERT, DELETE ON change_snapshots TO sched_worker; -- says which changes are old
 
@@ -136,6 +138,7 @@ GRANT SELECT ON schedules, schedule_revisions, workflow_versions, workflow_share
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
+GRANT SELECT, INSERT ON run_results TO sched_launcher; -- with the ends that executors answer
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_launcher; -- of the local executor, and reported
 
 -- Every process writes its heartbeats, and one that launches the number under which it

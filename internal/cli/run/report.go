@@ -22,6 +22,7 @@ import (
 func newReportCommand(o *client.Client) *cobra.Command {
 	var token, written string
 	var exitCode int32
+	var returned resultFlags
 	req := &carillonv1.ReportRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "report KEY STATUS",
@@ -41,6 +42,9 @@ func newReportCommand(o *client.Client) *cobra.Command {
 					return err
 				}
 			}
+			if err := returned.addTo(o, req); err != nil {
+				return err
+			}
 			if exitCode >= 0 {
 				req.ExitCode = &exitCode
 			}
@@ -56,6 +60,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 					verb = "was not changed by this report; it is"
 				}
 				p.Line("run %s %s %s", render.ShortKey(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
+				writeProblem(p, resp.GetResultProblem())
 			})
 		}),
 	}
@@ -65,6 +70,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&req.ErrorMessage, "error-message", "", "error message, for people")
 	f.StringVar(&written, "output-file", "", "`FILE` with what the run wrote (- reads it from stdin); its last 64 KiB are sent")
 	f.Int32Var(&exitCode, "exit-code", -1, "exit code of the run's process")
+	returned.register(f, req)
 	f.StringVar(&req.LogUrl, "log-url", "", "`URL` where people find the run's log")
 	f.StringVar(&token, "token", "", "report `TOKEN` that came with the run (CARILLON_REPORT_TOKEN)")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -80,6 +80,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"status", outcome(r)},
 		[2]string{"error", errorOf(r)},
 		[2]string{"exit code", exitCode(r)},
+		[2]string{"progress", progress(r)},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
@@ -118,6 +119,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"trace", r.GetTraceUrl()},
 		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
+	writeResult(p, r)
 	writeAttempts(p, r.GetLaunch().GetLog())
 }
 

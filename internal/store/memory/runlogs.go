@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -8,16 +9,19 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// writeReport writes the parts of a report other than the outcome.
+// writeReport writes the parts of a report that its settlement does not write.
 func (t *tx) writeReport(run *schedule.Run, r *schedule.RunReport, now time.Time) {
-	t.change(run, func(run *schedule.Run) {
-		if r.ExitCode != nil {
-			run.ExitCode = new(*r.ExitCode)
-		}
-		if r.LogURL != "" {
-			run.LogURL = r.LogURL
-		}
-	})
+	if run.Status == schedule.StatusStarted {
+		t.change(run, func(run *schedule.Run) {
+			if r.ExitCode != nil {
+				run.ExitCode = new(*r.ExitCode)
+			}
+			if r.LogURL != "" {
+				run.LogURL = r.LogURL
+			}
+			run.Progress = cmp.Or(r.Progress, run.Progress)
+		})
+	}
 	if r.Output == "" {
 		return
 	}

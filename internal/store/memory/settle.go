@@ -98,6 +98,13 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	}
 	t.change(r, func(r *schedule.Run) { *r = after })
 	t.logAttempt(e)
+	if result := ledger.ResultOf(&after, e); result != nil {
+		setUndone(t, t.results, r.Key, result)
+		if t.opts.Watch.Result != nil {
+			key := r.Key
+			t.told = append(t.told, func() { t.opts.Watch.Result(key, result) })
+		}
+	}
 	if after.Status.Terminal() {
 		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 	}

@@ -47,6 +47,8 @@ type Watch struct {
 	// Reservation: before is nil for one that is new, after for one that has ended.
 	Reservation func(before, after *schedule.Reservation)
 	Takeover    func(schedule.Term)
+	// Result comes after the end of its run.
+	Result func(schedule.Key, *schedule.RunResult)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
 	// Late: readers have passed the number of a transaction whose changes come now.
@@ -115,6 +117,7 @@ type Store struct {
 	closed     bool
 
 	logs        map[schedule.Key][]schedule.LogPart
+	results     map[schedule.Key]*schedule.RunResult
 	lateReports map[schedule.Key]int // LateReportBit of those that have their event
 	attempts    map[schedule.Key]string
 }
@@ -135,7 +138,7 @@ func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
-		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
+		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart), results: make(map[schedule.Key]*schedule.RunResult),
 		attempts: make(map[schedule.Key]string), failing: make(map[string]*schedule.Failure),
 		leases: make(map[schedule.Key]schedule.KeyLease), requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),

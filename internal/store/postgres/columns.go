@@ -103,6 +103,7 @@ var runColumns = columns{
 	nonzero("late_reports", ofRow|history, func(r *openRow) *int32 { return &r.LateReports }),
 	optional("exit_code", ofRun|ofRow|history, func(r *openRow) **int32 { return &r.ExitCode }),
 	text("log_url", ofRun|ofRow|history, func(r *openRow) *string { return &r.LogURL }),
+	text("progress", ofRun|ofRow, func(r *openRow) *schedule.Progress { return &r.Progress }).onlyOpen(),
 	text("failure_class", ofRun|history, func(r *openRow) *schedule.FailureClass { return &r.FailureClass }).onlyEnded(),
 	flag("dead", ofRun|history, func(r *openRow) **bool { return &r.Dead }).onlyEnded(),
 	instant("created_at", ofRun|ofRow|added|history, func(r *openRow) *time.Time { return &r.CreatedAt }),

@@ -241,6 +241,10 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := followUp(ctx, tx, rows); err != nil {
 		return err
 	}
+	returned := func(i int) (schedule.Key, *schedule.RunResult) { return rows[i].Key, rows[i].result }
+	if err := tables.InsertResults(ctx, queries{tx}, len(rows), returned); err != nil {
+		return err
+	}
 	told := func(i int) (*schedule.Run, string) { return &rows[i].Run, rows[i].webhook }
 	if err := dialect.InsertMessages(ctx, queries{tx}, len(rows), told); err != nil {
 		return err

@@ -27,7 +27,8 @@ type openRow struct {
 	AttemptLog   string
 	LateReports  int32
 
-	webhook string // of its queue, as schedule.QueueWebhook writes it
+	webhook string              // of its queue, as schedule.QueueWebhook writes it
+	result  *schedule.RunResult // of its end; nil: none
 
 	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
 	bad      bad
@@ -56,6 +57,7 @@ func (s *Store) logUnreadable(ctx context.Context, r *openRow) bool {
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, s, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, s)
+		r.result = ledger.ResultOf(&r.Run, s)
 		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 	}
 	return moved

@@ -71,6 +71,7 @@ var roleNeeds = []struct {
 // logPruner is what a process with the worker role does besides its loops.
 type logPruner interface {
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+	PruneRunResults(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
 // lagging is what every process shows in its metrics.

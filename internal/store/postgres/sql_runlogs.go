@@ -1,15 +1,9 @@
 package postgres
 
-// The parts of a report on a run that has started or ended.
-const (
-	sqlNoteOpenReport = `
-UPDATE open_runs SET` + reported + ` WHERE idempotency_key = $1 AND status = 4`
-
-	sqlNoteEndedReport = `
-UPDATE ended_runs SET` + reported + ` WHERE idempotency_key = $1 AND status IN (5, 6, 8)`
-
-	reported = ` exit_code = coalesce($2::integer, exit_code), log_url = coalesce($3::text, log_url)`
-)
+// The parts of a report on a run that has started.
+const sqlNoteOpenReport = `
+UPDATE open_runs SET exit_code = coalesce($2::integer, exit_code), log_url = coalesce($3::text, log_url), progress = coalesce($4::text, progress)
+WHERE idempotency_key = $1 AND status = 4`
 
 // logParts numbers the gaps before it selects: a page must know what the one
 // before it held. A run has a few thousand parts at most.

@@ -24,7 +24,7 @@ var dialect = &tables.Dialect{
 		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, LockQueue: sqlLockQueue, LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares, ShareQueue: shareQueue, LockUniques: sqlLockUniques, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns, DrawPositions: sqlDrawPositions,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
-		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits,
+		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits,
 		LimitsNow: sqlLimitsNow, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,

@@ -108,6 +108,7 @@ var runColumns = columns{
 	{name: "late_reports", in: ofRow | history, value: func(r *openRow) any { return nonzero[int64]{&r.LateReports} }},
 	{name: "exit_code", in: ofRun | history, value: func(r *openRow) any { return optional{&r.ExitCode} }},
 	{name: "log_url", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.LogURL) }},
+	{name: "progress", in: ofRun, value: func(r *openRow) any { return (*text)(&r.Progress) }, ended: "NULL"},
 	{name: "failure_class", in: ofRun | history, value: func(r *openRow) any { return (*text)(&r.FailureClass) }, open: "NULL"},
 	{name: "dead", in: ofRun | history, value: func(r *openRow) any { return optionalFlag{&r.Dead} }, open: "NULL"},
 	{name: "created_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.CreatedAt} }},
@@ -234,7 +235,8 @@ type openRow struct {
 	AttemptLog  string
 	LateReports int64
 
-	webhook string // of its queue, as schedule.QueueWebhook writes it
+	webhook string              // of its queue, as schedule.QueueWebhook writes it
+	result  *schedule.RunResult // of its end; nil: none
 
 	moved bool // a rule has changed Run
 }

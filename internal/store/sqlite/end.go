@@ -206,6 +206,7 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, e, now); moved {
 		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
+		r.result = ledger.ResultOf(&r.Run, e)
 	}
 	return moved
 }
@@ -272,6 +273,10 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 		return err
 	}
 	if err := followUp(ctx, t, added); err != nil {
+		return err
+	}
+	returned := func(i int) (schedule.Key, *schedule.RunResult) { return added[i].Key, added[i].result }
+	if err := tables.InsertResults(ctx, queries{t}, len(added), returned); err != nil {
 		return err
 	}
 	told := func(i int) (*schedule.Run, string) { return &added[i].Run, added[i].webhook }

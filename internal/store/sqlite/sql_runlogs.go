@@ -2,10 +2,8 @@ package sqlite
 
 // Logs of runs.
 const (
-	sqlNoteOpenReport = `UPDATE open_runs SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url)
+	sqlNoteOpenReport = `UPDATE open_runs SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url), progress = COALESCE(?4, progress)
  WHERE idempotency_key = ?1 AND status = 4`
-	sqlNoteEndedReport = `UPDATE ended_runs INDEXED BY ended_runs_key SET exit_code = COALESCE(?2, exit_code), log_url = COALESCE(?3, log_url)
- WHERE idempotency_key = ?1 AND status IN (5, 6, 8)`
 
 	// logParts numbers the gaps before it selects: a page must know what the one
 	// before it held. A run has a few thousand parts at most.

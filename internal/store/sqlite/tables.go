@@ -23,7 +23,7 @@ var dialect = &tables.Dialect{
 		LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares,
 		DrawPositions: sqlDrawPositions, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
-		NoteEndedReport: sqlNoteEndedReport, ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
+		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		LimitsNow: sqlLimitsNow, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,

@@ -9,16 +9,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// WriteReport writes the parts of a report other than the outcome.
+// WriteReport writes the parts of a report that its settlement does not write.
 func (d *Dialect) WriteReport(ctx context.Context, q Queries, key schedule.Key, r *schedule.RunReport, now time.Time) error {
 	var calls []Call
-	if r.ExitCode != nil || r.LogURL != "" {
+	if r.ExitCode != nil || r.LogURL != "" || r.Progress != "" {
 		var code any
 		if r.ExitCode != nil {
 			code = *r.ExitCode
 		}
-		noted := []any{key, code, orNull(r.LogURL)}
-		calls = append(calls, Call{d.NoteOpenReport, noted}, Call{d.NoteEndedReport, noted})
+		calls = append(calls, Call{d.NoteOpenReport, []any{key, code, orNull(r.LogURL), orNull(string(r.Progress))}})
 	}
 	if r.Output != "" {
 		p := r.Part(now)

@@ -106,7 +106,7 @@ ON CONFLICT (managed_by, user_id, request_id) DO NOTHING`
 	sqlDeployHash = `SELECT request_hash FROM deploys WHERE managed_by = $1 AND user_id = $2 AND request_id = $3`
 )
 
-// Logs of runs, and records of keys.
+// Logs and results of runs, and records of keys.
 const (
 	// The number comes before the deletion: a reader that has the part that goes must find
 	// the new one behind it.
@@ -119,6 +119,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
 	sqlDropLogPart  = `DELETE FROM run_logs WHERE idempotency_key = $1 AND seq = $2`
 	sqlPruneRunLogs = `DELETE FROM run_logs WHERE (idempotency_key, seq) IN (
 	SELECT idempotency_key, seq FROM run_logs WHERE written_at < $1 ORDER BY written_at LIMIT $2)`
+
+	// Only an end that history did not have is written with its result, so that no key comes twice.
+	sqlInsertResult = `INSERT INTO run_results (idempotency_key, result, artifacts, problem, expires_at) VALUES ($1, $2, $3, $4, $5)`
+	sqlGetResult    = `SELECT result, artifacts, problem, expires_at FROM run_results WHERE idempotency_key = $1`
+	sqlPruneResults = `DELETE FROM run_results WHERE idempotency_key IN (
+	SELECT idempotency_key FROM run_results WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`
 
 	sqlWriteRecord = `INSERT INTO execution_requests (idempotency_key, request_hash, state, calls, lease_until, holder,
 	status, reason, run_id, trace_id, error_code, error_message, created_at, updated_at, snooze_ms)

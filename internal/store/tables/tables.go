@@ -79,7 +79,7 @@ func New(d *Dialect, read Queries, write func(context.Context, func(context.Cont
 type Statements struct {
 	AlertsByID, DueOfTarget, DueOfOthers, DeliveriesByID, CheckGroup, ExpectationsOf, GetBackfill string
 	BackfillCounts, ReadSlotStates, Grants, ListGrants, ListWorkflows, WorkflowAccess             string
-	LockRecords, NoteOpenReport, NoteEndedReport, ReadRunLog, ReadLastLog, Failing                string
+	LockRecords, NoteOpenReport, ReadRunLog, ReadLastLog, Failing                                 string
 	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
 	LockQueue                                                                                     string // "": a write transaction is alone
 	ShareQueue                                                                                    string // ends the statement that reads a queue for an entry: nobody changes it meanwhile

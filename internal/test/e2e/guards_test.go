@@ -35,7 +35,8 @@ var guards = []guard{
 	},
 	{
 		id: "INV-002", rule: "A run that has ended does not change.",
-		unit:  []string{"internal/ledger.TestASettlementMovesARunForwardOnly", "internal/schedule.TestAStatusOnlyMovesForward", "internal/test/storetest.lifeAnswers"},
+		unit:  []string{"internal/ledger.TestASettlementMovesARunForwardOnly", "internal/schedule.TestAStatusOnlyMovesForward", "internal/test/storetest.lifeAnswers", "internal/test/storetest.endedBySQL", "internal/test/storetest.resultFinal"},
+		cases: []string{"TestLongResultsSurviveAKill"},
 		check: guardEnded, refusal: refusal{400, "status"}, anchor: "semantics.md#runs-that-hang-or-get-lost",
 	},
 	{

@@ -146,6 +146,7 @@ func (w *world) check() {
 	w.jobsOver()
 	w.toldOnce()
 	w.toldOutside()
+	w.returnedOnce()
 	w.onceInEffect()
 	w.disjoint()
 	w.revivedByHand()

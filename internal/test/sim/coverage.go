@@ -204,6 +204,8 @@ const (
 	slotUngrouped     // a run entered without the group of its schedule
 	groupSealedInTime // at its seal_at
 	runTold           // outside of queues
+	runReturned
+	returnedAgain // an end is told again with another result
 	situations
 )
 
@@ -221,6 +223,7 @@ var situationNames = [situations]string{
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
 	"run fetched by a worker", "run given again", "run of a silent worker lost", "worker died", "fetched run stopped",
 	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
+	"run ended with a result", "end of a run told again with another result",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -50,6 +50,7 @@ type work struct {
 	dead    bool // its worker has died
 	died    time.Duration
 	outcome schedule.Outcome
+	told    int // how often its end was answered or reported
 }
 
 // manner is the behavior of the executor for a key.
@@ -224,7 +225,9 @@ func (x *executor) answer(at time.Duration, wk *work) schedule.Outcome {
 	case wk.cancel:
 		return schedule.Outcome{Status: schedule.StatusFailed, RunID: wk.outcome.RunID, ErrorCode: "sim_cancelled"}
 	case wk.ended || at >= wk.ends:
-		return wk.outcome
+		o := wk.outcome
+		o.ExitCode, o.Result = wk.returns()
+		return o
 	}
 	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: wk.outcome.RunID}
 }
@@ -276,6 +279,11 @@ func (w *world) report(wk *work, status schedule.Status, tries int) {
 	for n := range tries {
 		err := w.clients.call(context.Background(), siteReport, idOf(wk.call.Key), nil, func() error {
 			said := schedule.ExecutorReport{Key: wk.call.Key, Status: status, RunID: wk.outcome.RunID, ErrorCode: wk.outcome.ErrorCode}
+			if status != schedule.StatusStarted {
+				w.executor.mu.Lock()
+				said.ExitCode, said.Result = wk.returns()
+				w.executor.mu.Unlock()
+			}
 			if status == schedule.StatusFailed {
 				said.FailureClass = wk.outcome.FailureClass
 			}

@@ -13,6 +13,7 @@ import (
 type ledgerWatch struct {
 	*world
 	queueWatch
+	resultWatch
 	mu        sync.Mutex
 	rows      map[schedule.Key]*history
 	order     []*history
@@ -55,7 +56,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
 		reigns: make(map[int64]*reign), hands: make(map[schedule.Key]handRetry), touched: make(map[schedule.Key]bool),
-		queueWatch: newQueueWatch(),
+		queueWatch: newQueueWatch(), resultWatch: resultWatch{results: make(map[schedule.Key]schedule.RunResult)},
 	}
 }
 

@@ -98,7 +98,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
 	w.ledger = memory.New(memory.Options{Clock: time.Now, Changes: w.profile.changes, Watch: memory.Watch{
-		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Queue: w.watch.queue, Limit: w.watch.limit, Group: w.watch.group, Reservation: w.watch.reservation, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
+		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Queue: w.watch.queue, Limit: w.watch.limit, Group: w.watch.group, Reservation: w.watch.reservation, Takeover: w.watch.takeover, Guarded: w.watch.guarded, Result: w.watch.result,
 		Backfill: w.watch.backfill, Commit: w.watch.commit, Late: w.late,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}

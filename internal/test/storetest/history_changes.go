@@ -26,7 +26,7 @@ func (h *history) beginSome() {
 		if !runs[i].Status.InFlight() {
 			got.Reason = schedule.ReasonNone // what it ended with, or nothing
 		}
-		h.say("begin %s: %s(%s), sent %v, %+v", h.called(runs[i]), word(got.Permission), got.Reason, got.Sent, got.Request.Outcome)
+		h.say("begin %s: %s(%s), sent %v, %s", h.called(runs[i]), word(got.Permission), got.Reason, got.Sent, answered(&got.Request.Outcome))
 		if got.Permission != schedule.Granted && got.Permission != schedule.GrantedAgain {
 			continue
 		}
@@ -42,7 +42,7 @@ func (h *history) beginSome() {
 	}
 	if run, any := pick(h, h.inStatus(schedule.StatusLaunching)); any && h.random.IntN(3) == 0 {
 		closed, request := h.closeKey(run.Key)
-		h.say("close %s: %v, done %v, sent %v, %+v", h.called(run), closed, request.Done, request.Calls > 0, request.Outcome)
+		h.say("close %s: %v, done %v, sent %v, %s", h.called(run), closed, request.Done, request.Calls > 0, answered(&request.Outcome))
 	}
 }
 
@@ -208,4 +208,10 @@ func (h *history) compare(path string) {
 		}
 	}
 	h.hold(len(h.lines) == len(want), "%s has %d lines, got %d", path, len(want), len(h.lines))
+}
+
+// answered is an outcome as the histories were recorded. They have no results.
+func answered(o *schedule.Outcome) string {
+	return fmt.Sprintf("{Status:%s Reason:%s RunID:%s TraceID:%s ErrorCode:%s ErrorMessage:%s FailureClass:%s SnoozeFor:%s}",
+		o.Status, o.Reason, o.RunID, o.TraceID, o.ErrorCode, o.ErrorMessage, o.FailureClass, o.SnoozeFor)
 }

@@ -14,8 +14,9 @@ func finishKeepsOutcome(r *rig) {
 		Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "run-ü", TraceID: "trace", ErrorCode: "E1", ErrorMessage: awkward,
 	}
 	reported := full
-	reported.FailureClass = schedule.ClassLogic // only runs of the ledger keep it
-	reported.SnoozeFor = time.Hour              // see below
+	reported.FailureClass = schedule.ClassLogic                     // only runs of the ledger keep it
+	reported.SnoozeFor = time.Hour                                  // see below
+	reported.ExitCode, reported.Result = new(int32), r.brought("x") // see results
 	r.everyFieldSet(reflect.ValueOf(reported), "Outcome")
 	outcomes := []schedule.Outcome{full, {Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, SnoozeFor: 30 * 24 * time.Hour}}
 	for _, status := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {

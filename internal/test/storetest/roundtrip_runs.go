@@ -99,8 +99,8 @@ func livedRunSurvives(r *rig) {
 	_, moved := r.changeRun(want.Key, func(schedule.RunInput) schedule.RunChange {
 		return schedule.RunChange{Settle: &schedule.Settlement{
 			Key: want.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed,
-			ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed,
-		}, Report: &schedule.RunReport{ExitCode: new(int32(-3)), LogURL: "https://logs.example/?q=ü"}}
+			ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed, ExitCode: new(int32(-3)), LogURL: "https://logs.example/?q=ü",
+		}}
 	})
 	r.hold(moved, "FAILED")
 	want.ExitCode, want.LogURL = new(int32(-3)), "https://logs.example/?q=ü"
@@ -113,6 +113,7 @@ func livedRunSurvives(r *rig) {
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
 	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                              // see snoozes
+	want.Progress = "x"                                                                                                                                                                                                                                                                    // see reportedFacts
 	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                           // see webhookOwn
 	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")

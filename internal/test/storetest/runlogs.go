@@ -12,7 +12,7 @@ var runLogs = []check{
 	{"a part that was dropped shows as a gap, wherever a page begins", logGaps},
 	{"parts are pruned by their age, in chunks", logPruned},
 	{"a report's output replaces the one before, behind all other parts", reportedOutput},
-	{"exit code and URL of a report stay until another one names them", reportedFacts},
+	{"exit code, URL and progress of a report stay until another one names them, and progress ends with the run", reportedFacts},
 	{"the first late report of a status brings its output, the next one does not", lateOutput},
 	{"a report that moves nothing writes nothing", noOutput},
 }
@@ -130,7 +130,14 @@ func reportedFacts(r *rig) {
 	r.hold(run.ExitCode == nil && run.LogURL == "", "a run has neither before, got %+v", run)
 	run = r.reported(run.Key, schedule.StatusStarted, schedule.RunReport{LogURL: "https://logs.example/ü"})
 	r.hold(run.LogURL == "https://logs.example/ü" && run.ExitCode == nil, "the URL is kept, got %q", run.LogURL)
-	run = r.reported(run.Key, schedule.StatusFailed, schedule.RunReport{ExitCode: new(int32(0))})
+	far := schedule.ProgressOf(schedule.ProgressValues{Done: 3, Total: 4_294_967_295, Note: "größer"})
+	r.reported(run.Key, schedule.StatusStarted, schedule.RunReport{Progress: schedule.ProgressOf(schedule.ProgressValues{Done: 1})})
+	r.reported(run.Key, schedule.StatusStarted, schedule.RunReport{Progress: far})
+	run = r.reported(run.Key, schedule.StatusStarted, schedule.RunReport{})
+	r.hold(run.Progress == far, "the last progress stays, got %q", run.Progress)
+	r.everyView(run.Key, func(view string, seen schedule.Run) { equal(r, view, seen, run) })
+	run, _ = r.report(schedule.Settlement{Key: run.Key, To: schedule.StatusFailed, ExitCode: new(int32(0))})
+	r.hold(run.Progress == "", "a run that is over has none, got %q", run.Progress)
 	r.hold(run.LogURL != "" && run.ExitCode != nil && *run.ExitCode == 0, "an exit code of 0 is one, got %v", run.ExitCode)
 	r.everyView(run.Key, func(view string, seen schedule.Run) { equal(r, view, seen, run) })
 }

@@ -68,6 +68,9 @@ type Store interface {
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
 	// none is left.
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneRunResults deletes up to limit results of runs that expire before now; 0:
+	// none is left.
+	PruneRunResults(ctx context.Context, now time.Time, limit int) (int, error)
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
@@ -193,6 +196,7 @@ var topics = []topic{
 	{name: "webhooks", checks: webhooks},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},
+	{name: "results", checks: results},
 	{name: "backfills", checks: backfills},
 	{name: "lists", checks: lists},
 	{name: "fleet", checks: fleet},

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
@@ -21,8 +22,9 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// maxAnswer caps the bytes that are read of an answer.
-const maxAnswer = 64 << 10
+// maxAnswer caps the bytes that are read of an answer. It is far above a result and artifacts that
+// are kept: the end of a run counts even if its result is too large.
+const maxAnswer = 512 << 10
 
 // Executor hands runs to a gRPC service. It is safe for concurrent use.
 type Executor struct {
@@ -246,6 +248,27 @@ type answer interface {
 	GetFailureClass() string
 	GetTraceId() string
 	GetDelayMs() uint32
+	GetResult() []byte
+	GetArtifacts() []*carillonv1.RunArtifact
+}
+
+// exitCode is the exit code of an answer: its getter does not tell 0 from none.
+func exitCode(a answer) *int32 {
+	switch a := a.(type) {
+	case *carillonv1.ExecutorRunResponse:
+		return a.ExitCode
+	case *carillonv1.ExecutorGetByKeyResponse:
+		return a.ExitCode
+	}
+	return nil
+}
+
+func artifacts(sent []*carillonv1.RunArtifact) []result.Artifact {
+	all := make([]result.Artifact, len(sent))
+	for i, a := range sent {
+		all[i] = result.Artifact{Name: a.GetName(), URL: a.GetUrl(), Bytes: a.GetBytes(), SHA256: a.GetSha256()}
+	}
+	return all
 }
 
 // outcome reads an answer and refuses one that cannot be stored.
@@ -276,6 +299,9 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.Status, o.Reason, o.SnoozeFor = schedule.StatusSkipped, schedule.ReasonSnoozed, delay
 	default:
 		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with status %s; it is ENQUEUED, SUCCESS, FAILED or SNOOZE", schedule.Quote(a.GetStatus()))
+	}
+	if o.Status.Terminal() {
+		o.ExitCode, o.Result = exitCode(a), result.Of(a.GetResult(), artifacts(a.GetArtifacts()))
 	}
 	return o, nil
 }

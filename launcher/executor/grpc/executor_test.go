@@ -181,10 +181,27 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 				name: "snoozed", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Status: "SNOOZE", DelayMs: 90_000},
 				want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, RunID: "r", TraceID: trace, SnoozeFor: 90 * time.Second},
 			},
+			{
+				name: "finished with a result", resp: &carillonv1.ExecutorRunResponse{
+					Status: "SUCCESS", ExitCode: new(int32(0)), Result: []byte(`{"n": 1.50}`), Artifacts: []*carillonv1.RunArtifact{{Name: "a", Url: "s3://b/c", Bytes: 7}},
+				},
+				want: schedule.Outcome{
+					Status: schedule.StatusSuccess, TraceID: trace, ExitCode: new(int32(0)),
+					Result: &schedule.RunResult{Result: []byte(`{"n": 1.50}`), Artifacts: []schedule.Artifact{{Name: "a", URL: "s3://b/c", Bytes: 7}}},
+				},
+			},
+			{
+				name: "finished with too large a result", resp: &carillonv1.ExecutorRunResponse{Status: "SUCCESS", Result: []byte(`"` + strings.Repeat("x", 300<<10) + `"`)},
+				want: schedule.Outcome{Status: schedule.StatusSuccess, TraceID: trace, Result: &schedule.RunResult{Problem: "result has 307202 bytes, more than 65536: it was not kept"}},
+			},
+			{
+				name: "goes on with a result, which only an end has", resp: &carillonv1.ExecutorRunResponse{RunId: "r", Result: []byte(`1`)},
+				want: schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "r", TraceID: trace},
+			},
 			{name: "snoozed for too long", resp: &carillonv1.ExecutorRunResponse{Status: "SNOOZE", DelayMs: 2592000001}, unknown: "delay_ms"},
 			{name: "another status", resp: &carillonv1.ExecutorRunResponse{Status: "DONE"}, unknown: `status "DONE"`},
 			{name: "a run_id that no row can hold", resp: &carillonv1.ExecutorRunResponse{RunId: "a\x00"}, unknown: "cannot be stored"},
-			{name: "too large an answer", resp: &carillonv1.ExecutorRunResponse{ErrorMessage: strings.Repeat("x", 70<<10)}, unknown: "resource_exhausted"},
+			{name: "too large an answer", resp: &carillonv1.ExecutorRunResponse{ErrorMessage: strings.Repeat("x", 600<<10)}, unknown: "resource_exhausted"},
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +209,7 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 					return tt.resp, nil
 				}}, grpcexecutor.Config{})
 				o, err := e.Run(t.Context(), exampleCall())
-				if tt.unknown == "" && (err != nil || o != tt.want) {
+				if tt.unknown == "" && (err != nil || !cmp.Equal(o, tt.want)) {
 					t.Errorf("Run() = %+v, %v, want %+v", o, err, tt.want)
 				}
 				if tt.unknown != "" {

@@ -16,8 +16,12 @@ import (
 	"github.com/carillon/carillon/launcher/executor"
 )
 
-// maxAnswer caps the bytes that are read of an answer.
-const maxAnswer = 64 << 10
+// maxAnswer caps the bytes that are read of an answer. It is far above a result and artifacts that
+// are kept: the end of a run counts even if its result is too large.
+const (
+	maxAnswer = 512 << 10
+	maxHeader = 64 << 10
+)
 
 // Executor hands runs to an HTTP service. It is safe for concurrent use.
 type Executor struct {
@@ -50,7 +54,7 @@ func New(cfg Config) (*Executor, error) {
 		MaxIdleConnsPerHost:    256, // launches come in bursts at full minutes
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    cfg.Timeout,
-		MaxResponseHeaderBytes: maxAnswer,
+		MaxResponseHeaderBytes: maxHeader,
 	}
 	client := &http.Client{
 		Transport:     transport,

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
 )
 
-// answer is the status line, the header and the first 64 KiB of the body.
+// answer is the status line, the header and the first 512 KiB of the body.
 type answer struct {
 	status int
 	header http.Header
@@ -32,6 +33,7 @@ type said struct {
 	FailureClass string `json:"failure_class"`
 	// DelayMS is read of SNOOZE only: another answer may have any member of this name.
 	DelayMS json.RawMessage `json:"delay_ms"`
+	result.Members
 }
 
 // reader reads a body in a dialect.
@@ -81,6 +83,7 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		return schedule.Outcome{}, err
 	}
 	o := schedule.Outcome{RunID: s.RunID, TraceID: s.TraceID}
+	o.ExitCode, o.Result = s.Read()
 	switch s.Status {
 	case string(schedule.StatusSuccess):
 		o.Status = schedule.StatusSuccess

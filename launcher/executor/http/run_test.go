@@ -147,6 +147,22 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 			name: "snoozed without a delay", status: 200, body: `{"status":"SNOOZE"}`,
 			want: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, TraceID: trace},
 		},
+		{
+			name: "finished with a result", status: 200,
+			body: `{"status":"SUCCESS","exit_code":0,"result":{"n": 1.50},"artifacts":[{"name":"a","url":"s3://b/c","bytes":7}]}`,
+			want: schedule.Outcome{
+				Status: schedule.StatusSuccess, TraceID: trace, ExitCode: new(int32(0)),
+				Result: &schedule.RunResult{Result: []byte(`{"n": 1.50}`), Artifacts: []schedule.Artifact{{Name: "a", URL: "s3://b/c", Bytes: 7}}},
+			},
+		},
+		{
+			name: "finished with an exit code, a result and artifacts that cannot be kept", status: 200,
+			body: `{"status":"FAILED","exit_code":"x","result":"` + strings.Repeat("x", 300<<10) + `","artifacts":"a"}`,
+			want: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, TraceID: trace, Result: &schedule.RunResult{
+				Problem: `exit_code "\"x\"" is not a whole number of 32 bits: it was not kept; artifacts is not a list of {name, url, bytes, sha256}: no artifact was kept; ` +
+					"result has 307202 bytes, more than 65536: it was not kept",
+			}},
+		},
 		{name: "snoozed for too long", status: 200, body: `{"status":"SNOOZE","delay_ms":2592000001}`, unknown: "delay_ms"},
 		{name: "snoozed into the past", status: 200, body: `{"status":"SNOOZE","delay_ms":-1}`, unknown: "delay_ms"},
 		{name: "snoozed for a word", status: 200, body: `{"status":"SNOOZE","delay_ms":"1h"}`, unknown: "delay_ms"},
@@ -188,7 +204,7 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 		{name: "202 with a page", status: 202, body: "<html>", unknown: "something other than the JSON object"},
 		{name: "a run_id that no row can hold", status: 202, body: `{"run_id":"a\u0000b"}`, unknown: "cannot be stored"},
 		{name: "a run_id that is too long", status: 202, body: `{"run_id":"` + strings.Repeat("r", 129) + `"}`, unknown: "cannot be stored"},
-		{name: "more than 64 KiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 64<<10), unknown: "more than 65536 bytes"},
+		{name: "more than 512 KiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 512<<10), unknown: "more than 524288 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,7 +224,7 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 					t.Errorf("Run() = %+v, %v, want %v", got, err, tt.refusal)
 				}
 			default:
-				if err != nil || got != tt.want {
+				if err != nil || !cmp.Equal(got, tt.want) {
 					t.Errorf("Run() = %+v, %v, want %+v", got, err, tt.want)
 				}
 			}

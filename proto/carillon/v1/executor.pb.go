@@ -240,7 +240,14 @@ type ExecutorRunResponse struct {
 	// word counts as transient.
 	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: 0 to 30 days.
-	DelayMs       uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// Of SUCCESS and FAILED: the exit code of the process.
+	ExitCode *int32 `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Of SUCCESS and FAILED: raw JSON, at most 64 KiB. One that is not kept does
+	// not change the end: result_problem of the run says why.
+	Result []byte `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
+	// Of SUCCESS and FAILED: at most 20. All are kept or none, as result.
+	Artifacts     []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,6 +329,27 @@ func (x *ExecutorRunResponse) GetDelayMs() uint32 {
 		return x.DelayMs
 	}
 	return 0
+}
+
+func (x *ExecutorRunResponse) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *ExecutorRunResponse) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ExecutorRunResponse) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
 }
 
 type ExecutorRunBatchRequest struct {
@@ -805,7 +833,14 @@ type ExecutorGetByKeyResponse struct {
 	// word counts as transient.
 	FailureClass string `protobuf:"bytes,6,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: 0 to 30 days.
-	DelayMs       uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs uint32 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// Of SUCCESS and FAILED: the exit code of the process.
+	ExitCode *int32 `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Of SUCCESS and FAILED: raw JSON, at most 64 KiB. One that is not kept does
+	// not change the end: result_problem of the run says why.
+	Result []byte `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
+	// Of SUCCESS and FAILED: at most 20. All are kept or none, as result.
+	Artifacts     []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -889,11 +924,32 @@ func (x *ExecutorGetByKeyResponse) GetDelayMs() uint32 {
 	return 0
 }
 
+func (x *ExecutorGetByKeyResponse) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *ExecutorGetByKeyResponse) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ExecutorGetByKeyResponse) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x05\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x05\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -917,7 +973,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\venvironment\x18\x10 \x01(\tR\venvironment\x12!\n" +
 	"\fmax_attempts\x18\x11 \x01(\x05R\vmaxAttempts\x12\x19\n" +
 	"\bqueue_id\x18\x12 \x01(\tR\aqueueId\x12\x19\n" +
-	"\bgroup_id\x18\x13 \x01(\tR\agroupId\"\x9d\x02\n" +
+	"\bgroup_id\x18\x13 \x01(\tR\agroupId\"\x9d\x03\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -926,7 +982,13 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
 	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
-	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\"p\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\x12 \n" +
+	"\texit_code\x18\b \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
+	"\x06result\x18\t \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18\n" +
+	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifactsB\f\n" +
+	"\n" +
+	"_exit_code\"p\n" +
 	"\x17ExecutorRunBatchRequest\x127\n" +
 	"\x05calls\x18\x01 \x03(\v2!.carillon.v1.ExecutorRunBatchCallR\x05calls\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x03(\x04R\twithdrawn\"\x90\x01\n" +
@@ -961,7 +1023,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
 	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
-	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa2\x02\n" +
+	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa2\x03\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -970,7 +1032,13 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
 	"\btrace_id\x18\x05 \x01(\tR\atraceId\x12#\n" +
 	"\rfailure_class\x18\x06 \x01(\tR\ffailureClass\x12&\n" +
-	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs2\xdd\x02\n" +
+	"\bdelay_ms\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\x12 \n" +
+	"\texit_code\x18\b \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
+	"\x06result\x18\t \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18\n" +
+	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifactsB\f\n" +
+	"\n" +
+	"_exit_code2\xdd\x02\n" +
 	"\bExecutor\x12H\n" +
 	"\x03Run\x12\x1f.carillon.v1.ExecutorRunRequest\x1a .carillon.v1.ExecutorRunResponse\x12[\n" +
 	"\bRunBatch\x12$.carillon.v1.ExecutorRunBatchRequest\x1a%.carillon.v1.ExecutorRunBatchResponse(\x010\x01\x12Q\n" +
@@ -1003,28 +1071,31 @@ var file_carillon_v1_executor_proto_goTypes = []any{
 	(*ExecutorGetByKeyRequest)(nil),  // 8: carillon.v1.ExecutorGetByKeyRequest
 	(*ExecutorGetByKeyResponse)(nil), // 9: carillon.v1.ExecutorGetByKeyResponse
 	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
+	(*RunArtifact)(nil),              // 11: carillon.v1.RunArtifact
 }
 var file_carillon_v1_executor_proto_depIdxs = []int32{
 	10, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	3,  // 1: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
-	0,  // 2: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
-	5,  // 3: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
-	1,  // 4: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
-	10, // 5: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	10, // 6: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0,  // 7: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
-	2,  // 8: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
-	6,  // 9: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
-	8,  // 10: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
-	1,  // 11: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
-	4,  // 12: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
-	7,  // 13: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
-	9,  // 14: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	11, // 1: carillon.v1.ExecutorRunResponse.artifacts:type_name -> carillon.v1.RunArtifact
+	3,  // 2: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
+	0,  // 3: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
+	5,  // 4: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
+	1,  // 5: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
+	10, // 6: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	10, // 7: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	11, // 8: carillon.v1.ExecutorGetByKeyResponse.artifacts:type_name -> carillon.v1.RunArtifact
+	0,  // 9: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
+	2,  // 10: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
+	6,  // 11: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
+	8,  // 12: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
+	1,  // 13: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
+	4,  // 14: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
+	7,  // 15: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
+	9,  // 16: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_executor_proto_init() }
@@ -1032,6 +1103,9 @@ func file_carillon_v1_executor_proto_init() {
 	if File_carillon_v1_executor_proto != nil {
 		return
 	}
+	file_carillon_v1_result_proto_init()
+	file_carillon_v1_executor_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_executor_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -142,7 +142,21 @@ type Run struct {
 	FairKey string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	// The worker that has fetched it from its queue: the subject of the caller, "/",
 	// and its worker_id. Empty: it was sent to the executor, or waits.
-	WorkerId      string `protobuf:"bytes,80,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	WorkerId string `protobuf:"bytes,80,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	// What the executor returned with the end of the run: raw JSON. Only GetRun and
+	// the messages of webhooks read it and the three fields after it, and only for
+	// RESULT_RETENTION_DAYS after the end. Null: nothing was returned, or nothing
+	// is kept.
+	Result []byte `protobuf:"bytes,90,opt,name=result,proto3" json:"result,omitempty"`
+	// What the run has stored elsewhere.
+	Artifacts []*RunArtifact `protobuf:"bytes,91,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Why a result or artifacts of the end were not kept. Empty: all were.
+	ResultProblem string `protobuf:"bytes,92,opt,name=result_problem,json=resultProblem,proto3" json:"result_problem,omitempty"`
+	// When result and artifacts are deleted. Null: there is none.
+	ResultExpiresAt *timestamppb.Timestamp `protobuf:"bytes,93,opt,name=result_expires_at,json=resultExpiresAt,proto3" json:"result_expires_at,omitempty"`
+	// What its last STARTED report said of how far it is. Null: nothing, or it is
+	// over.
+	Progress      *RunProgress `protobuf:"bytes,94,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,6 +555,104 @@ func (x *Run) GetWorkerId() string {
 	return ""
 }
 
+func (x *Run) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Run) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Run) GetResultProblem() string {
+	if x != nil {
+		return x.ResultProblem
+	}
+	return ""
+}
+
+func (x *Run) GetResultExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResultExpiresAt
+	}
+	return nil
+}
+
+func (x *Run) GetProgress() *RunProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// RunProgress is how far a run is.
+type RunProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Done  uint32                 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// 0: not known. Otherwise done is not more.
+	Total uint32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// At most 256 bytes.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunProgress) Reset() {
+	*x = RunProgress{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunProgress) ProtoMessage() {}
+
+func (x *RunProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunProgress.ProtoReflect.Descriptor instead.
+func (*RunProgress) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunProgress) GetDone() uint32 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *RunProgress) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *RunProgress) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // HeldUniqueKey is a unique key of a run that holds it.
 type HeldUniqueKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -561,7 +673,7 @@ type HeldUniqueKey struct {
 
 func (x *HeldUniqueKey) Reset() {
 	*x = HeldUniqueKey{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +685,7 @@ func (x *HeldUniqueKey) String() string {
 func (*HeldUniqueKey) ProtoMessage() {}
 
 func (x *HeldUniqueKey) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +698,7 @@ func (x *HeldUniqueKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUniqueKey.ProtoReflect.Descriptor instead.
 func (*HeldUniqueKey) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HeldUniqueKey) GetKey() string {
@@ -645,7 +757,7 @@ type Debounce struct {
 
 func (x *Debounce) Reset() {
 	*x = Debounce{}
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +769,7 @@ func (x *Debounce) String() string {
 func (*Debounce) ProtoMessage() {}
 
 func (x *Debounce) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +782,7 @@ func (x *Debounce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debounce.ProtoReflect.Descriptor instead.
 func (*Debounce) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Debounce) GetQuietMs() uint32 {
@@ -707,7 +819,7 @@ type RunLaunch struct {
 
 func (x *RunLaunch) Reset() {
 	*x = RunLaunch{}
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +831,7 @@ func (x *RunLaunch) String() string {
 func (*RunLaunch) ProtoMessage() {}
 
 func (x *RunLaunch) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +844,7 @@ func (x *RunLaunch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLaunch.ProtoReflect.Descriptor instead.
 func (*RunLaunch) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunLaunch) GetAttempts() int32 {
@@ -783,7 +895,7 @@ type LaunchAttempt struct {
 
 func (x *LaunchAttempt) Reset() {
 	*x = LaunchAttempt{}
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +907,7 @@ func (x *LaunchAttempt) String() string {
 func (*LaunchAttempt) ProtoMessage() {}
 
 func (x *LaunchAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +920,7 @@ func (x *LaunchAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchAttempt.ProtoReflect.Descriptor instead.
 func (*LaunchAttempt) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LaunchAttempt) GetAt() *timestamppb.Timestamp {
@@ -865,7 +977,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +989,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1002,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LogPart) GetSeq() uint32 {
@@ -946,7 +1058,7 @@ type GetRunLogsRequest struct {
 
 func (x *GetRunLogsRequest) Reset() {
 	*x = GetRunLogsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1070,7 @@ func (x *GetRunLogsRequest) String() string {
 func (*GetRunLogsRequest) ProtoMessage() {}
 
 func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1083,7 @@ func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetRunLogsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetRunLogsRequest) GetIdempotencyKey() string {
@@ -1017,7 +1129,7 @@ type GetRunLogsResponse struct {
 
 func (x *GetRunLogsResponse) Reset() {
 	*x = GetRunLogsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1141,7 @@ func (x *GetRunLogsResponse) String() string {
 func (*GetRunLogsResponse) ProtoMessage() {}
 
 func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1154,7 @@ func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetRunLogsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetRunLogsResponse) GetParts() []*LogPart {
@@ -1084,7 +1196,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1208,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1221,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetRunRequest) GetIdempotencyKey() string {
@@ -1132,7 +1244,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1256,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1269,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -1215,7 +1327,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1339,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1352,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRunsRequest) GetScheduleId() string {
@@ -1379,7 +1491,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1503,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1516,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1435,7 +1547,7 @@ type ReportRunRequest struct {
 	// What the run wrote so far, or the end of it. The last 64 KiB are kept,
 	// secrets masked. Output replaces that of earlier reports. A REST body may
 	// have 512 KiB with the run's report token in the header, 65 KiB otherwise.
-	// Over gRPC a report may have 80 KiB, or 512 KiB from callers with
+	// Over gRPC a report may have 144 KiB, or 512 KiB from callers with
 	// credentials of their own.
 	Output   string `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
@@ -1450,14 +1562,23 @@ type ReportRunRequest struct {
 	FailureClass string `protobuf:"bytes,9,opt,name=failure_class,json=failureClass,proto3" json:"failure_class,omitempty"`
 	// Of SNOOZE: when the run starts again, 0 to 30 days from now. Ignored with
 	// any other status.
-	DelayMs       uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs uint32 `protobuf:"varint,10,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// What the run returns with its end: raw JSON, at most 64 KiB, nested at most
+	// 32 levels. It is kept for RESULT_RETENTION_DAYS and is not masked. A result
+	// that is not kept does not refuse the report: result_problem says why.
+	Result []byte `protobuf:"bytes,11,opt,name=result,proto3" json:"result,omitempty"`
+	// What the run has stored elsewhere, at most 20. All are kept or none.
+	Artifacts []*RunArtifact `protobuf:"bytes,12,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Of STARTED: how far the run is; replaces what was said before. Left out: that
+	// stays. Ignored with any other status.
+	Progress      *RunProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRunRequest) Reset() {
 	*x = ReportRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1590,7 @@ func (x *ReportRunRequest) String() string {
 func (*ReportRunRequest) ProtoMessage() {}
 
 func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1603,7 @@ func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunRequest.ProtoReflect.Descriptor instead.
 func (*ReportRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportRunRequest) GetIdempotencyKey() string {
@@ -1555,19 +1676,44 @@ func (x *ReportRunRequest) GetDelayMs() uint32 {
 	return 0
 }
 
+func (x *ReportRunRequest) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ReportRunRequest) GetArtifacts() []*RunArtifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *ReportRunRequest) GetProgress() *RunProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 type ReportRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run after the report.
 	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// Whether this report changed it.
-	Moved         bool `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Whether this report changed it. If not, its exit_code, log_url, result and
+	// artifacts are not kept: those of the report that ended the run stay.
+	Moved bool `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Why the result or the artifacts of this report were not kept. Empty: they
+	// were, or there are none.
+	ResultProblem string `protobuf:"bytes,3,opt,name=result_problem,json=resultProblem,proto3" json:"result_problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRunResponse) Reset() {
 	*x = ReportRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1725,7 @@ func (x *ReportRunResponse) String() string {
 func (*ReportRunResponse) ProtoMessage() {}
 
 func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1738,7 @@ func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunResponse.ProtoReflect.Descriptor instead.
 func (*ReportRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportRunResponse) GetRun() *Run {
@@ -1607,6 +1753,13 @@ func (x *ReportRunResponse) GetMoved() bool {
 		return x.Moved
 	}
 	return false
+}
+
+func (x *ReportRunResponse) GetResultProblem() string {
+	if x != nil {
+		return x.ResultProblem
+	}
+	return ""
 }
 
 type CancelRunRequest struct {
@@ -1624,7 +1777,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1789,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1802,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelRunRequest) GetIdempotencyKey() string {
@@ -1685,7 +1838,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1850,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1863,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1753,7 +1906,7 @@ type UpdateRunRequest struct {
 
 func (x *UpdateRunRequest) Reset() {
 	*x = UpdateRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1918,7 @@ func (x *UpdateRunRequest) String() string {
 func (*UpdateRunRequest) ProtoMessage() {}
 
 func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1931,7 @@ func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateRunRequest) GetIdempotencyKey() string {
@@ -1839,7 +1992,7 @@ type UpdateRunResponse struct {
 
 func (x *UpdateRunResponse) Reset() {
 	*x = UpdateRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2004,7 @@ func (x *UpdateRunResponse) String() string {
 func (*UpdateRunResponse) ProtoMessage() {}
 
 func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2017,7 @@ func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateRunResponse) GetRun() *Run {
@@ -1895,7 +2048,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2060,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2073,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -1968,7 +2121,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2133,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2146,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -2026,7 +2179,7 @@ type DeadRunFilter struct {
 
 func (x *DeadRunFilter) Reset() {
 	*x = DeadRunFilter{}
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2191,7 @@ func (x *DeadRunFilter) String() string {
 func (*DeadRunFilter) ProtoMessage() {}
 
 func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2204,7 @@ func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadRunFilter.ProtoReflect.Descriptor instead.
 func (*DeadRunFilter) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeadRunFilter) GetScheduleId() string {
@@ -2152,7 +2305,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2317,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2330,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RedriveRunsRequest) GetFilter() *DeadRunFilter {
@@ -2256,7 +2409,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2421,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2434,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -2337,7 +2490,7 @@ type RedrivenSchedule struct {
 
 func (x *RedrivenSchedule) Reset() {
 	*x = RedrivenSchedule{}
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2502,7 @@ func (x *RedrivenSchedule) String() string {
 func (*RedrivenSchedule) ProtoMessage() {}
 
 func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2515,7 @@ func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedrivenSchedule.ProtoReflect.Descriptor instead.
 func (*RedrivenSchedule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RedrivenSchedule) GetScheduleId() string {
@@ -2398,7 +2551,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2563,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2576,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -2491,7 +2644,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2656,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2669,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -2547,7 +2700,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2712,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2725,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -2647,7 +2800,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2812,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2825,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -2703,7 +2856,7 @@ type MoveRunRequest struct {
 
 func (x *MoveRunRequest) Reset() {
 	*x = MoveRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2868,7 @@ func (x *MoveRunRequest) String() string {
 func (*MoveRunRequest) ProtoMessage() {}
 
 func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2881,7 @@ func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunRequest.ProtoReflect.Descriptor instead.
 func (*MoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MoveRunRequest) GetIdempotencyKey() string {
@@ -2776,7 +2929,7 @@ type MoveRunResponse struct {
 
 func (x *MoveRunResponse) Reset() {
 	*x = MoveRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2941,7 @@ func (x *MoveRunResponse) String() string {
 func (*MoveRunResponse) ProtoMessage() {}
 
 func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2954,7 @@ func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunResponse.ProtoReflect.Descriptor instead.
 func (*MoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MoveRunResponse) GetRun() *Run {
@@ -2821,7 +2974,7 @@ type ExplainRunRequest struct {
 
 func (x *ExplainRunRequest) Reset() {
 	*x = ExplainRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2986,7 @@ func (x *ExplainRunRequest) String() string {
 func (*ExplainRunRequest) ProtoMessage() {}
 
 func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2999,7 @@ func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainRunRequest) GetIdempotencyKey() string {
@@ -2875,7 +3028,7 @@ type ExplainRunResponse struct {
 
 func (x *ExplainRunResponse) Reset() {
 	*x = ExplainRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3040,7 @@ func (x *ExplainRunResponse) String() string {
 func (*ExplainRunResponse) ProtoMessage() {}
 
 func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3053,7 @@ func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainRunResponse) GetRun() *Run {
@@ -2955,7 +3108,7 @@ type StartEstimate struct {
 
 func (x *StartEstimate) Reset() {
 	*x = StartEstimate{}
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3120,7 @@ func (x *StartEstimate) String() string {
 func (*StartEstimate) ProtoMessage() {}
 
 func (x *StartEstimate) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3133,7 @@ func (x *StartEstimate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartEstimate.ProtoReflect.Descriptor instead.
 func (*StartEstimate) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StartEstimate) GetP50() *timestamppb.Timestamp {
@@ -3033,7 +3186,7 @@ type RunBlock struct {
 
 func (x *RunBlock) Reset() {
 	*x = RunBlock{}
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3198,7 @@ func (x *RunBlock) String() string {
 func (*RunBlock) ProtoMessage() {}
 
 func (x *RunBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3211,7 @@ func (x *RunBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
 func (*RunBlock) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunBlock) GetWhat() string {
@@ -3126,7 +3279,7 @@ type RedeliverWebhooksRequest struct {
 
 func (x *RedeliverWebhooksRequest) Reset() {
 	*x = RedeliverWebhooksRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[34]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3291,7 @@ func (x *RedeliverWebhooksRequest) String() string {
 func (*RedeliverWebhooksRequest) ProtoMessage() {}
 
 func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[34]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3304,7 @@ func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksRequest.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RedeliverWebhooksRequest) GetIdempotencyKey() string {
@@ -3194,7 +3347,7 @@ type RedeliverWebhooksResponse struct {
 
 func (x *RedeliverWebhooksResponse) Reset() {
 	*x = RedeliverWebhooksResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[35]
+	mi := &file_carillon_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3359,7 @@ func (x *RedeliverWebhooksResponse) String() string {
 func (*RedeliverWebhooksResponse) ProtoMessage() {}
 
 func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[35]
+	mi := &file_carillon_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3372,7 @@ func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksResponse.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RedeliverWebhooksResponse) GetRedelivered() uint32 {
@@ -3240,7 +3393,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf2\x15\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x17\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3311,13 +3464,22 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"deadlineAt\x122\n" +
 	"\x06unique\x189 \x01(\v2\x1a.carillon.v1.HeldUniqueKeyR\x06unique\x12\x19\n" +
 	"\bfair_key\x18F \x01(\tR\afairKey\x12\x1b\n" +
-	"\tworker_id\x18P \x01(\tR\bworkerIdB\f\n" +
+	"\tworker_id\x18P \x01(\tR\bworkerId\x12\x16\n" +
+	"\x06result\x18Z \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18[ \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x12%\n" +
+	"\x0eresult_problem\x18\\ \x01(\tR\rresultProblem\x12F\n" +
+	"\x11result_expires_at\x18] \x01(\v2\x1a.google.protobuf.TimestampR\x0fresultExpiresAt\x124\n" +
+	"\bprogress\x18^ \x01(\v2\x18.carillon.v1.RunProgressR\bprogressB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
 	"\b_log_urlB\f\n" +
 	"\n" +
-	"_trace_url\"\xf1\x01\n" +
+	"_trace_url\"K\n" +
+	"\vRunProgress\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\rR\x04done\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\rR\x05total\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\xf1\x01\n" +
 	"\rHeldUniqueKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x125\n" +
@@ -3399,7 +3561,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf0\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf6\x04\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xe2A\x01\x02\xbaH$r\"R\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1f\n" +
@@ -3412,12 +3574,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\alog_url\x18\b \x01(\tR\x06logUrl\x12b\n" +
 	"\rfailure_class\x18\t \x01(\tB=\xbaH:r8R\x00R\ttransientR\x05logicR\bapprovalR\x0ereconciliationR\binternalR\ffailureClass\x12&\n" +
 	"\bdelay_ms\x18\n" +
-	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMsB\f\n" +
+	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\x12\x16\n" +
+	"\x06result\x18\v \x01(\fR\x06result\x126\n" +
+	"\tartifacts\x18\f \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x124\n" +
+	"\bprogress\x18\r \x01(\v2\x18.carillon.v1.RunProgressR\bprogressB\f\n" +
 	"\n" +
-	"_exit_code\"M\n" +
+	"_exit_code\"t\n" +
 	"\x11ReportRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x14\n" +
-	"\x05moved\x18\x02 \x01(\bR\x05moved\"\xbf\x01\n" +
+	"\x05moved\x18\x02 \x01(\bR\x05moved\x12%\n" +
+	"\x0eresult_problem\x18\x03 \x01(\tR\rresultProblem\"\xbf\x01\n" +
 	"\x10CancelRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
@@ -3597,133 +3763,140 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                       // 0: carillon.v1.Run
-	(*HeldUniqueKey)(nil),             // 1: carillon.v1.HeldUniqueKey
-	(*Debounce)(nil),                  // 2: carillon.v1.Debounce
-	(*RunLaunch)(nil),                 // 3: carillon.v1.RunLaunch
-	(*LaunchAttempt)(nil),             // 4: carillon.v1.LaunchAttempt
-	(*LogPart)(nil),                   // 5: carillon.v1.LogPart
-	(*GetRunLogsRequest)(nil),         // 6: carillon.v1.GetRunLogsRequest
-	(*GetRunLogsResponse)(nil),        // 7: carillon.v1.GetRunLogsResponse
-	(*GetRunRequest)(nil),             // 8: carillon.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 9: carillon.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 10: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 11: carillon.v1.ListRunsResponse
-	(*ReportRunRequest)(nil),          // 12: carillon.v1.ReportRunRequest
-	(*ReportRunResponse)(nil),         // 13: carillon.v1.ReportRunResponse
-	(*CancelRunRequest)(nil),          // 14: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 15: carillon.v1.CancelRunResponse
-	(*UpdateRunRequest)(nil),          // 16: carillon.v1.UpdateRunRequest
-	(*UpdateRunResponse)(nil),         // 17: carillon.v1.UpdateRunResponse
-	(*RetryRunRequest)(nil),           // 18: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),          // 19: carillon.v1.RetryRunResponse
-	(*DeadRunFilter)(nil),             // 20: carillon.v1.DeadRunFilter
-	(*RedriveRunsRequest)(nil),        // 21: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),       // 22: carillon.v1.RedriveRunsResponse
-	(*RedrivenSchedule)(nil),          // 23: carillon.v1.RedrivenSchedule
-	(*WatchRunsRequest)(nil),          // 24: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),         // 25: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),         // 26: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),        // 27: carillon.v1.ExportRunsResponse
-	(*MoveRunRequest)(nil),            // 28: carillon.v1.MoveRunRequest
-	(*MoveRunResponse)(nil),           // 29: carillon.v1.MoveRunResponse
-	(*ExplainRunRequest)(nil),         // 30: carillon.v1.ExplainRunRequest
-	(*ExplainRunResponse)(nil),        // 31: carillon.v1.ExplainRunResponse
-	(*StartEstimate)(nil),             // 32: carillon.v1.StartEstimate
-	(*RunBlock)(nil),                  // 33: carillon.v1.RunBlock
-	(*RedeliverWebhooksRequest)(nil),  // 34: carillon.v1.RedeliverWebhooksRequest
-	(*RedeliverWebhooksResponse)(nil), // 35: carillon.v1.RedeliverWebhooksResponse
-	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
+	(*RunProgress)(nil),               // 1: carillon.v1.RunProgress
+	(*HeldUniqueKey)(nil),             // 2: carillon.v1.HeldUniqueKey
+	(*Debounce)(nil),                  // 3: carillon.v1.Debounce
+	(*RunLaunch)(nil),                 // 4: carillon.v1.RunLaunch
+	(*LaunchAttempt)(nil),             // 5: carillon.v1.LaunchAttempt
+	(*LogPart)(nil),                   // 6: carillon.v1.LogPart
+	(*GetRunLogsRequest)(nil),         // 7: carillon.v1.GetRunLogsRequest
+	(*GetRunLogsResponse)(nil),        // 8: carillon.v1.GetRunLogsResponse
+	(*GetRunRequest)(nil),             // 9: carillon.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 10: carillon.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 11: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 12: carillon.v1.ListRunsResponse
+	(*ReportRunRequest)(nil),          // 13: carillon.v1.ReportRunRequest
+	(*ReportRunResponse)(nil),         // 14: carillon.v1.ReportRunResponse
+	(*CancelRunRequest)(nil),          // 15: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 16: carillon.v1.CancelRunResponse
+	(*UpdateRunRequest)(nil),          // 17: carillon.v1.UpdateRunRequest
+	(*UpdateRunResponse)(nil),         // 18: carillon.v1.UpdateRunResponse
+	(*RetryRunRequest)(nil),           // 19: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),          // 20: carillon.v1.RetryRunResponse
+	(*DeadRunFilter)(nil),             // 21: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),        // 22: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),       // 23: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),          // 24: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),          // 25: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),         // 26: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),         // 27: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),        // 28: carillon.v1.ExportRunsResponse
+	(*MoveRunRequest)(nil),            // 29: carillon.v1.MoveRunRequest
+	(*MoveRunResponse)(nil),           // 30: carillon.v1.MoveRunResponse
+	(*ExplainRunRequest)(nil),         // 31: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),        // 32: carillon.v1.ExplainRunResponse
+	(*StartEstimate)(nil),             // 33: carillon.v1.StartEstimate
+	(*RunBlock)(nil),                  // 34: carillon.v1.RunBlock
+	(*RedeliverWebhooksRequest)(nil),  // 35: carillon.v1.RedeliverWebhooksRequest
+	(*RedeliverWebhooksResponse)(nil), // 36: carillon.v1.RedeliverWebhooksResponse
+	(*timestamppb.Timestamp)(nil),     // 37: google.protobuf.Timestamp
+	(*RunArtifact)(nil),               // 38: carillon.v1.RunArtifact
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	36, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	36, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	36, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	36, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	36, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	36, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	36, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	36, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	36, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	36, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	36, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
-	3,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	36, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	36, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	36, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
-	36, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	1,  // 16: carillon.v1.Run.unique:type_name -> carillon.v1.HeldUniqueKey
-	36, // 17: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
-	36, // 18: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
-	36, // 19: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
-	36, // 20: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	36, // 21: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
-	4,  // 22: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	36, // 23: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	36, // 24: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	5,  // 25: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 26: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	36, // 27: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 28: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	36, // 29: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 30: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 31: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 32: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	36, // 33: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 34: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 35: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	36, // 36: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	36, // 37: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	20, // 38: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	23, // 39: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 40: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	36, // 41: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 42: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 43: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	36, // 44: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 45: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 46: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 47: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 48: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	36, // 49: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	33, // 50: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	32, // 51: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
-	36, // 52: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
-	36, // 53: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
-	36, // 54: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	8,  // 55: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	10, // 56: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	12, // 57: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	6,  // 58: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	14, // 59: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	30, // 60: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	16, // 61: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	28, // 62: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	18, // 63: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	21, // 64: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	34, // 65: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	24, // 66: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	26, // 67: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	9,  // 68: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	11, // 69: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	13, // 70: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	7,  // 71: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	15, // 72: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	31, // 73: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	17, // 74: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	29, // 75: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	19, // 76: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	22, // 77: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	35, // 78: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	25, // 79: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	27, // 80: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	68, // [68:81] is the sub-list for method output_type
-	55, // [55:68] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	37, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	37, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	37, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	37, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	37, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	37, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	37, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	37, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	37, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	37, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	37, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	4,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
+	37, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	37, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	37, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	2,  // 16: carillon.v1.Run.unique:type_name -> carillon.v1.HeldUniqueKey
+	38, // 17: carillon.v1.Run.artifacts:type_name -> carillon.v1.RunArtifact
+	37, // 18: carillon.v1.Run.result_expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 19: carillon.v1.Run.progress:type_name -> carillon.v1.RunProgress
+	37, // 20: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
+	37, // 21: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
+	37, // 22: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
+	37, // 23: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	37, // 24: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	5,  // 25: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	37, // 26: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	37, // 27: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	6,  // 28: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 29: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	37, // 30: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	37, // 31: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	37, // 32: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 33: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	38, // 34: carillon.v1.ReportRunRequest.artifacts:type_name -> carillon.v1.RunArtifact
+	1,  // 35: carillon.v1.ReportRunRequest.progress:type_name -> carillon.v1.RunProgress
+	0,  // 36: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 37: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	37, // 38: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 39: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 40: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	37, // 41: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	37, // 42: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	21, // 43: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	24, // 44: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 45: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	37, // 46: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	37, // 47: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 48: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	37, // 49: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	37, // 50: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 51: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 52: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 53: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	37, // 54: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	34, // 55: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	33, // 56: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	37, // 57: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	37, // 58: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	37, // 59: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	9,  // 60: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	11, // 61: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	13, // 62: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 63: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	15, // 64: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 65: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	17, // 66: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	29, // 67: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	19, // 68: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	22, // 69: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	35, // 70: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	25, // 71: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	27, // 72: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	10, // 73: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	12, // 74: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	14, // 75: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 76: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	16, // 77: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	32, // 78: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	18, // 79: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	30, // 80: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	20, // 81: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	23, // 82: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	36, // 83: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	26, // 84: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	28, // 85: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	73, // [73:86] is the sub-list for method output_type
+	60, // [60:73] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3731,24 +3904,25 @@ func file_carillon_v1_run_proto_init() {
 	if File_carillon_v1_run_proto != nil {
 		return
 	}
+	file_carillon_v1_result_proto_init()
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[24].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[26].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[25].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
