@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/tables"
@@ -77,16 +78,22 @@ func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) 
 }
 
 // writeRunChange returns the run after the change (the inserted one where
-// there is one), and whether anything moved.
+// there is one), and whether anything moved. A run that has ended without a row of history cannot be
+// read again, and what it has reported goes with it.
 func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.RunChange) (after schedule.Run, moved bool, err error) {
 	if c.Settle != nil {
 		e := *c.Settle
 		e.Key = run.Key
-		settled, err := settle(ctx, t, []schedule.Settlement{e}, c.Now)
+		settled, ended, err := settle(ctx, t, []schedule.Settlement{e}, c.Now)
 		if err != nil {
 			return after, false, err
 		}
 		moved = settled[0].To != ""
+		if len(ended) == 1 && ended[0].counted {
+			after = ended[0].Run
+			after.Queue = ledger.PlaceInHistory(&after.Queue)
+			return after, true, t.insertAudit(ctx, c.Audit, c.Now)
+		}
 	}
 	if c.AskCancel != "" {
 		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))

@@ -110,6 +110,7 @@ type (
 	moment                            struct{ at *time.Time } // NULL: zero
 	integer[N int32 | uint32 | int64] struct{ n *N }          // NULL: 0, but 0 is no NULL
 	nonzero[N int32 | int64]          struct{ n *N }          // NULL: 0
+	yes                               struct{ is *bool }      // NULL: false, and false is NULL
 	optional                          struct{ n **int32 }     // NULL: nil
 	optionalFlag                      struct{ yes **bool }    // NULL: nil
 	queued[N int32 | int64]           struct {                // NULL outside of queues
@@ -147,6 +148,15 @@ func (q queued[N]) arg() any {
 		return nil
 	}
 	return int64(*q.n)
+}
+
+func (y yes) Scan(v any) error { return (*flag)(y.is).Scan(v) }
+
+func (y yes) arg() any {
+	if !*y.is {
+		return nil
+	}
+	return true
 }
 
 func (o optional) Scan(v any) error {
