@@ -68,6 +68,8 @@ type Store interface {
 	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
 	// none is left.
 	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
+	// QueueMinutes are the minutes of a queue since an instant, newest first: those of up to limit rows.
+	QueueMinutes(ctx context.Context, queueNo int32, since time.Time, limit int) ([]schedule.QueueMinute, error)
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
@@ -166,6 +168,7 @@ var topics = []topic{
 	{name: "reservations", checks: reservations},
 	{name: "copies", checks: queueCopies},
 	{name: "unique", checks: uniques},
+	{name: "minutes", checks: minutes},
 	{name: "fair queues", checks: fairs},
 	{name: "pull workers", checks: pulls},
 	{name: "pull queues with limits, turns and groups", checks: pullTogether},
