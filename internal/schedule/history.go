@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // History says which ends of the runs of a queue are written to history.
 type History string
@@ -65,7 +68,7 @@ func PaceSince(now time.Time) time.Time {
 	return now.UTC().Truncate(Minute).Add(-(paceMinutes - 1) * Minute)
 }
 
-// PerMinute is the mean of a count of the pace.
+// PerMinute is the mean of a count of the pace, in hundredths.
 func (p *QueuePace) PerMinute(count int, now time.Time) float64 {
-	return float64(count) / max(1, now.Sub(p.Since).Minutes())
+	return math.Round(float64(count)*100/max(1, now.Sub(p.Since).Minutes())) / 100
 }

@@ -86,6 +86,8 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	boundFlags(f, flagged, &timeout)
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
+	f.Func("history", "which ends of runs have a row: `all` (default), or failed, which only counts successes", command.Text(&flagged.History))
+	command.CompleteValues(cmd, "history", []string{"all", "failed"})
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
@@ -189,6 +191,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"schedules", strings.Join(q.GetSchedules(), ", ")},
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
+		[2]string{"starts a minute", fmt.Sprint(q.GetStartsPerMinute())},
+		[2]string{"ends a minute", fmt.Sprint(q.GetEndsPerMinute())},
 		[2]string{"waiting reservations", reserving},
 		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
@@ -208,6 +212,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"expires", render.Bound(q.GetExpiresMs())},
 		[2]string{"retries", render.Retry(q.GetRetry())},
 		[2]string{"backpressure", q.GetBackpressure()},
+		[2]string{"history", q.GetHistory()},
 		[2]string{"webhook", q.GetWebhook()},
 		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},
 		[2]string{"labels", render.Labels(q.GetLabels())},
