@@ -204,6 +204,8 @@ const (
 	slotUngrouped     // a run entered without the group of its schedule
 	groupSealedInTime // at its seal_at
 	runTold           // outside of queues
+	jobCounted        // a success has no row
+	jobNeeded         // a success of a queue that keeps only failures has one
 	situations
 )
 
@@ -221,6 +223,7 @@ var situationNames = [situations]string{
 	"unique key returned", "unique key replaced", "unique key refused", "unique key of a retry", "unique key taken again",
 	"run fetched by a worker", "run given again", "run of a silent worker lost", "worker died", "fetched run stopped",
 	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
+	"success counted without a row", "success kept by a queue of failures",
 }
 
 // Coverage counts faults by call, over all worlds.
