@@ -34,8 +34,8 @@ func (d *Definition) ByHand() bool {
 }
 
 // KeepsHistory reports whether each run of the schedule has a row of history, also in a queue that
-// keeps only failures: slots are explained by their runs, and expectations are evaluated by them.
-func (d *Definition) KeepsHistory() bool { return !d.ByHand() || d.Expect != (Expect{}) }
+// keeps only failures: slots are explained by their runs, and success_every_ms looks for successes.
+func (d *Definition) KeepsHistory() bool { return !d.ByHand() || d.Expect.SuccessEveryMS > 0 }
 
 // QueueMinute is what queue_minutes has of one minute of a queue and a workflow.
 type QueueMinute struct {

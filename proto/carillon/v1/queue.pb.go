@@ -778,7 +778,7 @@ type UpsertQueueRequest struct {
 	HeartbeatMs *uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3,oneof" json:"heartbeat_ms,omitempty"`
 	// all (default): each run has a row of history. failed: a success is only
 	// counted by the minute, so that its key is NOT_FOUND after its end. A success
-	// keeps its row if its schedule has slots or expectations, a caller waits for
+	// keeps its row if its schedule has slots or success_every_ms, a caller waits for
 	// it, it is in a group, it follows another attempt, a message tells of it, its
 	// cancel was requested, or its unique key has the scope period. The history in
 	// force at the end of the run counts.
