@@ -86,8 +86,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	boundFlags(f, flagged, &timeout)
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
-	f.Func("history", "which ends of runs have a row: `all` (default), or failed, which only counts successes", command.Text(&flagged.History))
-	command.CompleteValues(cmd, "history", []string{"all", "failed"})
+	historyFlag(cmd, flagged)
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
@@ -108,6 +107,12 @@ func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
+}
+
+// historyFlag is the flag of what history keeps.
+func historyFlag(cmd *cobra.Command, req *carillonv1.UpsertQueueRequest) {
+	cmd.Flags().Func("history", "which ends of runs have a row: `all` (default), or failed, which only counts successes", command.Text(&req.History))
+	command.CompleteValues(cmd, "history", []string{"all", "failed"})
 }
 
 // readMessage reads a request: JSON if the text begins with a brace, else YAML.

@@ -216,20 +216,8 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 		return err
 	}
 	over := rows
-	var locked []schedule.Key
-	for _, r := range rows {
-		if !r.taken {
-			locked = append(locked, r.Key)
-		}
-	}
-	if len(locked) > 0 {
-		n, err := affect(ctx, tx, sqlRemoveRuns, keyBytes(locked))
-		if err == nil && n != len(locked) {
-			err = fmt.Errorf("%d of %d locked rows were there", n, len(locked))
-		}
-		if err != nil {
-			return fmt.Errorf("remove ended runs: %w", err)
-		}
+	if err := removeLocked(ctx, tx, rows); err != nil {
+		return err
 	}
 	holds, err := dialect.UniquesOf(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
 	if err != nil {
@@ -267,6 +255,27 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 		return err
 	}
 	return dialect.FreeUses(ctx, queries{tx}, len(over), func(i int) *schedule.Run { return &over[i].Run })
+}
+
+// removeLocked removes those of the runs that are still in open_runs.
+func removeLocked(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
+	var locked []schedule.Key
+	for _, r := range rows {
+		if !r.taken {
+			locked = append(locked, r.Key)
+		}
+	}
+	if len(locked) == 0 {
+		return nil
+	}
+	n, err := affect(ctx, tx, sqlRemoveRuns, keyBytes(locked))
+	if err == nil && n != len(locked) {
+		err = fmt.Errorf("%d of %d locked rows were there", n, len(locked))
+	}
+	if err != nil {
+		return fmt.Errorf("remove ended runs: %w", err)
+	}
+	return nil
 }
 
 const sqlRemoveRuns = `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -107,19 +108,8 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *schedule.RunChange) (moved bool, counted *schedule.Run, err error) {
 	key := run.Key
 	if change.Settle != nil {
-		settlement := *change.Settle
-		settlement.Key = key
-		settled, ended, err := settleAll(ctx, tx, change.Now, []schedule.Settlement{settlement})
-		if err != nil {
+		if moved, counted, err = settleOne(ctx, tx, run, *change.Settle, change.Now); err != nil {
 			return false, nil, err
-		}
-		moved = settled[0].To != ""
-		for _, r := range ended {
-			if r.counted {
-				r.ScheduleID, r.UserID, r.WorkflowID, r.Version = run.ScheduleID, run.UserID, run.WorkflowID, run.Version
-				r.Queue = ledger.PlaceInHistory(&r.Queue)
-				counted = &r.Run
-			}
 		}
 	}
 	if change.AskCancel != "" {
@@ -172,6 +162,23 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 	}
 	wakeListeners(tx, concerned...)
 	return true, counted, nil
+}
+
+// settleOne settles a run; see writeRunChange.
+func settleOne(ctx context.Context, tx pgx.Tx, run *schedule.Run, s schedule.Settlement, now time.Time) (moved bool, counted *schedule.Run, err error) {
+	s.Key = run.Key
+	settled, ended, err := settleAll(ctx, tx, now, []schedule.Settlement{s})
+	if err != nil {
+		return false, nil, err
+	}
+	for _, r := range ended {
+		if r.counted {
+			r.ScheduleID, r.UserID, r.WorkflowID, r.Version = run.ScheduleID, run.UserID, run.WorkflowID, run.Version
+			r.Queue = ledger.PlaceInHistory(&r.Queue)
+			counted = &r.Run
+		}
+	}
+	return settled[0].To != "", counted, nil
 }
 
 // noteLateReport reports whether this is the first late report of its status for
