@@ -210,7 +210,7 @@ func (s scopedRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]sched
 // known any more.
 func noRun(key schedule.Key) error {
 	if key.MayBeOfJob() {
-		return schedule.Explain(schedule.ErrNotFound, "there is no run %s; if it was put into a queue with history: failed, it has succeeded: such a queue keeps only failures, and counts successes by the minute", key)
+		return schedule.Explain(schedule.ErrNotFound, "there is no run %s; if it was put into a queue with history: failed, it may have succeeded: such a queue keeps only failures, and counts successes by the minute", key)
 	}
 	return schedule.Explain(schedule.ErrNotFound, "there is no run %s", key)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,6 +10,11 @@ import (
 
 // countEnds adds the runs that are in no row of history to their minutes.
 func countEnds(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
-	counted := slices.DeleteFunc(slices.Clone(rows), func(r *openRow) bool { return !r.counted })
+	var counted []*openRow
+	for _, r := range rows {
+		if r.counted {
+			counted = append(counted, r)
+		}
+	}
 	return dialect.CountEnds(ctx, queries{tx}, len(counted), func(i int) (*schedule.Run, int32) { return &counted[i].Run, counted[i].SID })
 }
