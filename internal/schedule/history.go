@@ -68,6 +68,11 @@ func PaceSince(now time.Time) time.Time {
 	return now.UTC().Truncate(Minute).Add(-(paceMinutes - 1) * Minute)
 }
 
+// Extend is how many runs there are since the beginning of the pace if there were n since an instant.
+func (p *QueuePace) Extend(n int, since, now time.Time) int {
+	return int(float64(n) * now.Sub(p.Since).Seconds() / max(now.Sub(since).Seconds(), 0.001))
+}
+
 // PerMinute is the mean of a count of the pace, in hundredths.
 func (p *QueuePace) PerMinute(count int, now time.Time) float64 {
 	return math.Round(float64(count)*100/max(1, now.Sub(p.Since).Minutes())) / 100

@@ -77,9 +77,8 @@ func (s *Store) minutesOf(queueNo int32, since time.Time) []schedule.QueueMinute
 	return minutes
 }
 
-// QueuePace counts the starts and ends of a queue in the last minutes. Rows of runs are counted up
-// to limit.
-func (s *Store) QueuePace(ctx context.Context, queueNo int32, now time.Time, limit int) (schedule.QueuePace, error) {
+// QueuePace counts the starts and ends of a queue in the last minutes, whatever the limit.
+func (s *Store) QueuePace(ctx context.Context, queueNo int32, now time.Time, _ int) (schedule.QueuePace, error) {
 	p := schedule.QueuePace{Since: schedule.PaceSince(now)}
 	err := s.read(ctx, func() error {
 		for _, m := range s.minutesOf(queueNo, p.Since) {
@@ -89,22 +88,19 @@ func (s *Store) QueuePace(ctx context.Context, queueNo int32, now time.Time, lim
 				p.Starts += int(m.Runs)
 			}
 		}
-		flying, started, ended := 0, 0, 0
 		for _, r := range s.runs {
 			recent := !r.ClaimedAt.IsZero() && !r.ClaimedAt.Before(p.Since)
 			switch {
 			case r.Queue.No != queueNo:
 			case !r.Status.Terminal() && r.Queue.State.Admitted() && recent:
-				flying++
+				p.Starts++
 			case r.Status.Terminal() && !r.CompletedAt.Before(p.Since):
-				ended++
+				p.Ends++
 				if recent {
-					started++
+					p.Starts++
 				}
 			}
 		}
-		p.Starts += min(limit, flying) + min(limit, started)
-		p.Ends += min(limit, ended)
 		return nil
 	})
 	return p, err

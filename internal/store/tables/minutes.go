@@ -19,8 +19,8 @@ GROUP BY m.queue_no, m.minute, m.workflow_id, m.ended ORDER BY m.minute DESC, m.
 	(SELECT CAST(coalesce(sum(m.n), 0) AS bigint) FROM queue_minutes m WHERE m.queue_no = $1 AND m.minute >= $2 AND NOT m.ended),
 	(SELECT CAST(coalesce(sum(m.n), 0) AS bigint) FROM queue_minutes m WHERE m.queue_no = $1 AND m.minute >= $2 AND m.ended),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 AND o.claimed_at >= $2 LIMIT $3) c),
-	(SELECT count(CASE WHEN c.claimed_at >= $2 THEN 1 END) FROM (SELECT e.claimed_at FROM ended_runs e WHERE e.queue_no = $1 AND e.completed_at >= $2 LIMIT $3) c),
-	(SELECT count(*) FROM (SELECT 1 FROM ended_runs e WHERE e.queue_no = $1 AND e.completed_at >= $2 LIMIT $3) c)`
+	count(CASE WHEN c.claimed_at >= $2 THEN 1 END), count(*), min(c.completed_at)
+FROM (SELECT e.claimed_at, e.completed_at FROM ended_runs e WHERE e.queue_no = $1 AND e.completed_at >= $2 ORDER BY e.completed_at DESC LIMIT $3) c`
 	sqlPruneQueueMinutes = `DELETE FROM queue_minutes WHERE (queue_no, minute, workflow_id, ended, writer) IN (
 	SELECT queue_no, minute, workflow_id, ended, writer FROM queue_minutes WHERE minute < $1 ORDER BY minute LIMIT $2)`
 )
@@ -84,13 +84,17 @@ func (t *Tables) QueueMinutes(ctx context.Context, queueNo int32, since time.Tim
 	return minutes, nil
 }
 
-// QueuePace counts the starts and ends of a queue in the last minutes. Rows of runs are counted up
-// to limit.
+// QueuePace counts the starts and ends of a queue in the last minutes. Rows of ended runs are counted
+// up to limit; with more of them, the newest ones stand for all.
 func (t *Tables) QueuePace(ctx context.Context, queueNo int32, now time.Time, limit int) (p schedule.QueuePace, err error) {
 	p.Since = schedule.PaceSince(now)
 	var started, ended, flying, startedRows, endedRows int
-	if _, err := one(ctx, t.read, []any{&started, &ended, &flying, &startedRows, &endedRows}, sqlQueuePace, queueNo, p.Since, limit); err != nil {
+	var oldest time.Time
+	if _, err := one(ctx, t.read, []any{&started, &ended, &flying, &startedRows, &endedRows, &oldest}, sqlQueuePace, queueNo, p.Since, limit); err != nil {
 		return p, fmt.Errorf("count the starts and ends of queue %d: %w", queueNo, err)
+	}
+	if endedRows >= limit {
+		startedRows, endedRows = p.Extend(startedRows, oldest, now), p.Extend(endedRows, oldest, now)
 	}
 	p.Starts, p.Ends = started+flying+startedRows, ended+endedRows
 	return p, nil

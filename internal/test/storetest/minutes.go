@@ -325,6 +325,17 @@ func minutePace(r *rig) {
 	pace(3, 2)
 	r.now = r.at(6 * time.Minute)
 	pace(0, 0)
+	all := r.jobs("all", maxInFlight(20))
+	all.put("e", "f", "g", "h")
+	r.now = r.at(time.Minute)
+	for _, run := range all.admits(4, "e f g h") {
+		all.end(run, schedule.StatusSuccess)
+	}
+	r.now = r.at(time.Minute)
+	p, err := all.QueuePace(r.ctx, all.queue.No, r.now, 4)
+	r.ok(err, "pace")
+	window := int(r.now.Sub(p.Since) / time.Minute)
+	r.hold(p.Ends == 4 || p.Ends >= 4*window, "as many as fit the time of the newest, got %+v", p)
 	j.finish(runs[2].Key, success)
 	pace(0, 1)
 }

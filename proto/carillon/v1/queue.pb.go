@@ -111,7 +111,8 @@ type Queue struct {
 	// Which ends of its runs have a row of history.
 	History string `protobuf:"bytes,110,opt,name=history,proto3" json:"history,omitempty"`
 	// Runs that were admitted for the first time, the mean of the last five minutes.
-	// Runs with a row are counted up to 10000, those without one all.
+	// If more than 10000 runs with a row have ended in that time, the newest 10000
+	// of them stand for all.
 	StartsPerMinute float64 `protobuf:"fixed64,111,opt,name=starts_per_minute,json=startsPerMinute,proto3" json:"starts_per_minute,omitempty"`
 	// Runs that have ended, counted likewise.
 	EndsPerMinute float64 `protobuf:"fixed64,112,opt,name=ends_per_minute,json=endsPerMinute,proto3" json:"ends_per_minute,omitempty"`
