@@ -85,7 +85,7 @@ var runColumns = columns{
 	{name: "webhook", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Webhook) }},
 	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},
 	{name: "queue_history", in: ofRow, value: func(r *openRow) any { return (*text)(&r.history) }, open: queueHistory},
-	{name: "keep_history", in: ofRun | added, value: func(r *openRow) any { return yes{&r.Queue.KeepHistory} }, ended: "NULL"},
+	{name: "keep_history", in: ofRun | added, value: func(r *openRow) any { return yes{&r.Queue.KeepHistory, &r.Queue} }, ended: "NULL"},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
 	{name: "kept_limits", in: ofRun | added, value: func(r *openRow) any { return (*text)(&r.Queue.Kept) }, ended: "NULL"},
