@@ -53,6 +53,7 @@ type EnqueueInput struct {
 	Next      bool
 	Runs      []QueuedInput
 	Batch     bool   // name refused runs by their index
+	Waits     bool   `json:"-"`          // the caller waits for the ends: they get rows of history
 	GroupID   string `json:",omitempty"` // of the group that all runs join
 
 	newGroup  bool // the runs are the first members of a group: there may be none

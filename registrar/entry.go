@@ -102,6 +102,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 	row.Webhook = cmp.Or(in.Webhook, s.Webhook)
 	row.Queue = schedule.QueuePlace{No: q.No, State: queueState(at, now), Priority: schedule.QueuePriority(row.Priority), EnqueuedAt: now, Limits: limits}
 	row.Queue.FairKey = cmp.Or(in.FairKey, s.FairKey)
+	row.Queue.KeepHistory = e.Waits || s.KeepsHistory()
 	if q.IsFair() { // also of a run that names its place: it draws nothing
 		row.Queue.FairKey = cmp.Or(row.Queue.FairKey, s.UserID)
 	}

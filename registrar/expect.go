@@ -51,7 +51,7 @@ func within(c *schedule.Collect, field string, ms uint32, least, most time.Durat
 // checkSlotLimits checks the two limits that apply to each slot.
 func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
 	start, finish := d.Expect.StartWithinMS, d.Expect.FinishWithinMS
-	byHand := d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero()
+	byHand := d.ByHand()
 	for _, l := range []struct {
 		field string
 		ms    uint32

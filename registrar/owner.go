@@ -213,7 +213,12 @@ func (s scopedRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]sched
 	return s.RunStore.ListRuns(ctx, f)
 }
 
+// noRun says that no run has a key. That of a job may have had one: which queue it was in is not
+// known any more.
 func noRun(key schedule.Key) error {
+	if key.MayBeOfJob() {
+		return schedule.Explain(schedule.ErrNotFound, "there is no run %s; if it was put into a queue with history: failed, it may have succeeded: such a queue keeps only failures, and counts successes by the minute", key)
+	}
 	return schedule.Explain(schedule.ErrNotFound, "there is no run %s", key)
 }
 

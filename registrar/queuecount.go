@@ -116,3 +116,13 @@ func (r *Registrar) QueueCounts(ctx context.Context, q *schedule.Queue, limit in
 	c.Waiting, c.Delayed, c.Chained = min(c.Waiting, limit), min(c.Delayed, limit), min(c.Chained, limit)
 	return c, err
 }
+
+// QueuePace is how many runs of a queue have started and ended a minute, lately.
+func (r *Registrar) QueuePace(ctx context.Context, q *schedule.Queue) (starts, ends float64, err error) {
+	if r.entries == nil {
+		return 0, 0, nil
+	}
+	now := r.now()
+	p, err := r.entries.QueuePace(ctx, q.No, now, schedule.PacedRows)
+	return p.PerMinute(p.Starts, now), p.PerMinute(p.Ends, now), err
+}

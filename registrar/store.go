@@ -185,6 +185,9 @@ type EnqueueStore interface {
 	Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error
 	// CountQueue counts the open runs of a queue, each kind up to limit.
 	CountQueue(ctx context.Context, queueNo int32, limit int) (schedule.QueueCounts, error)
+	// QueuePace counts the starts and ends of a queue in the last minutes. Rows of ended
+	// runs are counted up to limit; with more of them, the newest ones stand for all.
+	QueuePace(ctx context.Context, queueNo int32, now time.Time, limit int) (schedule.QueuePace, error)
 	// QueueShares are up to limit keys with runs among the first counted ones that wait in a fair
 	// queue, the one with the most runs first.
 	QueueShares(ctx context.Context, queueNo int32, counted, limit int) ([]schedule.QueueShare, error)

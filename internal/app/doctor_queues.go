@@ -20,7 +20,7 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	now := store.Now()
-	queues, err := store.MeasureQueues(ctx, doctorQueues, doctorRuns)
+	queues, err := store.MeasureQueues(ctx, doctorQueues, doctorRuns, time.Now())
 	if err != nil {
 		d.unread("queues", err)
 		return

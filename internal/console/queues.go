@@ -98,6 +98,19 @@ func (q queueRow) Limit() string {
 	return fmt.Sprint(q.GetMaxWaiting())
 }
 
+// Pace is how many runs of the queue have started and ended a minute, lately.
+func (q queueRow) Pace() string {
+	return fmt.Sprintf("%g started, %g ended a minute", q.GetStartsPerMinute(), q.GetEndsPerMinute())
+}
+
+// Kept is which ends of its runs have a row of history.
+func (q queueRow) Kept() string {
+	if schedule.History(q.GetHistory()) == schedule.HistoryFailed {
+		return "failures only; successes are counted by the minute"
+	}
+	return "all runs"
+}
+
 // Starts is the rate of the queue; "": it has none.
 func (q queueRow) Starts() string { return rateText(q.GetRate()) }
 

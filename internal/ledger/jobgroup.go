@@ -151,7 +151,7 @@ func GroupCompletion(g *schedule.JobGroup) (r schedule.Run, ok bool) {
 		Attempt: 1, MaxAttempts: c.MaxAttempts, Input: c.Input, Priority: c.Priority, Webhook: c.Webhook, CreatedAt: g.EndedAt,
 		Queue: schedule.QueuePlace{
 			No: g.QueueNo, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(c.Priority), EnqueuedAt: g.EndedAt, Limits: c.Limits,
-			FairKey: c.FairKey,
+			FairKey: c.FairKey, KeepHistory: true, // the group names it
 		},
 	}
 	r.Enter(schedule.StatusPlanned)

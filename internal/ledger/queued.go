@@ -35,7 +35,7 @@ func enterQueueAgain(next, before *schedule.Run, now time.Time) {
 	}
 	next.Queue = schedule.QueuePlace{
 		No: before.Queue.No, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(before.Priority), Position: before.Queue.Position,
-		FairKey: before.Queue.FairKey, FairOrder: before.Queue.FairOrder,
+		FairKey: before.Queue.FairKey, FairOrder: before.Queue.FairOrder, KeepHistory: before.Queue.KeepHistory,
 		EnqueuedAt: stored(now), Limits: before.Queue.Limits, GroupNo: before.Queue.GroupNo, GroupSeq: before.Queue.GroupSeq,
 	}
 	if next.Epoch = before.Epoch; next.Epoch != 0 {

@@ -62,6 +62,15 @@ func JobKey(at time.Time, queueID, userID, requestID string, place int) (k Key) 
 	return k
 }
 
+// MayBeOfJob reports whether a key begins with a time of this age, as that of each job does. One in
+// 300 other keys looks so too.
+func (k Key) MayBeOfJob() bool {
+	var millis [8]byte
+	copy(millis[2:], k[:6])
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(millis[:]))).UTC()
+	return at.Year() >= 2020 && at.Year() < 2050
+}
+
 // ParseKey reads the 64 hex digits that String writes.
 func ParseKey(s string) (Key, error) {
 	var k Key

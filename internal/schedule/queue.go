@@ -37,6 +37,7 @@ type QueueDefinition struct {
 	// Webhook is a name in WEBHOOK_TARGETS_FILE: it is told of the ends of runs.
 	Webhook       string            `json:"webhook,omitempty"`
 	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
+	History       History           `json:"history,omitempty"`        // "" of older releases: all
 	Labels        map[string]string `json:"labels,omitempty"`
 	ManagedBy     string            `json:"managed_by,omitempty"`
 }
@@ -79,6 +80,9 @@ func (d QueueDefinition) Resolved(maxInFlight uint32) QueueDefinition {
 	if d.Fair == "" {
 		d.Fair = FairNone
 	}
+	if d.History == "" {
+		d.History = HistoryAll
+	}
 	d.resolvePull()
 	d.Rate, d.Retry = d.Rate.Resolved(), d.Retry.Resolved()
 	d.WebhookEvents = resolvedEvents(d.WebhookEvents)
@@ -116,6 +120,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 	}
 	d.checkFair(c)
 	d.checkPull(c)
+	d.checkHistory(c)
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
@@ -136,7 +141,7 @@ func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.Retry == o.Retry && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
 		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy &&
-		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS
+		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS && d.History == o.History
 }
 
 // Text is the stored form.
@@ -158,6 +163,9 @@ func ParseQueue(text string) (d QueueDefinition, err error) {
 	}
 	if d.Delivery == "" {
 		d.Delivery = DeliveryPush
+	}
+	if d.History == "" {
+		d.History = HistoryAll
 	}
 	return d, err
 }

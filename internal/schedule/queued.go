@@ -40,8 +40,12 @@ type QueuePlace struct {
 	FairOrder  int64      // fair_order: lower goes first; 0: the run has drawn none
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
-	Limits     Limits // that it uses while it is in flight
-	Kept       Limits // of them the ordered ones that it has from the attempt before: it uses them also while it waits
+	// KeepHistory: the end of the open run gets a row of history, whatever its queue keeps: a caller
+	// waits for it, or its schedule needs it.
+	KeepHistory bool
+
+	Limits Limits // that it uses while it is in flight
+	Kept   Limits // of them the ordered ones that it has from the attempt before: it uses them also while it waits
 
 	GroupNo  int32  // of its group; 0: none
 	GroupSeq int32  // its number in the group, counted from 1; a retry has that of the run before it
@@ -190,6 +194,7 @@ type QueueCounts struct {
 type QueueMeasure struct {
 	Queue
 	QueueCounts
+	Pace    QueuePace
 	Stall   QueueStall
 	Workers []QueueWorker // of a pull queue
 }

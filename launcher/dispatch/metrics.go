@@ -12,7 +12,7 @@ import (
 
 // Metrics has the metrics of dispatch queues.
 type Metrics struct {
-	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited, reserved, reserving, workers *prometheus.GaugeVec
+	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited, reserved, reserving, workers, starts, ends *prometheus.GaugeVec
 
 	admitted *prometheus.CounterVec
 	putBack  prometheus.Counter
@@ -41,6 +41,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		reserved:   gauges("carillon_queue_reserved", "Granted reservations of the queue: they count in max_in_flight."),
 		reserving:  gauges("carillon_queue_reserving", "Reservations that wait for a slot of the queue."),
 		workers:    gauges("carillon_queue_workers", "Workers that have fetched runs of the queue within heartbeat_ms."),
+		starts:     gauges("carillon_queue_starts_per_minute", "Runs of the queue that were admitted, the mean of the last five minutes."),
+		ends:       gauges("carillon_queue_ends_per_minute", "Runs of the queue that have ended, the mean of the last five minutes."),
 		admitted:   p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
 		putBack:    p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
 		givenAgain: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_given_again_total", Help: "Runs that a worker has fetched and did not list: they were given again."}),
@@ -57,7 +59,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // all are the gauges of one queue.
 func (m *Metrics) all() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving, m.workers}
+	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving, m.workers, m.starts, m.ends}
 }
 
 // The counts of queues are read every five seconds, and each only up to a bound. A reading that
@@ -86,12 +88,12 @@ func (d *Dispatcher) measure(ctx context.Context) {
 func (d *Dispatcher) measureOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	queues, err := d.Store.MeasureQueues(ctx, namedQueues, countedRuns)
+	now := d.now()
+	queues, err := d.Store.MeasureQueues(ctx, namedQueues, countedRuns, now)
 	if err != nil {
 		d.failed(ctx, "count the runs of queues", err)
 		return
 	}
-	now := d.now()
 	for _, g := range d.Metrics.all() {
 		g.Reset() // of deleted queues
 	}
@@ -104,6 +106,8 @@ func (d *Dispatcher) measureOnce(ctx context.Context) {
 		d.Metrics.reserving.WithLabelValues(q.QueueID).Set(float64(q.Reserving))
 		d.Metrics.limit.WithLabelValues(q.QueueID).Set(float64(q.MaxInFlight))
 		d.Metrics.workers.WithLabelValues(q.QueueID).Set(float64(q.Fetching(now)))
+		d.Metrics.starts.WithLabelValues(q.QueueID).Set(q.Pace.PerMinute(q.Pace.Starts, now))
+		d.Metrics.ends.WithLabelValues(q.QueueID).Set(q.Pace.PerMinute(q.Pace.Ends, now))
 		oldest := 0.0
 		if !q.WaitingSince.IsZero() {
 			oldest = max(0, now.Sub(q.WaitingSince).Seconds())

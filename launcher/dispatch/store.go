@@ -28,7 +28,7 @@ type Store interface {
 	// JobGroupID is the id of a group by its number; "": it was pruned.
 	JobGroupID(ctx context.Context, groupNo int32) (id string, err error)
 	// MeasureQueues are up to limit queues, by queue_id, with their runs counted up to counted.
-	MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error)
+	MeasureQueues(ctx context.Context, limit, counted int, now time.Time) ([]schedule.QueueMeasure, error)
 	// GetQueue returns a queue, also a deleted one, or schedule.ErrNotFound.
 	GetQueue(ctx context.Context, queueID string) (*schedule.Queue, error)
 	// ChangeRun lets decide change a run.

@@ -40,7 +40,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(), Delivery: schedule.Delivery(req.GetDelivery()), Workers: req.GetWorkers(), HeartbeatMS: req.GetHeartbeatMs(),
 			Fair: schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
-			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()), History: schedule.History(req.GetHistory()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -91,6 +91,9 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	out := queueOf(q, s.now())
 	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
 	out.Reserved, out.Reserving = uint32(c.Reserved), uint32(c.Reserving)
+	if out.StartsPerMinute, out.EndsPerMinute, err = s.queues.QueuePace(ctx, q); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -214,13 +217,13 @@ func queuedInput(w queuedWork, priority *int32, delay, attempts, expires *uint32
 func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
 	done, err := s.queues.Enqueue(ctx, registrar.EnqueueInput{
 		QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(),
-		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(),
+		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(), Waits: req.GetWaitMs() > 0,
 	})
 	if err != nil {
 		return nil, err
 	}
 	resp := &carillonv1.EnqueueRunResponse{Repeated: done.Repeated, Duplicate: done.Marks.Duplicate(0), Replaced: done.Marks.Replaced(0)}
-	run, err := s.ended(ctx, done.Keys[0], time.Duration(req.GetWaitMs())*time.Millisecond)
+	run, err := s.ended(ctx, cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), done.Keys[0], time.Duration(req.GetWaitMs())*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
@@ -236,12 +239,13 @@ const (
 	lastLook  = 250 * time.Millisecond
 )
 
-// ended waits for the end of a run, at most for a time, and returns it as it is then.
-func (s *queueServer) ended(ctx context.Context, key schedule.Key, wait time.Duration) (*schedule.Run, error) {
+// ended waits for the end of a run that was put into a queue, at most for a time, and returns it as it
+// is then.
+func (s *queueServer) ended(ctx context.Context, queueID string, key schedule.Key, wait time.Duration) (*schedule.Run, error) {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		run, err := s.runs.GetRun(ctx, key)
+		run, err := s.entered(ctx, queueID, key)
 		if err != nil || wait == 0 || run.Status.Terminal() {
 			return run, err
 		}
@@ -256,7 +260,7 @@ func (s *queueServer) ended(ctx context.Context, key schedule.Key, wait time.Dur
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		look.Stop()
-		return s.runs.GetRun(ctx, key)
+		return s.entered(ctx, queueID, key)
 	}
 }
 
@@ -358,7 +362,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
-		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS,
+		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS, History: string(q.History),
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
 		for _, e := range q.WebhookOf().Events {

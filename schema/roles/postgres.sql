@@ -105,6 +105,8 @@ GRANT SELECT ON queue_workers TO sched_api, sched_worker, sched_launcher;
 GRANT INSERT, UPDATE, DELETE ON queue_workers TO sched_launcher; -- which serves their fetches
 GRANT SELECT, INSERT, UPDATE, DELETE ON queue_uniques TO sched_api;
 GRANT SELECT, UPDATE (run_key), DELETE ON queue_uniques TO sched_worker, sched_launcher; -- whoever ends a run
+GRANT SELECT, INSERT, UPDATE ON queue_minutes TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
+GRANT DELETE ON queue_minutes TO sched_worker; -- prunes them
 GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it

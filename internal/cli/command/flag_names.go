@@ -52,6 +52,7 @@ var flagOfField = map[string][]string{
 	"delivery":           {"delivery"},
 	"workers":            {"workers"},
 	"heartbeat_ms":       {"heartbeat"},
+	"history":            {"history"},
 	"slots":              {"slots"},
 	"worker_id":          {"worker"},
 	"weights":            {"weight"},

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
 	case r.GetPosition() > 0:
 		p.Line("in queue %s, position %d of priority %d", r.GetQueueId(), r.GetPosition(), r.GetPriority())
 	default:
-		p.Line("in queue %s, %s", r.GetQueueId(), r.GetQueueState())
+		p.Line("in queue %s, %s", r.GetQueueId(), cmp.Or(r.GetQueueState(), r.GetStatus()))
 	}
 }
 

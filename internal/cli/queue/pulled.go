@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/carillon/carillon/internal/cli/client"
@@ -92,12 +93,12 @@ func (r *pulledRun) send(ctx context.Context, req *carillonv1.ReportRunRequest) 
 }
 
 // report reports the end of a run, again and again until a server answers: its worker lists it as
-// running meanwhile.
+// running meanwhile. A queue may keep no row of a success: then a repeat of the report finds no run.
 func (r *pulledRun) report(ctx context.Context, end *carillonv1.ReportRunRequest) {
-	for {
+	for unsure := false; ; unsure = true {
 		_, err := r.send(ctx, end)
 		switch {
-		case err == nil:
+		case err == nil, unsure && codeOf(err) == codes.NotFound && end.GetStatus() == string(schedule.StatusSuccess):
 			r.p.say("run %.12s: %s", r.GetIdempotencyKey(), end.GetStatus())
 			return
 		case !client.Unanswered(err):

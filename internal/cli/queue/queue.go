@@ -86,6 +86,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	boundFlags(f, flagged, &timeout)
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
+	historyFlag(cmd, flagged)
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
@@ -106,6 +107,12 @@ func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
+}
+
+// historyFlag is the flag of what history keeps.
+func historyFlag(cmd *cobra.Command, req *carillonv1.UpsertQueueRequest) {
+	cmd.Flags().Func("history", "which ends of runs have a row: `all` (default), or failed, which only counts successes", command.Text(&req.History))
+	command.CompleteValues(cmd, "history", []string{"all", "failed"})
 }
 
 // readMessage reads a request: JSON if the text begins with a brace, else YAML.
@@ -189,6 +196,8 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"schedules", strings.Join(q.GetSchedules(), ", ")},
 		[2]string{"delayed", fmt.Sprint(q.GetDelayed())},
 		[2]string{"in flight", inFlight(q)},
+		[2]string{"starts a minute", fmt.Sprint(q.GetStartsPerMinute())},
+		[2]string{"ends a minute", fmt.Sprint(q.GetEndsPerMinute())},
 		[2]string{"waiting reservations", reserving},
 		[2]string{"max reservations", fmt.Sprint(q.GetMaxReservations())},
 		[2]string{"max waiting", limit},
@@ -208,6 +217,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"expires", render.Bound(q.GetExpiresMs())},
 		[2]string{"retries", render.Retry(q.GetRetry())},
 		[2]string{"backpressure", q.GetBackpressure()},
+		[2]string{"history", q.GetHistory()},
 		[2]string{"webhook", q.GetWebhook()},
 		[2]string{"webhook events", strings.Join(q.GetWebhookEvents(), ", ")},
 		[2]string{"labels", render.Labels(q.GetLabels())},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
@@ -51,8 +52,10 @@ func (s *Store) copied(r *schedule.Run) ledger.CopiedRun {
 	return c
 }
 
-// runTimes are the run times of the runs of a queue that have ended, newest first.
-func (s *Store) runTimes(queueNo int32) (times []ledger.RunTime) {
+// runTimes are the run times of the runs of a queue that have ended, newest first. Minutes come
+// before: they have the successes that history does not keep.
+func (s *Store) runTimes(queueNo int32) []ledger.RunTime {
+	times := ledger.MinuteRunTimes(s.minutesOf(queueNo, time.Time{}))
 	var ended []*schedule.Run
 	for _, r := range s.runs {
 		if r.Queue.No == queueNo && r.Status.Terminal() && ledger.TellsRunTime(r.Status, r.ClaimedAt) {

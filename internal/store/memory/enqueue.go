@@ -346,7 +346,7 @@ func (t *tx) writeQueued(after *schedule.Run, now time.Time) error {
 }
 
 // MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.
-func (s *Store) MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error) {
+func (s *Store) MeasureQueues(ctx context.Context, limit, counted int, now time.Time) ([]schedule.QueueMeasure, error) {
 	queues, err := s.ListQueues(ctx, schedule.QueueFilter{Limit: limit})
 	if err != nil {
 		return nil, err
@@ -356,6 +356,9 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int) ([]schedu
 		m := &measures[i]
 		m.Queue = queues[i]
 		if m.QueueCounts, err = s.CountQueue(ctx, m.No, counted); err != nil {
+			return nil, err
+		}
+		if m.Pace, err = s.QueuePace(ctx, m.No, now, min(counted, schedule.PacedRows)); err != nil {
 			return nil, err
 		}
 		err = s.read(ctx, func() error {
@@ -392,5 +395,5 @@ func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
 		}
 		return old
 	})
-	return pruned + events + t.pruneShares(before, limit)
+	return pruned + events + t.pruneShares(before, limit) + t.pruneMinutes(before, limit)
 }

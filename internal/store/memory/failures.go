@@ -59,6 +59,7 @@ func (t *tx) followUp() error {
 	t.next = nil
 	t.settleUniques()
 	t.settleGroups()
+	t.countEnds()
 	after, err := ledger.FollowUp(t.ended, t)
 	if err != nil {
 		return err

@@ -77,7 +77,8 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 	if first {
 		t.note(run.ScheduleID, c.Events, c.Now)
 	}
-	if !c.Report.Empty() && (moved || c.LateReport != "" && first) {
+	counted := slices.Contains(t.counted, run) // what it has reported goes with it
+	if !counted && !c.Report.Empty() && (moved || c.LateReport != "" && first) {
 		t.writeReport(run, c.Report, c.Now)
 	}
 	t.audit(c.Audit, c.Now)

@@ -96,8 +96,6 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if !moved {
 		return false
 	}
-	t.change(r, func(r *schedule.Run) { *r = after })
-	t.logAttempt(e)
 	if result := ledger.ResultOf(&after, e); result != nil {
 		setUndone(t, t.results, r.Key, result)
 		if t.opts.Watch.Result != nil {
@@ -105,6 +103,8 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 			t.told = append(t.told, func() { t.opts.Watch.Result(key, result) })
 		}
 	}
+	t.change(r, func(r *schedule.Run) { *r = after })
+	t.logAttempt(e)
 	if after.Status.Terminal() {
 		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 	}

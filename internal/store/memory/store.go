@@ -93,6 +93,7 @@ type Store struct {
 	clocks     map[clockOf]int64              // of fair queues
 	enqueued   map[enqueueID]enqueueRecord
 	uniques    map[uniqueID]schedule.UniqueHold
+	minutes    map[minuteID]schedule.QueueMinute
 	position   int64                      // the last that was drawn
 	queuedDue  map[schedule.Key]time.Time // when the next sweep looks at a run of a queue; zero: never
 	backfills  map[string]*backfill
@@ -145,7 +146,7 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants: make(map[schedule.GrantRef]*schedule.Grant), limitTables: newLimitTables(),
 		queues: make(map[string]*schedule.Queue), jobGroups: make(map[string]*schedule.JobGroup),
-		stalls: make(map[int32]schedule.QueueStall), workers: make(map[schedule.WorkerRef]schedule.QueueWorker), fairShares: make(map[ledger.FairTurns]fairShare), clocks: make(map[clockOf]int64), enqueued: make(map[enqueueID]enqueueRecord), uniques: make(map[uniqueID]schedule.UniqueHold), queuedDue: make(map[schedule.Key]time.Time),
+		stalls: make(map[int32]schedule.QueueStall), workers: make(map[schedule.WorkerRef]schedule.QueueWorker), fairShares: make(map[ledger.FairTurns]fairShare), clocks: make(map[clockOf]int64), enqueued: make(map[enqueueID]enqueueRecord), uniques: make(map[uniqueID]schedule.UniqueHold), minutes: make(map[minuteID]schedule.QueueMinute), queuedDue: make(map[schedule.Key]time.Time),
 		changes: changeLog{most: cmp.Or(o.Changes, keptChanges)},
 		leaders: make(map[int]*leadership),
 		buckets: make(map[string]int), firstSent: make(map[schedule.Key]time.Time), instances: make(map[int32]*instance),

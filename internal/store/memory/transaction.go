@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -19,6 +20,7 @@ type tx struct {
 	queued bool // runs have entered a queue or left one, or a queue was changed
 
 	ended   []*schedule.Run
+	counted []*schedule.Run       // those of ended that history does not keep
 	byGroup map[schedule.Key]bool // those that their group has ended
 	next    []schedule.Run        // the next attempts of runs in ended
 
@@ -100,7 +102,10 @@ func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	edit(r)
 	if r.Status.Terminal() && !before.Status.Terminal() {
 		t.passUses(r, t.conclude(r))
-		r.Queue = schedule.QueuePlace{No: r.Queue.No, EnqueuedAt: r.Queue.EnqueuedAt, Limits: r.Queue.Limits, FairKey: r.Queue.FairKey, GroupNo: r.Queue.GroupNo, GroupSeq: r.Queue.GroupSeq, Worker: r.Queue.Worker} // history has no more
+		if t.countedOnly(r) {
+			t.counted = append(t.counted, r)
+		}
+		r.Queue = ledger.PlaceInHistory(&r.Queue)
 	}
 	if !r.Queue.State.Admitted() {
 		t.freeUses(r)

@@ -84,6 +84,7 @@ var runColumns = columns{
 	text("kept_limits", ofRun|ofRow|added, func(r *openRow) *schedule.Limits { return &r.Queue.Kept }).onlyOpen(),
 	nonzero("group_no", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupNo }),
 	nonzero("group_seq", ofRun|ofRow|added|history, func(r *openRow) *int32 { return &r.Queue.GroupSeq }),
+	yes("keep_history", ofRun|ofRow|added, func(r *openRow) *bool { return &r.Queue.KeepHistory }).onlyOpen(),
 	text("worker_id", ofRun|ofRow|history, func(r *openRow) *string { return &r.Queue.Worker }),
 	nonzero("worker_slot", ofRun|ofRow, func(r *openRow) *int32 { return &r.Queue.WorkerSlot }).onlyOpen(),
 	int8("epoch", ofRun|ofRow|added|history, func(r *openRow) *int64 { return &r.Epoch }),
@@ -132,7 +133,7 @@ var (
 var (
 	openColumns    = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
 	endedColumns   = ` s.schedule_id, ` + endedFieldsOf("e")
-	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) }) + queueWebhook
+	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) }) + queueFacts
 	plannedColumns = ` ` + columnsOfPlanned.list(func(c *runColumn) string { return c.read("o", c.open) })
 	beginColumns   = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
@@ -147,9 +148,10 @@ const (
 	// few would read all of them, and the open runs of each.
 	scheduleOfOpen = `(SELECT s.schedule_id FROM schedules s WHERE s.sid = o.sid)`
 
-	// queueWebhook is what an end reads of the queue of the run; outside of queues it reads
+	// queueFacts are what an end reads of the queue of the run; outside of queues it reads
 	// nothing.
-	queueWebhook = `, CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_webhook`
+	queueFacts = `, CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_webhook,
+	CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.history FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_history`
 
 	// ownerColumns are of the revision. Hot statements leave them out: the cached
 	// definition has them.

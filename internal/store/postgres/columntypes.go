@@ -236,6 +236,24 @@ func flag(name string, in use, of func(*openRow) **bool) runColumn {
 	return c
 }
 
+// yes is NULL if it is false, and false outside of queues: queue_no is scanned before it. It is never
+// moved or kept in history.
+func yes(name string, in use, of func(*openRow) *bool) runColumn {
+	c := newColumn(name, in, "boolean")
+	c.target = func(r *openRow) any { return yesTarget{of(r), &r.Queue} }
+	c.array = func(rows []*openRow) any {
+		return column(rows, func(r **openRow) pgtype.Bool { return pgtype.Bool{Bool: true, Valid: *of(*r)} })
+	}
+	c.copy = func(to *copied, r *openRow) {
+		if *of(r) {
+			to.boolean(true)
+		} else {
+			to.null()
+		}
+	}
+	return c
+}
+
 // computed follows from the rest of the row. It is never scanned.
 func computed[V any](name string, in use, sqlType string, of func(*openRow) V, copy func(*copied, V)) runColumn {
 	c := newColumn(name, in, sqlType)
@@ -248,8 +266,12 @@ func computed[V any](name string, in use, sqlType string, of func(*openRow) V, c
 type (
 	textTarget[S ~string | ~[]byte] struct{ to *S }
 	nonzeroTarget                   struct{ to *int32 }
-	queuedTarget[N int32 | int64]   struct{ to *N }
-	timeTarget                      struct {
+	yesTarget                       struct {
+		to *bool
+		in *schedule.QueuePlace
+	}
+	queuedTarget[N int32 | int64] struct{ to *N }
+	timeTarget                    struct {
 		to     *time.Time
 		row    *openRow
 		column string
@@ -279,6 +301,12 @@ func (t textTarget[S]) ScanText(v pgtype.Text) error {
 		var none S
 		*t.to = none
 	}
+	return nil
+}
+
+// ScanBool reads whether it is so.
+func (t yesTarget) ScanBool(v pgtype.Bool) error {
+	*t.to = v.Bool && t.in.In()
 	return nil
 }
 

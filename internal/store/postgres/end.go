@@ -178,7 +178,8 @@ func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sche
 }
 
 // endRuns writes runs to history, as they are after the rule that ended them, and notes
-// them for the leader. All ends go through it or endAll.
+// them for the leader. All ends go through it or endAll. Runs that are only counted have
+// openRow.counted afterwards.
 func endRuns(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) error {
 	if err := endAll(ctx, tx, rows, now); err != nil {
 		return err
@@ -195,7 +196,10 @@ func endAll(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) erro
 	if err := endRows(ctx, tx, rows, now); err != nil {
 		return err
 	}
-	return settleGroups(ctx, tx, rows, now)
+	if err := settleGroups(ctx, tx, rows, now); err != nil {
+		return err
+	}
+	return countEnds(ctx, tx, rows)
 }
 
 // endRows is endAll without what the ends make of groups.
@@ -212,30 +216,31 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 		return err
 	}
 	over := rows
-	var locked []schedule.Key
-	for _, r := range rows {
-		if !r.taken {
-			locked = append(locked, r.Key)
-		}
+	if err := removeLocked(ctx, tx, rows); err != nil {
+		return err
 	}
-	if len(locked) > 0 {
-		n, err := affect(ctx, tx, sqlRemoveRuns, keyBytes(locked))
-		if err == nil && n != len(locked) {
-			err = fmt.Errorf("%d of %d locked rows were there", n, len(locked))
-		}
-		if err != nil {
-			return fmt.Errorf("remove ended runs: %w", err)
-		}
+	holds, err := dialect.UniquesOf(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+	if err != nil {
+		return err
 	}
+	rows, counted := tables.SplitEnded(rows, holds, func(r *openRow) (*schedule.Run, schedule.History, string, bool) {
+		return &r.Run, r.history, r.webhook, r.result != nil
+	})
 	if one, ok := tx.(oneByOne); ok {
 		rows, err = one.insertEnded(ctx, rows, now)
-	} else {
+	} else if len(rows) > 0 {
 		err = insertEnded(ctx, tx, rows)
 	}
 	if err != nil {
 		return err
 	}
-	if err := dialect.SettleUniques(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+	for _, r := range counted {
+		r.counted = true
+	}
+	if len(counted) > 0 {
+		rows = slices.Concat(rows, counted)
+	}
+	if err := dialect.SettleUniques(ctx, queries{tx}, holds, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
 	if err := followUp(ctx, tx, rows); err != nil {
@@ -256,6 +261,27 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 		return err
 	}
 	return dialect.FreeUses(ctx, queries{tx}, len(over), func(i int) *schedule.Run { return &over[i].Run })
+}
+
+// removeLocked removes those of the runs that are still in open_runs.
+func removeLocked(ctx context.Context, tx pgx.Tx, rows []*openRow) error {
+	var locked []schedule.Key
+	for _, r := range rows {
+		if !r.taken {
+			locked = append(locked, r.Key)
+		}
+	}
+	if len(locked) == 0 {
+		return nil
+	}
+	n, err := affect(ctx, tx, sqlRemoveRuns, keyBytes(locked))
+	if err == nil && n != len(locked) {
+		err = fmt.Errorf("%d of %d locked rows were there", n, len(locked))
+	}
+	if err != nil {
+		return fmt.Errorf("remove ended runs: %w", err)
+	}
+	return nil
 }
 
 const sqlRemoveRuns = `

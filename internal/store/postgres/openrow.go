@@ -29,11 +29,13 @@ type openRow struct {
 
 	webhook string              // of its queue, as schedule.QueueWebhook writes it
 	result  *schedule.RunResult // of its end; nil: none
+	history schedule.History    // of its queue; "": all
 
 	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
 	bad      bad
 	taken    bool
 	moved    bool // a rule has changed Run
+	counted  bool // it has ended without a row of history
 }
 
 // unreadable names a column that Run or Lease lacks. The key is right even so.
@@ -115,7 +117,7 @@ func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]
 		row  openRow
 		rows []*openRow
 	)
-	err := eachRun(ctx, tx, &row, append(columnsOfRow.targets(&row), textTarget[string]{&row.webhook}), func() error {
+	err := eachRun(ctx, tx, &row, append(columnsOfRow.targets(&row), textTarget[string]{&row.webhook}, textTarget[schedule.History]{&row.history}), func() error {
 		r := row
 		rows = append(rows, &r)
 		return nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/tables"
@@ -32,8 +34,13 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			refusal = err
 			return err
 		}
-		if moved, err = writeRunChange(ctx, tx, &input.Run, &change); err != nil {
+		var counted *schedule.Run
+		if moved, counted, err = writeRunChange(ctx, tx, &input.Run, &change); err != nil {
 			return err
+		}
+		if counted != nil {
+			after = *counted
+			return nil
 		}
 		subject := key
 		if change.Insert != nil {
@@ -96,21 +103,19 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 	return input, nil
 }
 
-func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *schedule.RunChange) (moved bool, err error) {
+// writeRunChange returns whether anything moved. counted is a run that has ended without a row of
+// history: nobody can read it, and what it has reported goes with it.
+func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *schedule.RunChange) (moved bool, counted *schedule.Run, err error) {
 	key := run.Key
 	if change.Settle != nil {
-		settlement := *change.Settle
-		settlement.Key = key
-		settled, _, err := settleAll(ctx, tx, change.Now, []schedule.Settlement{settlement})
-		if err != nil {
-			return false, err
+		if moved, counted, err = settleOne(ctx, tx, run, *change.Settle, change.Now); err != nil {
+			return false, nil, err
 		}
-		moved = settled[0].To != ""
 	}
 	if change.AskCancel != "" {
 		n, err := affect(ctx, tx, sqlAskCancel, key[:], change.Now, string(change.AskCancel))
 		if err != nil {
-			return false, fmt.Errorf("ask for the cancel: %w", err)
+			return false, nil, fmt.Errorf("ask for the cancel: %w", err)
 		}
 		moved = moved || n > 0
 		if run.Queue.In() {
@@ -120,43 +125,60 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, run *schedule.Run, change *s
 	if change.Insert != nil {
 		n, err := insertRuns(ctx, tx, []schedule.Run{*change.Insert}, change.Now)
 		if err != nil {
-			return false, err
+			return false, nil, err
 		}
 		moved = moved || n > 0
 		if change.Redriven && run.IsDead() {
 			if err := noteRedriven(ctx, tx, []schedule.Run{*change.Insert}); err != nil {
-				return false, err
+				return false, nil, err
 			}
 		}
 	}
 	first, err := noteLateReport(ctx, tx, key, change.LateReport)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if first {
 		if err := insertEvents(ctx, tx, change.Events); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
-	if !change.Report.Empty() && (moved || change.LateReport != "" && first) {
+	if counted == nil && !change.Report.Empty() && (moved || change.LateReport != "" && first) {
 		if err := dialect.WriteReport(ctx, queries{tx}, key, change.Report, change.Now); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
 	if change.Audit != nil {
 		if err := insertAudit(ctx, tx, []schedule.AuditEntry{*change.Audit}); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
 	if !moved || !change.CausesWork() {
-		return moved, nil
+		return moved, counted, nil
 	}
 	concerned := []string{run.OverlapKey}
 	if change.Insert != nil {
 		concerned = append(concerned, change.Insert.OverlapKey)
 	}
 	wakeListeners(tx, concerned...)
-	return true, nil
+	return true, counted, nil
+}
+
+// settleOne settles a run; see writeRunChange.
+func settleOne(ctx context.Context, tx pgx.Tx, run *schedule.Run, s schedule.Settlement, now time.Time) (moved bool, counted *schedule.Run, err error) {
+	s.Key = run.Key
+	settled, ended, err := settleAll(ctx, tx, now, []schedule.Settlement{s})
+	if err != nil {
+		return false, nil, err
+	}
+	for _, r := range ended {
+		if r.counted {
+			r.ScheduleID, r.UserID, r.WorkflowID, r.Version = run.ScheduleID, run.UserID, run.WorkflowID, run.Version
+			r.Queue = ledger.PlaceInHistory(&r.Queue)
+			counted = &r.Run
+		}
+	}
+	return settled[0].To != "", counted, nil
 }
 
 // noteLateReport reports whether this is the first late report of its status for

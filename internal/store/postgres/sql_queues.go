@@ -7,6 +7,10 @@ const (
 	// shareQueue: a change of the queue waits, other entries do not.
 	shareQueue = ` FOR SHARE`
 
+	// sqlCountMinute: no other transaction has the connection, so none waits for the row.
+	sqlCountMinute = `INSERT INTO queue_minutes AS m (queue_no, minute, workflow_id, ended, writer, n, wait_ms, run_ms)
+VALUES ($1, $2, coalesce((SELECT s.workflow_id FROM schedules s WHERE s.sid = $3), ''), $4, pg_backend_pid(), $5, $6, $7)
+ON CONFLICT (queue_no, minute, workflow_id, ended, writer) DO UPDATE SET n = m.n + excluded.n, wait_ms = m.wait_ms + excluded.wait_ms, run_ms = m.run_ms + excluded.run_ms`
 	sqlDrawPositions = `SELECT nextval('queue_positions') FROM generate_series(1, $1::integer)`
 )
 

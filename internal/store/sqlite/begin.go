@@ -243,6 +243,6 @@ func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResu
 }
 
 func (b *beginning) endRefused(ctx context.Context, t tx) error {
-	_, err := settle(ctx, t, b.refused, b.now)
+	_, _, err := settle(ctx, t, b.refused, b.now)
 	return err
 }

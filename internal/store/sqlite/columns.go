@@ -84,6 +84,8 @@ var runColumns = columns{
 	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
 	{name: "webhook", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Webhook) }},
 	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},
+	{name: "queue_history", in: ofRow, value: func(r *openRow) any { return (*text)(&r.history) }, open: queueHistory},
+	{name: "keep_history", in: ofRun | added, value: func(r *openRow) any { return yes{&r.Queue.KeepHistory, &r.Queue} }, ended: "NULL"},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
 	{name: "kept_limits", in: ofRun | added, value: func(r *openRow) any { return (*text)(&r.Queue.Kept) }, ended: "NULL"},
@@ -135,8 +137,11 @@ var (
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
 )
 
-// queueWebhook is what an end reads of the queue of the run; outside of queues it reads nothing.
-const queueWebhook = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END`
+// What an end reads of the queue of the run; outside of queues it reads nothing.
+const (
+	queueWebhook = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END`
+	queueHistory = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.history FROM queues q WHERE q.queue_no = o.queue_no) END`
+)
 
 // What statements select: of open_runs (o, behind ofOpen) and of ended_runs (e, behind
 // ofEnded).
@@ -237,6 +242,8 @@ type openRow struct {
 
 	webhook string              // of its queue, as schedule.QueueWebhook writes it
 	result  *schedule.RunResult // of its end; nil: none
+	history schedule.History    // of its queue; "": all
+	counted bool                // it has ended without a row of history
 
 	moved bool // a rule has changed Run
 }

@@ -126,7 +126,7 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 		if err := allowed(ctx, t); err != nil {
 			return err
 		}
-		moved, err = settle(ctx, t, settlements, now)
+		moved, _, err = settle(ctx, t, settlements, now)
 		return err
 	})
 	return moved, err
@@ -134,23 +134,22 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 
 // settle moves open runs, each where its status allows. Several settlements of one
 // run take effect one after the other.
-func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []schedule.Moved, err error) {
+func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now time.Time) (moved []schedule.Moved, all settled, err error) {
 	keys := make([]schedule.Key, len(settlements))
 	for i := range settlements {
 		keys[i] = settlements[i].Key
 	}
 	rows, err := openRowsOf(ctx, t, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	moved = make([]schedule.Moved, len(settlements))
-	var all settled
 	for i := range settlements {
 		if r := rows[settlements[i].Key]; r != nil && all.settle(r, &settlements[i], now) {
 			moved[i] = r.Moved()
 		}
 	}
-	return moved, writeMoved(ctx, t, all, now)
+	return moved, all, writeMoved(ctx, t, all, now)
 }
 
 // settled are rows that settlements have moved.
@@ -225,7 +224,7 @@ func (r *openRow) update(ctx context.Context, t tx) error {
 }
 
 // endRuns moves runs from open_runs to ended_runs, as they are after the rule that
-// ended them. All ends go through it.
+// ended them. All ends go through it. Runs that are only counted have openRow.counted afterwards.
 func endRuns(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	for _, r := range rows {
 		t.noteRun(runEnded, &r.Run)
@@ -238,7 +237,10 @@ func endUnnoted(ctx context.Context, t tx, rows []*openRow, now time.Time) error
 	if err := endRows(ctx, t, rows, now); err != nil {
 		return err
 	}
-	return settleGroups(ctx, t, rows, now)
+	if err := settleGroups(ctx, t, rows, now); err != nil {
+		return err
+	}
+	return countEnds(ctx, t, rows)
 }
 
 // endRows is endUnnoted without what the ends make of groups.
@@ -265,11 +267,22 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
-	added, err := insertEnded(ctx, t, rows, now)
+	holds, err := dialect.UniquesOf(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
 	if err != nil {
 		return err
 	}
-	if err := dialect.SettleUniques(ctx, queries{t}, len(added), func(i int) *schedule.Run { return &added[i].Run }); err != nil {
+	kept, counted := tables.SplitEnded(rows, holds, func(r *openRow) (*schedule.Run, schedule.History, string, bool) {
+		return &r.Run, r.history, r.webhook, r.result != nil
+	})
+	added, err := insertEnded(ctx, t, kept, now)
+	if err != nil {
+		return err
+	}
+	for _, r := range counted {
+		r.counted = true
+	}
+	added = append(added, counted...)
+	if err := dialect.SettleUniques(ctx, queries{t}, holds, len(added), func(i int) *schedule.Run { return &added[i].Run }); err != nil {
 		return err
 	}
 	if err := followUp(ctx, t, added); err != nil {

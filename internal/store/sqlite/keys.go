@@ -123,7 +123,7 @@ func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.
 		if outside {
 			return dialect.WriteRecords(ctx, queries{t}, []schedule.ExecutionRequest{after}, now)
 		}
-		_, err = settle(ctx, t, []schedule.Settlement{ledger.EndOfKey(&after, now)}, now)
+		_, _, err = settle(ctx, t, []schedule.Settlement{ledger.EndOfKey(&after, now)}, now)
 		return err
 	})
 	if err != nil {

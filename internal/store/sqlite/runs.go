@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/tables"
@@ -77,16 +79,14 @@ func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) 
 }
 
 // writeRunChange returns the run after the change (the inserted one where
-// there is one), and whether anything moved.
+// there is one), and whether anything moved. A run that has ended without a row of history cannot be
+// read again, and what it has reported goes with it.
 func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.RunChange) (after schedule.Run, moved bool, err error) {
+	counted := false
 	if c.Settle != nil {
-		e := *c.Settle
-		e.Key = run.Key
-		settled, err := settle(ctx, t, []schedule.Settlement{e}, c.Now)
-		if err != nil {
+		if after, moved, counted, err = settleOne(ctx, t, run.Key, *c.Settle, c.Now); err != nil {
 			return after, false, err
 		}
-		moved = settled[0].To != ""
 	}
 	if c.AskCancel != "" {
 		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))
@@ -121,7 +121,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 			return after, false, err
 		}
 	}
-	if !c.Report.Empty() && (moved || c.LateReport != "" && first) {
+	if !counted && !c.Report.Empty() && (moved || c.LateReport != "" && first) {
 		if err := dialect.WriteReport(ctx, queries{t}, run.Key, c.Report, c.Now); err != nil {
 			return after, false, err
 		}
@@ -129,11 +129,28 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 	if err := t.insertAudit(ctx, c.Audit, c.Now); err != nil {
 		return after, false, err
 	}
+	if counted {
+		return after, moved, nil
+	}
 	stands, err := getRun(ctx, t, key)
 	if err != nil {
 		return after, false, err
 	}
 	return *stands, moved, nil
+}
+
+// settleOne settles a run. after is the run as it has ended if it is only counted.
+func settleOne(ctx context.Context, t tx, key schedule.Key, e schedule.Settlement, now time.Time) (after schedule.Run, moved, counted bool, err error) {
+	e.Key = key
+	settled, ended, err := settle(ctx, t, []schedule.Settlement{e}, now)
+	if err != nil {
+		return after, false, false, err
+	}
+	if counted = len(ended) == 1 && ended[0].counted; counted {
+		after = ended[0].Run
+		after.Queue = ledger.PlaceInHistory(&after.Queue)
+	}
+	return after, settled[0].To != "", counted, nil
 }
 
 // noteLateReport reports whether this is the first late report of its status for

@@ -2,6 +2,9 @@ package sqlite
 
 // Dispatch queues.
 const (
+	sqlCountMinute = `INSERT INTO queue_minutes AS m (queue_no, minute, workflow_id, ended, writer, n, wait_ms, run_ms)
+VALUES ($1, $2, coalesce((SELECT s.workflow_id FROM schedules s WHERE s.sid = $3), ''), $4, 0, $5, $6, $7)
+ON CONFLICT (queue_no, minute, workflow_id, ended, writer) DO UPDATE SET n = m.n + excluded.n, wait_ms = m.wait_ms + excluded.wait_ms, run_ms = m.run_ms + excluded.run_ms`
 	sqlDrawPositions = `UPDATE queue_positions SET last = last + $1 RETURNING last - $1 + 1`
 
 	sqlDispatch = `UPDATE open_runs SET queue_state = 4, deliveries = ?2, claimed_at = ?3, holder = nullif(?4, 0), lease_until = ?5, due_at = ?5,

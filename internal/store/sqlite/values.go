@@ -110,9 +110,13 @@ type (
 	moment                            struct{ at *time.Time } // NULL: zero
 	integer[N int32 | uint32 | int64] struct{ n *N }          // NULL: 0, but 0 is no NULL
 	nonzero[N int32 | int64]          struct{ n *N }          // NULL: 0
-	optional                          struct{ n **int32 }     // NULL: nil
-	optionalFlag                      struct{ yes **bool }    // NULL: nil
-	queued[N int32 | int64]           struct {                // NULL outside of queues
+	yes                               struct {                // NULL: false, and false is NULL; false outside of queues: queue_no is scanned before it
+		is *bool
+		in *schedule.QueuePlace
+	}
+	optional                struct{ n **int32 }  // NULL: nil
+	optionalFlag            struct{ yes **bool } // NULL: nil
+	queued[N int32 | int64] struct {             // NULL outside of queues
 		n  *N
 		in *schedule.QueuePlace
 	}
@@ -147,6 +151,19 @@ func (q queued[N]) arg() any {
 		return nil
 	}
 	return int64(*q.n)
+}
+
+func (y yes) Scan(v any) error {
+	err := (*flag)(y.is).Scan(v)
+	*y.is = *y.is && y.in.In()
+	return err
+}
+
+func (y yes) arg() any {
+	if !*y.is {
+		return nil
+	}
+	return true
 }
 
 func (o optional) Scan(v any) error {

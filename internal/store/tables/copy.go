@@ -87,8 +87,14 @@ func (t *Tables) ReadQueueCopy(ctx context.Context, req schedule.QueueCopyReques
 	return c, t.readElsewhere(ctx, &c)
 }
 
-// runTimes are the run times of the last runs of a queue that have ended.
-func (t *Tables) runTimes(ctx context.Context, queueNo int32, limit int) (times []ledger.RunTime, err error) {
+// runTimes are the run times of the last runs of a queue that have ended. Where history keeps only
+// failures, the minutes come first: they have the successes.
+func (t *Tables) runTimes(ctx context.Context, queueNo int32, limit int) ([]ledger.RunTime, error) {
+	minutes, err := t.QueueMinutes(ctx, queueNo, time.Time{}, limit)
+	if err != nil {
+		return nil, err
+	}
+	times := ledger.MinuteRunTimes(minutes)
 	var (
 		workflow                     string
 		status                       int16

@@ -217,7 +217,7 @@ func (t *Tables) QueuesWaiting(ctx context.Context) ([]schedule.QueueNow, error)
 }
 
 // MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.
-func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int) ([]schedule.QueueMeasure, error) {
+func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int, now time.Time) ([]schedule.QueueMeasure, error) {
 	rows, err := collect(ctx, t.read, admissionFields, sqlMeasured, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read queues: %w", err)
@@ -226,6 +226,9 @@ func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int) ([]sched
 	for i := range rows {
 		measures[i] = schedule.QueueMeasure{Queue: *rows[i].queue(), Stall: rows[i].stall}
 		if measures[i].QueueCounts, err = t.CountQueue(ctx, rows[i].No, counted); err != nil {
+			return nil, err
+		}
+		if measures[i].Pace, err = t.QueuePace(ctx, rows[i].No, now, min(counted, schedule.PacedRows)); err != nil {
 			return nil, err
 		}
 		if measures[i].Pulled() {
@@ -293,6 +296,6 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 	return nil
 }
 
-// PruneQueues are the statements that delete up to $2 requests, events and ended groups of queues
+// PruneQueues are the statements that delete up to $2 requests, events, ended groups and minutes of queues
 // from before $1.
-var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares}
+var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares, sqlPruneQueueMinutes}

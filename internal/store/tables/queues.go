@@ -82,7 +82,7 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 	a := c.After
 	args := []any{
 		a.QueueID, a.UserID, a.Shared, a.Text(), a.Revision, a.Pause.Paused, orNull(a.Pause.Note), orNull(a.Pause.By), a.Pause.Until, a.Closed,
-		a.CreatedAt, a.UpdatedAt, a.DeletedAt, orNull(a.WebhookOf().Text()),
+		a.CreatedAt, a.UpdatedAt, a.DeletedAt, orNull(a.WebhookOf().Text()), orNull(string(a.HistoryText())),
 	}
 	statement := sqlUpdateQueue
 	if before == nil {

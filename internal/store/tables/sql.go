@@ -137,9 +137,9 @@ ON CONFLICT (idempotency_key) DO UPDATE SET state = excluded.state, calls = excl
 // Dispatch queues.
 const (
 	sqlInsertQueue = `INSERT INTO queues (queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed,
-	created_at, updated_at, deleted_at, webhook) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (queue_id) DO NOTHING`
+	created_at, updated_at, deleted_at, webhook, history) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (queue_id) DO NOTHING`
 	sqlUpdateQueue = `UPDATE queues SET user_id = $2, shared = $3, definition = $4, revision = $5, paused = $6, pause_note = $7, paused_by = $8,
-	paused_until = $9, closed = $10, created_at = $11, updated_at = $12, deleted_at = $13, webhook = $14 WHERE queue_id = $1`
+	paused_until = $9, closed = $10, created_at = $11, updated_at = $12, deleted_at = $13, webhook = $14, history = $15 WHERE queue_id = $1`
 	queueColumns  = `queue_no, queue_id, user_id, shared, definition, revision, paused, pause_note, paused_by, paused_until, closed, created_at, updated_at, deleted_at`
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues

@@ -98,6 +98,7 @@ type Statements struct {
 	LockUniques                                                                                   string // of the numbers in $1, in this order; "": a write transaction is alone
 	UniquesByHash                                                                                 string // of queue $1, those of the hashes in $2
 	UniquesOfRuns                                                                                 string // those that the runs of the keys in $1 hold
+	CountMinute                                                                                   string // adds to a row of queue_minutes; $3 is the number of a schedule
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

@@ -128,27 +128,41 @@ func (d *Dialect) writeUniques(ctx context.Context, q Queries, decided *schedule
 	return nil
 }
 
-// SettleUniques frees the unique keys of runs that are in history, or gives them to the runs that
-// follow. ended is the i-th of n.
-func (d *Dialect) SettleUniques(ctx context.Context, q Queries, n int, ended func(i int) *schedule.Run) error {
-	byKey := make(map[schedule.Key]*schedule.Run)
+// UniquesOf are the unique keys that ended runs hold. ended is the i-th of n.
+func (d *Dialect) UniquesOf(ctx context.Context, q Queries, n int, ended func(i int) *schedule.Run) ([]schedule.UniqueHold, error) {
 	keys := make([]schedule.Key, 0, n)
 	for i := range n {
 		if r := ended(i); r.IsJob() { // slots have none
-			byKey[r.Key] = r
 			keys = append(keys, r.Key)
 		}
 	}
 	if len(keys) == 0 {
-		return nil
+		return nil, nil
 	}
 	holds, err := collect(ctx, q, uniqueFields, d.UniquesOfRuns, keys)
 	if err != nil {
-		return fmt.Errorf("read the unique keys of ended runs: %w", err)
+		return nil, fmt.Errorf("read the unique keys of ended runs: %w", err)
+	}
+	return holds, nil
+}
+
+// SettleUniques frees the unique keys of runs that have ended, or gives them to the runs that follow.
+// ended is the i-th of n.
+func (d *Dialect) SettleUniques(ctx context.Context, q Queries, holds []schedule.UniqueHold, n int, ended func(i int) *schedule.Run) error {
+	if len(holds) == 0 {
+		return nil
+	}
+	byKey := make(map[schedule.Key]*schedule.Run, n)
+	for i := range n {
+		r := ended(i)
+		byKey[r.Key] = r
 	}
 	var calls []Call
 	for i := range holds {
 		h := &holds[i]
+		if byKey[h.RunKey] == nil { // history had its end: the first one has settled the key
+			continue
+		}
 		after, keeps := ledger.UniqueAfter(*h, byKey[h.RunKey])
 		switch {
 		case !keeps:

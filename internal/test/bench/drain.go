@@ -51,7 +51,11 @@ func drain(ctx context.Context, o options, w *report.Writer) error {
 		}
 		line = m.line()
 		line.Figures["enqueued_a_second"] = float64(n) / entered.Seconds()
-		line.Figures["jobs_a_second"] = 1000 * float64(n) / max(line.Figures["max_ms"], line.Figures["settled_ms"])
+		settled := line.Figures["settled_ms"]
+		if o.history == "failed" { // its ends have no stamp
+			settled = line.Figures["settled_seen_ms"]
+		}
+		line.Figures["jobs_a_second"] = 1000 * float64(n) / max(line.Figures["max_ms"], settled)
 		return line, o.accept(line)
 	})
 }

@@ -73,8 +73,9 @@ type options struct {
 	serverURL, redisURL string
 
 	spec, overlap      string
-	open, beside       int  // expensive calls that neighbours keeps open; in this run
-	together           bool // all roles in one process, on Postgres too
+	history            string // of the queue that is drained
+	open, beside       int    // expensive calls that neighbours keeps open; in this run
+	together           bool   // all roles in one process, on Postgres too
 	workers, launchers int
 	shards, owners     int
 }
@@ -84,7 +85,7 @@ func (o options) site() site.Options {
 	return site.Options{
 		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
 		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements, Together: o.together,
-		Sink: o.workload == "drain" || o.workload == "slots" || o.workload == "jobs",
+		History: o.history, Sink: o.workload == "drain" || o.workload == "slots" || o.workload == "jobs",
 	}
 }
 
@@ -169,6 +170,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.backlog, "backlog", 0, "jobs: how many others wait meanwhile, half of them in a paused queue and half behind a full limit")
 	f.BoolVar(&o.hold, "hold", false, "jobs: a transaction stays open on the database meanwhile")
 	f.DurationVar(&o.pace, "pace", 10*time.Millisecond, "jobs: how far requests are apart; each has the jobs of that time")
+	f.StringVar(&o.history, "history", "all", "drain, slots, jobs: what the queue keeps of Carillon's jobs: all, or failed, which counts successes by the minute")
 	f.IntVar(&o.burst, "burst", 1000, "growth: slots that fall due at one instant")
 	f.IntVar(&o.ledger, "ledger", 0, "growth, console: rows of history in the ledger, e.g. 10000000; console: 1000000 by default")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")

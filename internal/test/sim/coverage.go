@@ -206,6 +206,8 @@ const (
 	runTold           // outside of queues
 	runReturned
 	returnedAgain // an end is told again with another result
+	jobCounted    // a success has no row
+	jobNeeded     // a success of a queue that keeps only failures has one
 	situations
 )
 
@@ -224,6 +226,7 @@ var situationNames = [situations]string{
 	"run fetched by a worker", "run given again", "run of a silent worker lost", "worker died", "fetched run stopped",
 	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
 	"run ended with a result", "end of a run told again with another result",
+	"success counted without a row", "success kept by a queue of failures",
 }
 
 // Coverage counts faults by call, over all worlds.

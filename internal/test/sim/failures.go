@@ -43,6 +43,7 @@ func (w *world) failures() {
 		f, h := recent[id].Failure, newest[id]
 		fails := h != nil && h.row.Status == schedule.StatusFailed && w.watch.lives[id].row.Alive()
 		switch {
+		case f != nil && h != nil && w.watch.countedBefore(h, f.LastKey): // there is no row of the success that is newer
 		case fails != (f != nil):
 			w.violation("%s is shown as failing: %t, and its newest run says %t", id, f != nil, fails)
 		case fails && f.LastKey != h.row.Key && f.LastEndedAt.Equal(h.row.CompletedAt): // both have ended at once
@@ -50,6 +51,13 @@ func (w *world) failures() {
 			w.violation("%s fails with the run of %s (%s), and is shown with that of %s (%s)", id, w.at(h.row.RunAt), h.row.Reason, w.at(f.LastRunAt), f.Reason)
 		}
 	}
+}
+
+// countedBefore reports whether a success without a row had ended before a run did: then the end of
+// that run has not found it.
+func (l *ledgerWatch) countedBefore(h *history, other schedule.Key) bool {
+	j, failed := l.jobs[h.row.Key], l.jobs[other]
+	return j != nil && j.counted && failed != nil && h.completed <= failed.completed
 }
 
 // reign is the observed part of one term.

@@ -60,11 +60,14 @@ func (e executorClient) broken(ctx context.Context, key schedule.Key) error {
 // a first send is not later than any send, and does not change any more.
 func (w *world) reach(call *launcher.Call) {
 	first, err := w.ledger.FirstSent(context.Background(), call.Key)
-	now := time.Now()
+	now, over := time.Now(), w.watch.countedRow(call.Key) != nil
 	x := w.executor
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known, again := x.firstSent[call.Key]
+	if over { // a late call
+		first = cmp.Or(known, now)
+	}
 	switch {
 	case err != nil || first.IsZero():
 		w.violation("%s run_at %s is sent and has no first_sent_at (%v)", call.ScheduleID, w.at(call.ScheduledFor), err)
@@ -110,6 +113,9 @@ func (w *world) delivered(h *history) {
 		w.violation("%s run_at %s is FAILED(launch_unavailable), and %d calls reached the executor", r.ScheduleID, w.at(r.RunAt), reached)
 	case (r.Reason == schedule.ReasonLaunchUnavailable || r.Reason == schedule.ReasonLost) && r.ErrorCode == "":
 		w.violation("%s run_at %s is FAILED(%s) without a code", r.ScheduleID, w.at(r.RunAt), r.Reason)
+	}
+	if j := w.watch.jobs[r.Key]; j != nil && j.counted {
+		return // its row had first_sent_at
 	}
 	if first, err := w.ledger.FirstSent(context.Background(), r.Key); err != nil || reached > 0 && r.Deliveries > 1 && !first.Equal(w.executor.firstSent[r.Key]) {
 		w.violation("%s run_at %s was first sent at %s, and at the end first_sent_at is %s (%v)",

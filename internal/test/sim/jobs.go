@@ -51,6 +51,8 @@ type job struct {
 	uneven     bool           // in a fair queue it may wait for more than its turn
 	turns      map[string]int // starts of other keys since it waits, or since the last start of its own
 	cancelled  bool           // a user has asked for its end
+	awaited    bool           // its row is kept, whatever its queue says
+	counted    bool           // it has ended without a row
 	slot       bool           // of a schedule, or a retry of such a run
 	behind     bool           // catch-up and backfill, and their automatic retries
 	hook       told           // when it ended
@@ -108,7 +110,7 @@ func (l *ledgerWatch) ofQueue(term *schedule.Term, before, after *schedule.Run) 
 	case term != nil && (before == nil || after == nil || !l.replacedBy(before, after)):
 		l.violation("a leader wrote a run of a queue: %+v", cmp.Or(after, before))
 	case after == nil:
-		l.violation("the row of the job %.12s of %s was deleted while %s", before.Key, before.ScheduleID, before.Status)
+		l.jobRemoved(before)
 	case before == nil:
 		l.jobEntered(at, after)
 	default:
@@ -188,6 +190,7 @@ func (l *ledgerWatch) requestedJob(at time.Duration, q *queueLife, r *schedule.R
 	if delay > 0 {
 		l.coverage.situations[jobDelayed].Add(1)
 	}
+	l.awaits(r, e.Waits)
 	l.tookKey(r, in.Unique)
 	if n == len(e.Runs)-1 {
 		l.placing = append(l.placing, e)

@@ -208,6 +208,7 @@ func (l *ledgerWatch) commit() {
 	for i := range l.endings {
 		if l.jobs[l.endings[i].after.Key] != nil {
 			l.jobEndedFor(&l.endings[i].before, &l.endings[i].after)
+			l.keptRow(&l.endings[i].after)
 		} else {
 			l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
 		}

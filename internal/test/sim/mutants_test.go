@@ -339,7 +339,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()

@@ -28,6 +28,7 @@ type profile struct {
 	queues                           int  // dispatch queues; 0: nobody uses any
 	limited                          bool // their runs use limits, and some have a rate
 	grouped                          bool // users make groups of runs
+	counting                         bool // some queues keep only failures
 	pulled                           bool // workers fetch the runs of the last queue
 	maxCalls                         int  // of a dispatcher
 }
@@ -75,7 +76,7 @@ func newProfile(d dice) profile {
 	if !p.requireGrant && d.of(28).perMille(400) {
 		p.queues, p.maxCalls = d.of(29).within(1, 3), pick(d.of(30), 1, 3, 50)
 		p.limited, p.grouped = d.of(31).perMille(500), d.of(32).perMille(500)
-		p.pulled = d.of(33).perMille(400)
+		p.pulled, p.counting = d.of(33).perMille(400), d.of(34).perMille(500)
 	}
 	if d.of(18).perMille(100) {
 		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0

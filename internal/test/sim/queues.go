@@ -135,6 +135,9 @@ func (w *world) upsertQueue(n int, d dice) {
 	if d.of(16).perMille(300) {
 		def.WebhookEvents = []schedule.WebhookEvent{"run.succeeded", "run.failed", "run.retrying"}
 	}
+	if w.profile.counting && d.of(19).perMille(700) {
+		def.History = schedule.HistoryFailed
+	}
 	if d.of(17).perMille(350) {
 		makeFair(&def, d.of(18))
 	}
@@ -173,7 +176,7 @@ func (w *world) changeQueue(n int, verb string, until time.Time) {
 // enqueue puts runs into a queue, all of one priority if the request names a place.
 func (w *world) enqueue(n, runs int, d dice) {
 	e := &entry{EnqueueInput: registrar.EnqueueInput{QueueID: queueID(n), UserID: "u0", RequestID: fmt.Sprintf("e%x", uint64(d)), Batch: runs > 1}}
-	e.placed = d.of(1).perMille(200)
+	e.placed, e.Waits = d.of(1).perMille(200), d.of(21).perMille(150)
 	switch {
 	case e.placed && d.of(2).perMille(400):
 		e.Next = true

@@ -94,7 +94,7 @@ func (s store) JobGroupID(ctx context.Context, groupNo int32) (string, error) {
 }
 
 // MeasureQueues does not fail: nothing depends on it.
-func (s store) MeasureQueues(context.Context, int, int) ([]schedule.QueueMeasure, error) {
+func (s store) MeasureQueues(context.Context, int, int, time.Time) ([]schedule.QueueMeasure, error) {
 	return nil, nil
 }
 

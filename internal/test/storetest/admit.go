@@ -361,13 +361,16 @@ func admitMeasured(r *rig) {
 	a.put("x", "y")
 	a.admits(5, "x")
 	b.stalls(schedule.QueueStall{Until: r.at(time.Minute), Level: 3, Reason: "503"})
-	got, err := r.MeasureQueues(r.ctx, 10, 100)
+	got, err := r.MeasureQueues(r.ctx, 10, 100, r.now)
 	r.ok(err, "measure")
+	pace := func(starts int) schedule.QueuePace {
+		return schedule.QueuePace{Since: schedule.PaceSince(r.now), Starts: starts}
+	}
 	equal(r, "measures", got, []schedule.QueueMeasure{
-		{Queue: a.queue, QueueCounts: schedule.QueueCounts{Waiting: 1, InFlight: 1, WaitingSince: r.now}},
-		{Queue: b.queue, Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}},
+		{Queue: a.queue, QueueCounts: schedule.QueueCounts{Waiting: 1, InFlight: 1, WaitingSince: r.now}, Pace: pace(1)},
+		{Queue: b.queue, Pace: pace(0), Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}},
 	})
-	got, err = r.MeasureQueues(r.ctx, 1, 100)
+	got, err = r.MeasureQueues(r.ctx, 1, 100, r.now)
 	r.ok(err, "measure")
 	r.hold(len(got) == 1, "one queue, got %d", len(got))
 }

@@ -64,8 +64,8 @@ WHERE (v.completed_at IS NULL) = ('` + table + `' = 'open_runs') AND v.` + shown
 var inView = map[string]string{"policy": "overlap_policy", "send_after": "claimed_until"}
 
 // notInView are columns for which the view has words, those of the order of a queue, the target of
-// messages, and what a run keeps.
-var notInView = []string{"status", "trigger", "policy", "queue_no", "queue_state", "effective_priority", "position_key", "fair_key", "fair_order", "webhook", "group_no", "kept_limits"}
+// messages, what a run keeps, and whether history keeps it.
+var notInView = []string{"status", "trigger", "policy", "queue_no", "queue_state", "effective_priority", "position_key", "fair_key", "fair_order", "webhook", "group_no", "kept_limits", "keep_history"}
 
 // Fill gives each exported field of a row of a run a value of its own, for tests that no
 // column is left out or mistaken for another one. The run is of revision 1 of schedule s.

@@ -71,6 +71,8 @@ type Store interface {
 	// PruneRunResults deletes up to limit results of runs that expire before now; 0:
 	// none is left.
 	PruneRunResults(ctx context.Context, now time.Time, limit int) (int, error)
+	// QueueMinutes are the minutes of a queue since an instant, newest first: those of up to limit rows.
+	QueueMinutes(ctx context.Context, queueNo int32, since time.Time, limit int) ([]schedule.QueueMinute, error)
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
@@ -169,6 +171,7 @@ var topics = []topic{
 	{name: "reservations", checks: reservations},
 	{name: "copies", checks: queueCopies},
 	{name: "unique", checks: uniques},
+	{name: "minutes", checks: minutes},
 	{name: "fair queues", checks: fairs},
 	{name: "pull workers", checks: pulls},
 	{name: "pull queues with limits, turns and groups", checks: pullTogether},

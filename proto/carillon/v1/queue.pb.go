@@ -107,7 +107,15 @@ type Queue struct {
 	HeartbeatMs uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
 	// Workers that have fetched in the last day, at most 1000, the last one first. In
 	// GetQueue, and only to a caller who sees all runs of the queue.
-	Fetching      []*QueueWorker `protobuf:"bytes,83,rep,name=fetching,proto3" json:"fetching,omitempty"`
+	Fetching []*QueueWorker `protobuf:"bytes,83,rep,name=fetching,proto3" json:"fetching,omitempty"`
+	// Which ends of its runs have a row of history.
+	History string `protobuf:"bytes,110,opt,name=history,proto3" json:"history,omitempty"`
+	// Runs that were admitted for the first time, the mean of the last five minutes.
+	// If more than 10000 runs with a row have ended in that time, the newest 10000
+	// of them stand for all.
+	StartsPerMinute float64 `protobuf:"fixed64,111,opt,name=starts_per_minute,json=startsPerMinute,proto3" json:"starts_per_minute,omitempty"`
+	// Runs that have ended, counted likewise.
+	EndsPerMinute float64 `protobuf:"fixed64,112,opt,name=ends_per_minute,json=endsPerMinute,proto3" json:"ends_per_minute,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +444,27 @@ func (x *Queue) GetFetching() []*QueueWorker {
 	return nil
 }
 
+func (x *Queue) GetHistory() string {
+	if x != nil {
+		return x.History
+	}
+	return ""
+}
+
+func (x *Queue) GetStartsPerMinute() float64 {
+	if x != nil {
+		return x.StartsPerMinute
+	}
+	return 0
+}
+
+func (x *Queue) GetEndsPerMinute() float64 {
+	if x != nil {
+		return x.EndsPerMinute
+	}
+	return 0
+}
+
 // QueueWorker is a worker that fetches runs of a queue.
 type QueueWorker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -747,7 +776,14 @@ type UpsertQueueRequest struct {
 	Workers []string `protobuf:"bytes,81,rep,name=workers,proto3" json:"workers,omitempty"`
 	// With delivery pull: a worker that is silent for so long has lost its runs;
 	// within 1000 to 3600000. Default 30000.
-	HeartbeatMs   *uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3,oneof" json:"heartbeat_ms,omitempty"`
+	HeartbeatMs *uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3,oneof" json:"heartbeat_ms,omitempty"`
+	// all (default): each run has a row of history. failed: a success is only
+	// counted by the minute, so that its key is NOT_FOUND after its end. A success
+	// keeps its row if its schedule has slots or success_every_ms, a caller waits for
+	// it, it is in a group, it follows another attempt, a message tells of it, its
+	// cancel was requested, or its unique key has the scope period. The history in
+	// force at the end of the run counts.
+	History       *string `protobuf:"bytes,110,opt,name=history,proto3,oneof" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +984,13 @@ func (x *UpsertQueueRequest) GetHeartbeatMs() uint32 {
 		return *x.HeartbeatMs
 	}
 	return 0
+}
+
+func (x *UpsertQueueRequest) GetHistory() string {
+	if x != nil && x.History != nil {
+		return *x.History
+	}
+	return ""
 }
 
 type UpsertQueueResponse struct {
@@ -3384,7 +3427,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\r\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x0e\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3437,7 +3480,10 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullR\bdelivery\x12\x18\n" +
 	"\aworkers\x18Q \x03(\tR\aworkers\x12!\n" +
 	"\fheartbeat_ms\x18R \x01(\rR\vheartbeatMs\x124\n" +
-	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x1a9\n" +
+	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x12,\n" +
+	"\ahistory\x18n \x01(\tB\x12\xbaH\x0fr\rR\x03allR\x06failedR\ahistory\x12*\n" +
+	"\x11starts_per_minute\x18o \x01(\x01R\x0fstartsPerMinute\x12&\n" +
+	"\x0fends_per_minute\x18p \x01(\x01R\rendsPerMinute\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3462,7 +3508,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xba\r\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xf9\r\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3498,7 +3544,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullH\aR\bdelivery\x88\x01\x01\x12)\n" +
 	"\aworkers\x18Q \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\x01R\aworkers\x122\n" +
 	"\fheartbeat_ms\x18R \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\bR\vheartbeatMs\x88\x01\x01\x1a9\n" +
+	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\bR\vheartbeatMs\x88\x01\x01\x121\n" +
+	"\ahistory\x18n \x01(\tB\x12\xbaH\x0fr\rR\x03allR\x06failedH\tR\ahistory\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3513,7 +3560,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x11_max_reservationsB\a\n" +
 	"\x05_fairB\v\n" +
 	"\t_deliveryB\x0f\n" +
-	"\r_heartbeat_ms\"?\n" +
+	"\r_heartbeat_msB\n" +
+	"\n" +
+	"\b_history\"?\n" +
 	"\x13UpsertQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"T\n" +
 	"\x0fGetQueueRequest\x12A\n" +

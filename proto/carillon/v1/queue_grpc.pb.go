@@ -80,7 +80,9 @@ type QueueServiceClient interface {
 	ListQueueEvents(ctx context.Context, in *ListQueueEventsRequest, opts ...grpc.CallOption) (*ListQueueEventsResponse, error)
 	// EnqueueRun puts one run into a queue. The queue must exist, except
 	// "default", which is made at its first use. With a request_id a repeat is
-	// safe: it returns the run of the first call, also after the end of that run.
+	// safe: it returns the run of the first call, also after the end of that run. A
+	// success without a row of history (history of the queue: failed) is returned
+	// with its key and status only.
 	// FAILED_PRECONDITION: the queue is closed. RESOURCE_EXHAUSTED: max_waiting
 	// runs are in it; RetryInfo says when to try again. ALREADY_EXISTS (422 on
 	// REST): the request_id was used for another request.
@@ -354,7 +356,9 @@ type QueueServiceServer interface {
 	ListQueueEvents(context.Context, *ListQueueEventsRequest) (*ListQueueEventsResponse, error)
 	// EnqueueRun puts one run into a queue. The queue must exist, except
 	// "default", which is made at its first use. With a request_id a repeat is
-	// safe: it returns the run of the first call, also after the end of that run.
+	// safe: it returns the run of the first call, also after the end of that run. A
+	// success without a row of history (history of the queue: failed) is returned
+	// with its key and status only.
 	// FAILED_PRECONDITION: the queue is closed. RESOURCE_EXHAUSTED: max_waiting
 	// runs are in it; RetryInfo says when to try again. ALREADY_EXISTS (422 on
 	// REST): the request_id was used for another request.

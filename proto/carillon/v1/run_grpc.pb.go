@@ -43,7 +43,8 @@ const (
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field; NOT_FOUND for a key that does not exist or belongs to another
-// owner; UNAVAILABLE while the database is unavailable: retry the same request.
+// owner, and for a success that its queue only counts (history: failed);
+// UNAVAILABLE while the database is unavailable: retry the same request.
 type RunServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// ListRuns returns runs, newest run_at first. Future runs are only included
@@ -285,7 +286,8 @@ type RunService_ExportRunsClient = grpc.ServerStreamingClient[ExportRunsResponse
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field; NOT_FOUND for a key that does not exist or belongs to another
-// owner; UNAVAILABLE while the database is unavailable: retry the same request.
+// owner, and for a success that its queue only counts (history: failed);
+// UNAVAILABLE while the database is unavailable: retry the same request.
 type RunServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// ListRuns returns runs, newest run_at first. Future runs are only included

@@ -40,6 +40,22 @@ func (s *Site) ledger(ctx context.Context, work record.Work, status string) (n i
 	return n, time.UnixMicro(micros), nil
 }
 
+// countedJobs are the jobs that have succeeded without a row.
+func (s *Site) countedJobs(ctx context.Context) (n int, err error) {
+	const counted = `SELECT coalesce(sum(n), 0) FROM queue_minutes WHERE ended`
+	if s.db != nil {
+		err = s.db.Pool.QueryRow(ctx, counted).Scan(&n)
+		return n, err
+	}
+	db, err := s.openSQLite()
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, counted).Scan(&n)
+	return n, err
+}
+
 const (
 	endsPostgres = `SELECT status, coalesce(reason, ''), count(*) FROM schedule_runs WHERE run_at >= $1 AND run_at <= $2 GROUP BY 1, 2`
 	endsSQLite   = `SELECT status, coalesce(reason, ''), count(*) FROM schedule_runs WHERE run_at >= ?1 AND run_at <= ?2 GROUP BY 1, 2`

@@ -169,7 +169,15 @@ func (s *Site) Planned(ctx context.Context, work record.Work) (n int, err error)
 }
 
 // Settled counts the slots of the work whose SUCCESS is durable, and says when
-// the last was written.
+// the last was written. Where the queue keeps only failures, jobs are counted by the minute, and the
+// last is not known.
 func (s *Site) Settled(ctx context.Context, work record.Work) (n int, last time.Time, err error) {
-	return s.ledger(ctx, work, "SUCCESS")
+	if n, last, err = s.ledger(ctx, work, "SUCCESS"); err != nil || s.o.History != "failed" {
+		return n, last, err
+	}
+	counted, err := s.countedJobs(ctx)
+	if counted > 0 {
+		last = time.Time{}
+	}
+	return n + counted, last, err
 }

@@ -23,7 +23,7 @@ func (s *Site) Pause(ctx context.Context, maxInFlight int) (err error) {
 	}
 	client, atOnce, any := carillonv1.NewQueueServiceClient(s.conn), uint32(maxInFlight), uint32(0)
 	if _, err := client.UpsertQueue(ctx, &carillonv1.UpsertQueueRequest{
-		QueueId: queue, UserId: s.owner(0), MaxInFlight: &atOnce, MaxWaiting: &any,
+		QueueId: queue, UserId: s.owner(0), MaxInFlight: &atOnce, MaxWaiting: &any, History: &s.o.History,
 	}); err != nil {
 		return err
 	}

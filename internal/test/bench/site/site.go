@@ -27,6 +27,7 @@ type Options struct {
 	Overlap   string // overlap_policy
 	Owners    int    // the schedules belong to so many users, in turn
 	Together  bool   // all roles in one process, on Postgres too
+	History   string // of the queue of jobs: all or failed
 	Sink      bool   // the executor is a process of its own, over gRPC
 }
 
@@ -36,6 +37,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Spec == "" {
 		o.Spec = "cron"
+	}
+	if o.History == "" {
+		o.History = "all"
 	}
 	if o.Overlap == "" {
 		o.Overlap = "skip"
