@@ -127,12 +127,14 @@ func (s *queueServer) DeleteQueue(ctx context.Context, req *carillonv1.DeleteQue
 }
 
 func (s *queueServer) PauseQueue(ctx context.Context, req *carillonv1.PauseQueueRequest) (*carillonv1.PauseQueueResponse, error) {
-	q, err := s.queues.PauseQueue(ctx, registrar.PauseQueueInput{QueueID: req.GetQueueId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), Actor: s.actor(ctx)})
-	shown, err := s.shown(ctx, q, err)
+	paused, err := s.queues.PauseQueue(ctx, registrar.PauseQueueInput{
+		QueueID: req.GetQueueId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), CancelWaiting: req.GetCancelWaiting(), Actor: s.actor(ctx),
+	})
+	shown, err := s.shown(ctx, paused.Queue, err)
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.PauseQueueResponse{Queue: shown}, nil
+	return &carillonv1.PauseQueueResponse{Queue: shown, Cancelled: uint32(paused.Cancelled)}, nil
 }
 
 func (s *queueServer) ResumeQueue(ctx context.Context, req *carillonv1.ResumeQueueRequest) (*carillonv1.ResumeQueueResponse, error) {

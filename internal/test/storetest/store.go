@@ -190,6 +190,7 @@ var topics = []topic{
 	{name: "snoozes", checks: snoozes},
 	{name: "interruptions", checks: interruptions},
 	{name: "redrive", checks: redrives},
+	{name: "cancels", checks: cancels},
 	{name: "webhooks", checks: webhooks},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},

@@ -1299,7 +1299,10 @@ type PauseQueueRequest struct {
 	// When the pause ends. Not set: it lasts until ResumeQueue.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Also cancel the runs in the queue that wait: waiting, delayed and chained
+	// ones, of every owner. Runs in flight go on.
+	CancelWaiting bool `protobuf:"varint,5,opt,name=cancel_waiting,json=cancelWaiting,proto3" json:"cancel_waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1362,9 +1365,18 @@ func (x *PauseQueueRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PauseQueueRequest) GetCancelWaiting() bool {
+	if x != nil {
+		return x.CancelWaiting
+	}
+	return false
+}
+
 type PauseQueueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queue         *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Runs that cancel_waiting has ended.
+	Cancelled     uint32 `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1404,6 +1416,13 @@ func (x *PauseQueueResponse) GetQueue() *Queue {
 		return x.Queue
 	}
 	return nil
+}
+
+func (x *PauseQueueResponse) GetCancelled() uint32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
 }
 
 type ResumeQueueRequest struct {
@@ -3509,16 +3528,18 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04note\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\"^\n" +
 	"\x13DeleteQueueResponse\x12\x1c\n" +
 	"\tcancelled\x18\x01 \x01(\rR\tcancelled\x12)\n" +
-	"\x10cancel_requested\x18\x02 \x01(\rR\x0fcancelRequested\"\xfb\x01\n" +
+	"\x10cancel_requested\x18\x02 \x01(\rR\x0fcancelRequested\"\xa2\x02\n" +
 	"\x11PauseQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12B\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12A\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\">\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
+	"\x0ecancel_waiting\x18\x05 \x01(\bR\rcancelWaiting\"\\\n" +
 	"\x12PauseQueueResponse\x12(\n" +
-	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"\xb8\x01\n" +
+	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\x12\x1c\n" +
+	"\tcancelled\x18\x02 \x01(\rR\tcancelled\"\xb8\x01\n" +
 	"\x12ResumeQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
