@@ -270,10 +270,11 @@ func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out D
 		if err != nil {
 			return out, err
 		}
-		if err := r.refuseGroups(ctx, q, true); err != nil {
-			return out, err
+		ofGroups, err := r.cancelGroups(ctx, q)
+		if err == nil {
+			out, err = r.cancelQueued(ctx, q, in)
 		}
-		if out, err = r.cancelQueued(ctx, q, in); err == nil {
+		if out.Cancelled += ofGroups; err == nil {
 			err = r.releaseAll(ctx, in.QueueID, in.Actor)
 		}
 		if err != nil {
@@ -307,7 +308,7 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
 	waiting := c.Waiting + c.Delayed + c.Chained
 	if err == nil && waiting+c.InFlight+c.Reserving+c.Reserved == 0 {
-		return r.refuseGroups(ctx, q, false)
+		return r.refuseGroups(ctx, q)
 	}
 	if err != nil {
 		return err

@@ -106,7 +106,9 @@ func grantPlace(token string) (schedule.GrantRef, error) {
 
 func runPlace(at time.Time, key schedule.Key) string { return runsPage.runPlace(at, key) }
 
-func runAfter(token string) (at time.Time, key schedule.Key, err error) { return runsPage.runAfter(token) }
+func runAfter(token string) (at time.Time, key schedule.Key, err error) {
+	return runsPage.runAfter(token)
+}
 
 // runPlace is the place of a run in a list by run_at.
 func (k kind) runPlace(at time.Time, key schedule.Key) string {

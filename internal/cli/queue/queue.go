@@ -31,7 +31,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(newUpsertCommand(o), client.QueueIDs), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.QueueIDs), o.WithWatch(newListCommand(o)),
 		o.CompleteArg(o.WithWatch(newWaitingCommand(o)), client.QueueIDs), o.CompleteArg(newPauseCommand(o), client.QueueIDs), o.CompleteArg(newResumeCommand(o), client.QueueIDs),
 		o.CompleteArg(newCloseCommand(o), client.QueueIDs), o.CompleteArg(newOpenCommand(o), client.QueueIDs), o.CompleteArg(newDeleteCommand(o), client.QueueIDs),
-		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs), o.CompleteArg(newSimulateCommand(o), client.QueueIDs),
+		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs), o.CompleteArg(run.NewCancelQueueCommand(o), client.QueueIDs), o.CompleteArg(newSimulateCommand(o), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newReservationsCommand(o)), client.QueueIDs), newReleaseCommand(o),
 	)
@@ -222,17 +222,21 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 		Use:     "pause ID",
 		Short:   "Pause a queue until it is resumed, or until a time",
 		Long:    "Within a second no more runs of the queue are launched. Runs in flight continue, and new runs may enter.",
-		Example: "  carillon queue pause gpu --note 'driver update' --until 2h",
+		Example: "  carillon queue pause gpu --note 'driver update' --until 2h\n  carillon queue pause mail --cancel-waiting",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.QueueId = args[0]
 			return client.ShowAnswer(ctx, o, l, l.Queues().PauseQueue, req, func(p *render.Page, resp *carillonv1.PauseQueueResponse) {
+				if req.GetCancelWaiting() {
+					p.Line("%s cancelled", render.Count(int(resp.GetCancelled()), "waiting run"))
+				}
 				p.Line("%s %s; %d waiting, %s in flight", args[0], state(p, resp.GetQueue()), resp.GetQueue().GetWaiting(), inFlight(resp.GetQueue()))
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.BoolVar(&req.CancelWaiting, "cancel-waiting", false, "also cancel the runs that wait, of every owner")
 	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.TimeFromNow(&req.Until, 1))
 	return cmd
 }
