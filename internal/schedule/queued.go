@@ -184,13 +184,13 @@ type QueueCounts struct {
 	Chained                    int       // they wait for another member of their group
 	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
 	Reserving, Reserved        int       // reservations that wait, and granted ones
+	Stall                      QueueStall
 }
 
 // QueueMeasure is a queue as metrics and doctor see it.
 type QueueMeasure struct {
 	Queue
 	QueueCounts
-	Stall   QueueStall
 	Workers []QueueWorker // of a pull queue
 }
 

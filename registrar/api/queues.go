@@ -90,6 +90,9 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	out := queueOf(q, s.now())
 	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
 	out.Reserved, out.Reserving = uint32(c.Reserved), uint32(c.Reserving)
+	if c.Stall.Until.After(s.now()) {
+		out.StalledUntil, out.StallReason = timestamp(c.Stall.Until), c.Stall.Reason
+	}
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
@@ -139,21 +141,28 @@ func newGetCommand(o *client.Client) *cobra.Command {
 
 // state is what keeps a queue from starting or taking runs.
 func state(p *render.Page, q *carillonv1.Queue) string {
-	paused := "paused"
-	if q.GetPausedUntil() != nil {
-		paused += " until " + p.When(q.GetPausedUntil())
-	}
-	switch {
-	case q.GetUnreadable():
+	if q.GetUnreadable() {
 		return "unreadable definition"
-	case q.GetPaused() && q.GetClosed():
-		return paused + ", closed"
-	case q.GetPaused():
-		return paused
-	case q.GetClosed():
-		return "closed"
 	}
-	return "open"
+	var words []string
+	if q.GetPaused() {
+		words = append(words, until(p, "paused", q.GetPausedUntil()))
+	}
+	if q.GetClosed() {
+		words = append(words, "closed")
+	}
+	if q.GetStalledUntil() != nil {
+		words = append(words, until(p, "stalled", q.GetStalledUntil()))
+	}
+	return cmp.Or(strings.Join(words, ", "), "open")
+}
+
+// until is a word with the end of the state that it names, if there is one.
+func until(p *render.Page, word string, end *timestamppb.Timestamp) string {
+	if end == nil {
+		return word
+	}
+	return word + " until " + p.When(end)
 }
 
 func inFlight(q *carillonv1.Queue) string {
@@ -181,6 +190,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	p.Fields(
 		[2]string{"queue", q.GetQueueId()},
 		[2]string{"state", state(p, q)},
+		[2]string{"stalled by", q.GetStallReason()},
 		[2]string{"note", q.GetPauseNote()},
 		[2]string{"paused by", q.GetPausedBy()},
 		[2]string{"waiting", fmt.Sprint(q.GetWaiting())},

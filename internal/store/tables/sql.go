@@ -152,8 +152,7 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	sqlQueueID       = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
 	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
-	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
-FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
+	sqlMeasured = `SELECT ` + queueColumns + ` FROM queues q WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
 	// sqlQueueInFlight says also whether there are reservations.
 	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4),
 	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
@@ -176,7 +175,9 @@ WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, 
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c),
 	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NULL),
-	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL)`
+	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL),
+	st.stalled_until, st.stall_level, st.stall_reason
+FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
 	// the oldest run is one of them unless as many were put before it. In a fair queue it is the
 	// first one of its key.

@@ -365,7 +365,7 @@ func admitMeasured(r *rig) {
 	r.ok(err, "measure")
 	equal(r, "measures", got, []schedule.QueueMeasure{
 		{Queue: a.queue, QueueCounts: schedule.QueueCounts{Waiting: 1, InFlight: 1, WaitingSince: r.now}},
-		{Queue: b.queue, Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}},
+		{Queue: b.queue, QueueCounts: schedule.QueueCounts{Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}}},
 	})
 	got, err = r.MeasureQueues(r.ctx, 1, 100)
 	r.ok(err, "measure")

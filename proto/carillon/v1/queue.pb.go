@@ -104,7 +104,11 @@ type Queue struct {
 	HeartbeatMs uint32 `protobuf:"varint,82,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
 	// Workers that have fetched in the last day, at most 1000, the last one first. In
 	// GetQueue, and only to a caller who sees all runs of the queue.
-	Fetching      []*QueueWorker `protobuf:"bytes,83,rep,name=fetching,proto3" json:"fetching,omitempty"`
+	Fetching []*QueueWorker `protobuf:"bytes,83,rep,name=fetching,proto3" json:"fetching,omitempty"`
+	// Set while the executor cannot take work: nothing starts before this time.
+	StalledUntil *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=stalled_until,json=stalledUntil,proto3" json:"stalled_until,omitempty"`
+	// Why.
+	StallReason   string `protobuf:"bytes,91,opt,name=stall_reason,json=stallReason,proto3" json:"stall_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +428,20 @@ func (x *Queue) GetFetching() []*QueueWorker {
 		return x.Fetching
 	}
 	return nil
+}
+
+func (x *Queue) GetStalledUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StalledUntil
+	}
+	return nil
+}
+
+func (x *Queue) GetStallReason() string {
+	if x != nil {
+		return x.StallReason
+	}
+	return ""
 }
 
 // QueueWorker is a worker that fetches runs of a queue.
@@ -3380,7 +3398,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\f\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\r\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3432,7 +3450,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullR\bdelivery\x12\x18\n" +
 	"\aworkers\x18Q \x03(\tR\aworkers\x12!\n" +
 	"\fheartbeat_ms\x18R \x01(\rR\vheartbeatMs\x124\n" +
-	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x1a9\n" +
+	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x12?\n" +
+	"\rstalled_until\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\fstalledUntil\x12!\n" +
+	"\fstall_reason\x18[ \x01(\tR\vstallReason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3813,77 +3833,78 @@ var file_carillon_v1_queue_proto_depIdxs = []int32{
 	42, // 6: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
 	2,  // 7: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
 	1,  // 8: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
-	45, // 9: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
-	45, // 10: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	43, // 11: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	46, // 12: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	44, // 13: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
-	0,  // 14: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 15: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 16: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	45, // 17: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 18: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 19: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 20: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 21: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	3,  // 22: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	45, // 23: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	23, // 24: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	47, // 25: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	48, // 26: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	26, // 27: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	45, // 28: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	23, // 29: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	48, // 30: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	45, // 31: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	45, // 32: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	45, // 33: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	30, // 34: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 35: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 36: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	30, // 37: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 38: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	4,  // 39: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	6,  // 40: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	8,  // 41: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	10, // 42: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	12, // 43: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	14, // 44: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	16, // 45: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	18, // 46: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	20, // 47: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	22, // 48: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	25, // 49: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	28, // 50: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	49, // 51: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	31, // 52: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	33, // 53: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	35, // 54: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	37, // 55: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	39, // 56: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	5,  // 57: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	7,  // 58: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	9,  // 59: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	11, // 60: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	13, // 61: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	15, // 62: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	17, // 63: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	19, // 64: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	21, // 65: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	24, // 66: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	27, // 67: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	29, // 68: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	50, // 69: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	32, // 70: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	34, // 71: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	36, // 72: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	38, // 73: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	40, // 74: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	57, // [57:75] is the sub-list for method output_type
-	39, // [39:57] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	45, // 9: carillon.v1.Queue.stalled_until:type_name -> google.protobuf.Timestamp
+	45, // 10: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
+	45, // 11: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	43, // 12: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	46, // 13: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	44, // 14: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 15: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 16: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 17: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	45, // 18: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 19: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 20: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 21: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 22: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	3,  // 23: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	45, // 24: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	23, // 25: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	47, // 26: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	48, // 27: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	26, // 28: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	45, // 29: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	23, // 30: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	48, // 31: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	45, // 32: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	45, // 33: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	45, // 34: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	30, // 35: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 36: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 37: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	30, // 38: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 39: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	4,  // 40: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	6,  // 41: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	8,  // 42: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	10, // 43: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	12, // 44: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	14, // 45: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	16, // 46: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	18, // 47: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	20, // 48: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	22, // 49: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	25, // 50: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	28, // 51: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	49, // 52: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	31, // 53: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	33, // 54: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	35, // 55: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	37, // 56: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	39, // 57: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	5,  // 58: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	7,  // 59: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	9,  // 60: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	11, // 61: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	13, // 62: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	15, // 63: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	17, // 64: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	19, // 65: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	21, // 66: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	24, // 67: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	27, // 68: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	29, // 69: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	50, // 70: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	32, // 71: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	34, // 72: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	36, // 73: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	38, // 74: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	40, // 75: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	58, // [58:76] is the sub-list for method output_type
+	40, // [40:58] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
