@@ -278,6 +278,7 @@ type QueueSweep struct {
 	SweepRequest                         // Term is not used
 	Free         int                     // at most so many runs are sent again
 	DeletedSince time.Time               // what waits in a queue that was deleted later ends
+	Orphans      bool                    // uses of limits without a run or reservation are deleted
 	Seen         map[WorkerRef]time.Time // the last fetches of the workers of the runs; the store reads them
 }
 
