@@ -98,6 +98,31 @@ func (s auditedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, deci
 	return page, err
 }
 
+// CancelRuns adds one entry for each schedule whose runs are cancelled.
+func (s auditedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.RunStore.CancelRuns(ctx, f, decide)
+	}
+	page, err := s.RunStore.CancelRuns(ctx, f, func(found []schedule.Run) (schedule.CancelChange, error) {
+		change, err := decide(found)
+		owners := make(map[string]string)
+		for i := range found {
+			owners[found[i].ScheduleID] = found[i].UserID
+		}
+		for i := range change.Events { // one of each schedule
+			e := entry(call, change.Events[i].ScheduleID, change.Now)
+			e.UserID = owners[change.Events[i].ScheduleID]
+			change.Audit = append(change.Audit, *e)
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return page, err
+}
+
 func entry(call *auth.Call, target string, now time.Time) *schedule.AuditEntry {
 	return &schedule.AuditEntry{
 		Time: now, Subject: call.Identity.Subject, Via: call.Identity.Via, Method: call.Name(), Target: target,

@@ -166,6 +166,37 @@ type CancelInput struct {
 	Actor string
 }
 
+// CancelRunsInput cancels the open runs of a filter, or one page of them.
+type CancelRunsInput struct {
+	Filter  schedule.RunFilter
+	Waiting bool // only runs that wait in a dispatch queue
+	Note    string
+	DryRun  bool
+	Page    CancelPlace
+	Actor   string
+}
+
+// CancelPlace is where a cancel of many runs continues. The zero value is its begin.
+type CancelPlace struct {
+	RunAt time.Time
+	Key   schedule.Key
+}
+
+// CancelledRuns is what one page of a cancel has done, or with DryRun would do.
+type CancelledRuns struct {
+	Cancelled int // ended
+	Requested int // in flight: the executor is asked
+	Schedules []CancelledSchedule
+	Sample    []schedule.Run // the first of them, as they were
+	Next      *CancelPlace   // nil: none is left
+}
+
+// CancelledSchedule is how many runs of one schedule were cancelled.
+type CancelledSchedule struct {
+	ScheduleID           string
+	Cancelled, Requested int
+}
+
 // RetryInput requests a new attempt of an ended run.
 type RetryInput struct {
 	Key           schedule.Key

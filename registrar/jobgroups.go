@@ -284,19 +284,30 @@ func (r *Registrar) changeGroup(ctx context.Context, groupID string, edit func(*
 	return r.GetGroup(ctx, groupID)
 }
 
-// refuseGroups refuses the deletion of a queue with groups that have not ended, or cancels them.
-func (r *Registrar) refuseGroups(ctx context.Context, q *schedule.Queue, force bool) error {
+// runningGroups are groups of a queue that have not ended.
+func (r *Registrar) runningGroups(ctx context.Context, q *schedule.Queue) ([]schedule.JobGroup, error) {
 	if r.groups == nil {
-		return nil
+		return nil, nil
 	}
+	return r.groups.ListJobGroups(ctx, schedule.GroupFilter{QueueNo: q.No, State: schedule.GroupRunning, Limit: schedule.MaxPageSize})
+}
+
+// refuseGroups refuses the deletion of a queue with groups that have not ended.
+func (r *Registrar) refuseGroups(ctx context.Context, q *schedule.Queue) error {
+	running, err := r.runningGroups(ctx, q)
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: group %s has not ended; seal or cancel it, or set force (--force) to cancel what is in the queue",
+		schedule.Quote(q.QueueID), schedule.Quote(running[0].GroupID))
+}
+
+// cancelGroups cancels the groups of a queue, and counts the members that end with them.
+func (r *Registrar) cancelGroups(ctx context.Context, q *schedule.Queue) (cancelled int, err error) {
 	for {
-		running, err := r.groups.ListJobGroups(ctx, schedule.GroupFilter{QueueNo: q.No, State: schedule.GroupRunning, Limit: schedule.MaxPageSize})
-		if err != nil || len(running) == 0 {
-			return err
-		}
-		if !force {
-			return schedule.Explain(schedule.ErrPrecondition, "cannot delete queue %s: group %s has not ended; seal or cancel it, or set force (--force) to cancel what is in the queue",
-				schedule.Quote(q.QueueID), schedule.Quote(running[0].GroupID))
+		running, err := r.runningGroups(ctx, q)
+		if err != nil {
+			return cancelled, err
 		}
 		left := 0
 		for i := range running {
@@ -313,11 +324,16 @@ func (r *Registrar) refuseGroups(ctx context.Context, q *schedule.Queue, force b
 				return schedule.GroupChange{After: g, Now: now}, nil
 			})
 			if err != nil {
-				return err
+				return cancelled, err
 			}
+			after, err := r.groups.GetJobGroup(ctx, running[i].GroupID)
+			if err != nil {
+				return cancelled, err
+			}
+			cancelled += max(int(after.Cancelled-running[i].Cancelled), 0)
 		}
 		if left == 0 || len(running) < schedule.MaxPageSize {
-			return nil
+			return cancelled, nil
 		}
 	}
 }

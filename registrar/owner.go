@@ -184,6 +184,13 @@ func (s scopedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decid
 	return s.RunStore.RedriveRuns(ctx, f, decide)
 }
 
+func (s scopedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return schedule.CancelPage{}, nil
+	}
+	return s.RunStore.CancelRuns(ctx, f, decide)
+}
+
 func (s scopedRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	found, err := s.RunStore.GetRun(ctx, key)
 	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {

@@ -88,16 +88,32 @@ type PauseQueueInput struct {
 	QueueID string
 	Note    string
 	Until   time.Time // zero: until it is resumed
-	Actor   string
+	// CancelWaiting also cancels the runs that wait in it, of every owner.
+	CancelWaiting bool
+	Actor         string
+}
+
+// PausedQueue is a queue after its pause.
+type PausedQueue struct {
+	*schedule.Queue
+	Cancelled int // runs that CancelWaiting has ended
 }
 
 // PauseQueue stops a queue: after the answer no run of it is admitted. Runs that are with the
-// executor go on.
-func (r *Registrar) PauseQueue(ctx context.Context, in PauseQueueInput) (*schedule.Queue, error) {
+// executor go on. CancelWaiting ends runs after the pause, so a call that fails meanwhile leaves the
+// queue paused, and a repeat ends the rest.
+func (r *Registrar) PauseQueue(ctx context.Context, in PauseQueueInput) (out PausedQueue, err error) {
 	if err := checkNote(in.Note); err != nil {
-		return nil, err
+		return out, err
 	}
 	in.Until = utc(in.Until).Truncate(time.Microsecond)
+	if out.Queue, err = r.pauseQueue(ctx, in); err == nil && in.CancelWaiting {
+		out.Cancelled, err = r.cancelWaiting(ctx, in)
+	}
+	return out, err
+}
+
+func (r *Registrar) pauseQueue(ctx context.Context, in PauseQueueInput) (*schedule.Queue, error) {
 	return r.changeQueue(ctx, in.QueueID, func(q *schedule.Queue, now time.Time) (schedule.QueueChange, error) {
 		if !in.Until.IsZero() && !in.Until.After(now) {
 			return schedule.QueueChange{}, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
@@ -109,6 +125,24 @@ func (r *Registrar) PauseQueue(ctx context.Context, in PauseQueueInput) (*schedu
 		q.Pause = want
 		return queueChange(q, schedule.QueuePaused, in.Actor, in.Note, now), nil
 	})
+}
+
+// cancelWaiting cancels the runs that wait in a queue, of every owner. The one who may pause the
+// queue may end them.
+func (r *Registrar) cancelWaiting(ctx context.Context, paused PauseQueueInput) (cancelled int, err error) {
+	q, err := r.GetQueue(ctx, paused.QueueID)
+	if err != nil {
+		return 0, err
+	}
+	in := CancelRunsInput{Filter: schedule.RunFilter{QueueNo: q.No}, Waiting: true, Note: paused.Note, Actor: paused.Actor}
+	for {
+		done, err := r.cancelRuns(ctx, r.ledger, in)
+		cancelled += done.Cancelled
+		if err != nil || done.Next == nil {
+			return cancelled, err
+		}
+		in.Page = *done.Next
+	}
 }
 
 // ResumeQueue ends the pause of a queue. One that is not paused stays unchanged.
@@ -239,10 +273,11 @@ func (r *Registrar) DeleteQueue(ctx context.Context, in DeleteQueueInput) (out D
 		if err != nil {
 			return out, err
 		}
-		if err := r.refuseGroups(ctx, q, true); err != nil {
-			return out, err
+		ofGroups, err := r.cancelGroups(ctx, q)
+		if err == nil {
+			out, err = r.cancelQueued(ctx, q, in)
 		}
-		if out, err = r.cancelQueued(ctx, q, in); err == nil {
+		if out.Cancelled += ofGroups; err == nil {
 			err = r.releaseAll(ctx, in.QueueID, in.Actor)
 		}
 		if err != nil {
@@ -276,7 +311,7 @@ func (r *Registrar) refuseInUse(ctx context.Context, queueID string) error {
 	c, err := r.entries.CountQueue(ctx, q.No, enough)
 	waiting := c.Waiting + c.Delayed + c.Chained
 	if err == nil && waiting+c.InFlight+c.Reserving+c.Reserved == 0 {
-		return r.refuseGroups(ctx, q, false)
+		return r.refuseGroups(ctx, q)
 	}
 	if err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
+// reserveAgain is when a reservation that was refused may be asked for again.
+const reserveAgain = time.Second
+
 // ReserveInput is a request for the next slot of a queue.
 type ReserveInput struct {
 	QueueID   string
@@ -155,7 +158,7 @@ func (r *Registrar) newReservation(ctx context.Context, in *ReserveInput, f *led
 		return nil, schedule.Explain(schedule.ErrPrecondition, "queue %s is closed: it takes no reservations until it is opened", schedule.Quote(in.QueueID))
 	}
 	if n := len(f.Reserving(now)); n >= int(max(q.MaxReservations, 1)) {
-		return nil, schedule.Explain(schedule.ErrExhausted, "queue %s has %s that wait, as many as it allows (max_reservations): try again when one is granted",
+		return nil, schedule.RetryLater(reserveAgain, "queue %s has %s that wait, as many as it allows (max_reservations): try again when one is granted",
 			schedule.Quote(in.QueueID), describe.Count(n, "reservation"))
 	}
 	var c schedule.Collect

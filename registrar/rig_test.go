@@ -193,6 +193,18 @@ func (p *page) RedriveRuns(_ context.Context, f schedule.RunFilter, decide func(
 	return schedule.PageOf(runs), nil
 }
 
+// CancelRuns hands all runs to decide, in the order of their keys.
+func (p *page) CancelRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+	var found []schedule.Run
+	for _, key := range slices.SortedFunc(maps.Keys(p.runs), func(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }) {
+		if len(found) < f.Limit {
+			found = append(found, p.runs[key].Run)
+		}
+	}
+	_, err := decide(found)
+	return schedule.CancelPageOf(found), err
+}
+
 func (p *page) GetRun(_ context.Context, key schedule.Key) (*schedule.Run, error) {
 	if in, ok := p.runs[key]; ok {
 		return &in.Run, nil

@@ -44,6 +44,20 @@ func TestTheConsoleShowsQueuesAndPausesAndClosesThem(t *testing.T) {
 		g.browse("operator", "/ui/queues/gpu?max=2&takes=30s&every=1m&for=10m", nil).holds(t, "a simulation", "saved", "proposed", "Every run succeeds", `value="30s"`)
 		g.browse("operator", "/ui/queues/gpu?max=two&takes=soon", nil).holds(t, "a simulation that cannot be", "is not a number", "is not a duration")
 		g.browse("operator", "/ui/queues/gpu?max=0&takes=1s", nil).holds(t, "a refused simulation", "10000")
+		g.browse("operator", "/ui/queues/gpu", nil).holds(t, "the button", `href="/ui/queues/gpu/cancel"`, `name="cancel_waiting"`)
+		must("PUT", "/v1/queues/filled", `{"user_id":"ada"}`)
+		must("POST", "/v1/queues/filled:pause", `{}`)
+		for range 3 {
+			must("POST", "/v1/queues/filled/runs", `{"workflow_id":"w","version":1}`)
+		}
+		g.browse("operator", "/ui/queues/filled/cancel", nil).holds(t, "the form", "3 runs", "3 of them wait", "Cancel 3 runs", `action="/ui/queues/filled/cancel"`)
+		if got := g.browse("viewer", "/ui/queues/filled/cancel", url.Values{}); got.code != http.StatusForbidden {
+			t.Errorf("who may only look cancels: %d", got.code)
+		}
+		g.browse("operator", "/ui/queues/filled/cancel", url.Values{"note": {"wrong"}}).holds(t, "cancelled", "3 runs cancelled")
+		g.browse("operator", "/ui/queues/filled/cancel", url.Values{}).holds(t, "cancelled again", "No run is in the queue")
+		must("POST", "/v1/queues/filled/runs", `{"workflow_id":"w","version":1}`)
+		g.browse("operator", "/ui/queues/filled/pause", url.Values{"cancel_waiting": {"yes"}}).holds(t, "paused, and what waits is ended", "Paused filled", "1 waiting run cancelled.")
 		must("PUT", "/v1/queues/bounded", `{"user_id":"ada","run_timeout_ms":90000,"max_run_ms":7200000,"expires_ms":1500}`)
 		g.browse("operator", "/ui/queues/bounded", nil).holds(t, "a queue with bounds", "<dd>1 min 30 s</dd>", "<dd>2 h</dd>", "<dd>after 1 s 500 ms of waiting</dd>")
 		must("PUT", "/v1/queues/deploys", `{"user_id":"ada"}`)

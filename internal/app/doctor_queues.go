@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // The bounds of the check of queues.
@@ -34,24 +35,24 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 		waiting += q.Waiting
 		switch waits := now.Sub(q.WaitingSince).Round(time.Second); {
 		case q.Unreadable:
-			d.fail("queues", fmt.Sprintf("the definition of queue %s is damaged: none of its %d waiting runs starts", q.QueueID, q.Waiting), "register it again: `carillon queue upsert`")
+			d.fail("queues", fmt.Sprintf("the definition of queue %s is damaged: none of its runs starts, and %s", q.QueueID, runsWait(q.Waiting)), "register it again: `carillon queue upsert`")
 		case q.Stall.Until.After(now):
-			d.warn("queues", fmt.Sprintf("queue %s waits until %s, with %d runs: %s", q.QueueID, q.Stall.Until.Format(time.RFC3339), q.Waiting, q.Stall.Reason), "check the executor; the runs keep their order and their attempts")
+			d.warn("queues", fmt.Sprintf("queue %s waits until %s, with %s: %s", q.QueueID, q.Stall.Until.Format(time.RFC3339), describe.Count(q.Waiting, "run"), q.Stall.Reason), "check the executor; the runs keep their order and their attempts")
 		case q.Waiting == 0:
 		case q.Pause.Active(now):
-			d.warn("queues", fmt.Sprintf("queue %s is paused, and %d runs wait, the first for %s", q.QueueID, q.Waiting, waits), "resume it when what it was paused for is done: `carillon queue resume "+q.QueueID+"`")
+			d.warn("queues", fmt.Sprintf("queue %s is paused, and %s, the first for %s", q.QueueID, runsWait(q.Waiting), waits), "resume it when what it was paused for is done: `carillon queue resume "+q.QueueID+"`")
 		case q.Pulled() && q.Fetching(now) == 0:
 			d.warn("queues", fmt.Sprintf("%s in queue %s, the first for %s, and no worker has fetched within %s", runsWait(q.Waiting), q.QueueID, waits, q.Heartbeat()), "start a worker: `carillon pull "+q.QueueID+" -- COMMAND`")
 		case q.Reserved > 0 && q.InFlight+q.Reserved >= int(q.MaxInFlight) && waits > queueStuckAfter:
-			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight, %d reserved), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Reserved, q.Waiting, waits), "see who has its slots: `carillon queue reservations "+q.QueueID+"`")
+			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight, %d reserved), and %s, the first for %s", q.QueueID, q.InFlight, q.Reserved, runsWait(q.Waiting), waits), "see who has its slots: `carillon queue reservations "+q.QueueID+"`")
 		case q.InFlight == 0 && waits > queueStuckAfter:
 			d.stuck(ctx, store, q, fmt.Sprintf("%s in queue %s, the first for %s", runsWait(q.Waiting), q.QueueID, waits))
 		case q.InFlight >= int(q.MaxInFlight) && waits > queueStuckAfter:
-			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight), and %d runs wait, the first for %s", q.QueueID, q.InFlight, q.Waiting, waits), "raise max_in_flight if the executor can take more, or check what is in flight: `carillon run list --queue "+q.QueueID+"`")
+			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight), and %s, the first for %s", q.QueueID, q.InFlight, runsWait(q.Waiting), waits), "raise max_in_flight if the executor can take more, or check what is in flight: `carillon run list --queue "+q.QueueID+"`")
 		}
 	}
 	if len(d.findings) == before {
-		d.ok("queues", "%d, with %d waiting runs", len(queues), waiting)
+		d.ok("queues", "%d, with %s", len(queues), describe.Count(waiting, "waiting run"))
 	}
 }
 

@@ -41,3 +41,25 @@ func TestTheDoctorNamesTheLimitThatAQueueWaitsFor(t *testing.T) {
 		t.Errorf("behind a limit: %q, want %q", got, want)
 	}
 }
+
+func TestTheDoctorCountsOneRunAsOne(t *testing.T) {
+	t.Parallel()
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
+	store := emptyStore(t, cfg)
+	r := registrar.New(registrar.Options{
+		Schedules: store, Runs: store, Grants: store, Queues: store, Entries: store, Limits: store, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(-10*time.Minute - 100*time.Millisecond) },
+	})
+	if _, err := r.UpsertQueue(t.Context(), registrar.QueueInput{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "ada", MaxInFlight: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Enqueue(t.Context(), registrar.EnqueueInput{QueueID: "q", UserID: "ada", Runs: []registrar.QueuedInput{{WorkflowID: "w", Version: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.PauseQueue(t.Context(), registrar.PauseQueueInput{QueueID: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := finding(t, cfg, "queues"), "warn queue q is paused, and 1 run waits, the first for 10m0s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -75,6 +75,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/WatchRuns":         reads,
 	"/carillon.v1.RunService/ExportRuns":        reads,
 	"/carillon.v1.RunService/CancelRun":         changes,
+	"/carillon.v1.RunService/CancelRuns":        changes,
 	"/carillon.v1.RunService/RetryRun":          changes,
 	"/carillon.v1.RunService/RedriveRuns":       changes,
 	"/carillon.v1.RunService/RedeliverWebhooks": changes,

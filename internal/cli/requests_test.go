@@ -180,6 +180,29 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			want: &carillonv1.CancelRunRequest{IdempotencyKey: clitest.KeyA, Note: "wrong"},
 		},
 		{
+			name: "a cancel of many takes its filter from flags and keys",
+			args: []string{
+				"run", "cancel", clitest.KeyA, clitest.KeyA, clitest.KeyB, "--schedule", "s", "--workflow", "w", "--user", "u",
+				"--since", "2026-03-01T00:00:00Z", "--until", "2026-03-02T00:00:00Z", "--note", "wrong",
+			},
+			want: &carillonv1.CancelRunsRequest{
+				Filter: &carillonv1.OpenRunFilter{
+					ScheduleId: "s", WorkflowId: "w", UserId: "u", From: clitest.Time("2026-03-01T00:00:00Z"), To: clitest.Time("2026-03-02T00:00:00Z"), Keys: []string{clitest.KeyA, clitest.KeyB},
+				},
+				Note: "wrong",
+			},
+		},
+		{
+			name: "a cancel of a queue names it",
+			args: []string{"queue", "cancel", "gpu", "--note", "wrong"},
+			want: &carillonv1.CancelRunsRequest{Filter: &carillonv1.OpenRunFilter{QueueId: "gpu"}, Note: "wrong"},
+		},
+		{
+			name: "a pause may cancel what waits",
+			args: []string{"queue", "pause", "gpu", "--cancel-waiting"},
+			want: &carillonv1.PauseQueueRequest{QueueId: "gpu", CancelWaiting: true},
+		},
+		{
 			name: "a redrive takes its filter from flags and keys",
 			args: []string{
 				"run", "redrive", clitest.KeyA, clitest.KeyA, clitest.KeyB, "--schedule", "s", "--workflow", "w", "--user", "u", "--reason", "timeout", "--error-code", "E", "--failure-class", "timeout",

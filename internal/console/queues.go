@@ -210,10 +210,14 @@ func (c *Console) pauseQueue(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	id := v.PathValue("id")
-	if _, err := c.queues.PauseQueue(v.Context(), &carillonv1.PauseQueueRequest{QueueId: id, Note: v.field("note"), Until: until}); err != nil {
+	paused, err := c.queues.PauseQueue(v.Context(), &carillonv1.PauseQueueRequest{QueueId: id, Note: v.field("note"), Until: until, CancelWaiting: v.field("cancel_waiting") != ""})
+	if err != nil {
 		return toast{}, err
 	}
 	t := toast{Title: "Paused " + id, Lines: []string{"No more runs of it are launched; runs in flight continue."}}
+	if v.field("cancel_waiting") != "" {
+		t.Lines = append(t.Lines, describe.Count(int(paused.GetCancelled()), "waiting run")+" cancelled.")
+	}
 	if until != nil {
 		t.Lines = append(t.Lines, "It resumes automatically "+v.at(until).Full()+".")
 	}

@@ -167,6 +167,7 @@ type SweptQueues struct {
 	Resend  []schedule.Launch         // to be sent again
 	Cancels []schedule.Run            // whose cancel is to be sent
 	Held    bool                      // runs are to be sent again, and no call is free
+	Orphans int                       // uses that were deleted; there should be none
 	NextDue time.Time                 // the earliest instant at which a run is due; zero: none is known
 	More    bool                      // the sweep has reached its limit
 }

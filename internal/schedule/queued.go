@@ -188,6 +188,7 @@ type QueueCounts struct {
 	Chained                    int       // they wait for another member of their group
 	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
 	Reserving, Reserved        int       // reservations that wait, and granted ones
+	Stall                      QueueStall
 }
 
 // QueueMeasure is a queue as metrics and doctor see it.
@@ -195,7 +196,6 @@ type QueueMeasure struct {
 	Queue
 	QueueCounts
 	Pace    QueuePace
-	Stall   QueueStall
 	Workers []QueueWorker // of a pull queue
 }
 
@@ -283,6 +283,7 @@ type QueueSweep struct {
 	SweepRequest                         // Term is not used
 	Free         int                     // at most so many runs are sent again
 	DeletedSince time.Time               // what waits in a queue that was deleted later ends
+	Orphans      bool                    // uses of limits without a run or reservation are deleted
 	Seen         map[WorkerRef]time.Time // the last fetches of the workers of the runs; the store reads them
 }
 

@@ -70,6 +70,7 @@ type Dispatcher struct {
 	held    bool           // runs are to be sent again: the next free calls are theirs
 	// deletedSince is from when on the next sweep looks into deleted queues.
 	deletedSince time.Time
+	nextOrphans  time.Time // when the next sweep looks for uses of limits without a run
 	stalls       map[int32]stall
 	// limited are the queues in which runs waited for a limit or a rate at the last visit.
 	limited map[int32]bool

@@ -228,7 +228,7 @@ func TestAPauseHoldsWhatWaitsAndItsEndLetsItGo(t *testing.T) {
 
 func TestAChangeOfAQueueIsNoticedAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		change := func(_ *schedule.Queue, err error) {
+		change := func(_ any, err error) {
 			r.Helper()
 			if err != nil {
 				r.Fatal(err)

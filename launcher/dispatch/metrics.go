@@ -21,6 +21,7 @@ type Metrics struct {
 	wait       prometheus.Histogram
 	admission  prometheus.Histogram
 	blocked    *prometheus.CounterVec
+	orphanUses prometheus.Counter
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
@@ -52,7 +53,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		admission: p.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_queue_admit_seconds", Help: "The transaction of an admission.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
 		}),
-		blocked: p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_blocked_total", Help: "Admissions that left runs waiting, by what blocks them."}, []string{"why"}),
+		orphanUses: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_orphan_uses_total", Help: "Uses of limits without a run or reservation that this process has deleted. More than 0 is a bug."}),
+		blocked:    p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_blocked_total", Help: "Admissions that left runs waiting, by what blocks them."}, []string{"why"}),
 	}
 	return m
 }

@@ -13,18 +13,29 @@ import (
 // queues.
 const deletionsSeen = 10 * time.Minute
 
+// orphansEvery is between two looks for uses of limits without a run.
+const orphansEvery = time.Minute
+
 // sweep looks at runs that are due, and returns when to sweep again.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) (next time.Time) {
 	short, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	swept, err := d.Store.SweepQueues(short, schedule.QueueSweep{
 		SweepRequest: schedule.SweepRequest{Now: now, CancelWait: d.CancelWait, RetryFor: d.RetryFor, Limit: maxBatch}, Free: d.free(), DeletedSince: d.deletedSince,
+		Orphans: !now.Before(d.nextOrphans),
 	})
 	if err != nil {
 		d.failed(ctx, "sweep queues", err)
 		return now.Add(tick)
 	}
 	d.held, d.deletedSince = swept.Held, now.Add(-deletionsSeen)
+	if !now.Before(d.nextOrphans) {
+		d.nextOrphans = now.Add(orphansEvery)
+	}
+	if swept.Orphans > 0 {
+		d.Metrics.orphanUses.Add(float64(swept.Orphans))
+		d.log.Error("uses of limits without a run deleted", "uses", swept.Orphans)
+	}
 	for i := range swept.Ended {
 		run := &swept.Ended[i].Run
 		d.ended(run.Status, run.Reason, swept.Ended[i].Before == schedule.StatusLaunching)

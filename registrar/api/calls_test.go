@@ -247,6 +247,46 @@ func TestARedriveNamesItsRunsWithinBounds(t *testing.T) {
 	}
 }
 
+func TestACancelOfManyRunsNamesThemWithinBounds(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)
+	for body, want := range map[string]int{
+		`{"filter":{"queue_id":"gpu"},"dry_run":true,"page_size":1000}`: http.StatusOK,
+		`{"filter":{"workflow_id":"w"},"note":"wrong"}`:                 http.StatusOK,
+		`{}`:                                          http.StatusBadRequest,
+		`{"filter":{}}`:                               http.StatusBadRequest,
+		`{"note":"all","dry_run":true}`:               http.StatusBadRequest,
+		`{"all":true}`:                                http.StatusBadRequest,
+		`{"filter":{"reason":"overlap"}}`:             http.StatusBadRequest,
+		`{"filter":{"queue_id":"a b"}}`:               http.StatusBadRequest,
+		`{"filter":{"keys":["5f0c"]}}`:                http.StatusBadRequest,
+		`{"filter":{"user_id":"u"},"page_size":1001}`: http.StatusBadRequest,
+		`{"filter":{"user_id":"u"},"page_token":"x"}`: http.StatusBadRequest,
+		`{"filter":{"user_id":"u"},"note":"` + strings.Repeat("x", 1025) + `"}`: http.StatusBadRequest,
+		`{"filter":{"user_id":"u"},"request_id":"a/b"}`:                         http.StatusBadRequest,
+		`{"filter":{"queue_id":"never-was"}}`:                                   http.StatusNotFound,
+		`{"filter":{"schedule_id":"never-was"}}`:                                http.StatusNotFound,
+		`{"filter":{"keys":["` + strings.Repeat("0", 64) + `"]}}`:               http.StatusOK,
+	} {
+		if code, text := r.rest("POST", "/v1/runs:cancel", body); code != want {
+			t.Errorf("%s: %d, want %d: %s", body, code, want, text)
+		}
+	}
+	r.must("POST", "/v1/queues/gpu:pause", `{}`)
+	for range 3 {
+		r.must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1}`)
+	}
+	first := r.must("POST", "/v1/queues/gpu:cancel", `{"page_size":2}`)
+	rest := r.must("POST", "/v1/queues/gpu:cancel", `{"page_size":2,"page_token":`+quote(member(t, first, "next_page_token"))+`}`)
+	if member(t, first, "cancelled") != "2" || member(t, rest, "cancelled") != "1" || member(t, rest, "next_page_token") != "" {
+		t.Errorf("two pages: %s %s", first, rest)
+	}
+	r.must("POST", "/v1/queues/gpu/runs", `{"workflow_id":"w","version":1}`)
+	if text := r.must("POST", "/v1/queues/gpu:pause", `{"cancel_waiting":true}`); member(t, text, "cancelled") != "1" || member(t, text, "queue", "waiting") != "0" {
+		t.Errorf("a pause that cancels answers %s", text)
+	}
+}
+
 func TestPauseWithNoteAndEnd(t *testing.T) {
 	r := newRig(t)
 	r.must("POST", "/v1/schedules", upsert())

@@ -29,6 +29,7 @@ const (
 	grantsPage    kind = "g"
 	previewPage   kind = "p"
 	redrivePage   kind = "x"
+	cancelPage    kind = "c"
 	auditPage     kind = "a"
 	queuesPage    kind = "q"
 	queueLogPage  kind = "t"
@@ -103,12 +104,19 @@ func grantPlace(token string) (schedule.GrantRef, error) {
 	return schedule.GrantRef{UserID: userID, GrantID: grantID}, nil
 }
 
-func runPlace(at time.Time, key schedule.Key) string {
-	return runsPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + key.String())
-}
+func runPlace(at time.Time, key schedule.Key) string { return runsPage.runPlace(at, key) }
 
 func runAfter(token string) (at time.Time, key schedule.Key, err error) {
-	place, err := runsPage.key(token)
+	return runsPage.runAfter(token)
+}
+
+// runPlace is the place of a run in a list by run_at.
+func (k kind) runPlace(at time.Time, key schedule.Key) string {
+	return k.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + key.String())
+}
+
+func (k kind) runAfter(token string) (at time.Time, key schedule.Key, err error) {
+	place, err := k.key(token)
 	if err != nil || place == "" {
 		return at, key, err
 	}
@@ -118,7 +126,7 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 		return at, key, forged(token)
 	}
 	at = time.UnixMicro(unix).UTC()
-	if key, err = schedule.ParseKey(hex); err != nil || runPlace(at, key) != token {
+	if key, err = schedule.ParseKey(hex); err != nil || k.runPlace(at, key) != token {
 		return at, key, forged(token)
 	}
 	return at, key, nil

@@ -151,7 +151,7 @@ func TestOpenAPIHasEveryPath(t *testing.T) {
 		"/v1/schedules/{schedule_id}/events", "/v1/schedules/{schedule_id}/revisions",
 		"/v1/workflows/{workflow_id}/versions", "/v1/workflows/{workflow_id}/versions/{version}", "/v1/workflows/{workflow_id}:deploy",
 		"/v1/runs", "/v1/runs:watch", "/v1/runs/{idempotency_key}", "/v1/runs/{idempotency_key}:report",
-		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry", "/v1/runs:redrive", "/v1/workers", "/v1/workers:resign",
+		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry", "/v1/runs:redrive", "/v1/runs:cancel", "/v1/queues/{filter.queue_id}:cancel", "/v1/workers", "/v1/workers:resign",
 		"/v1/grants", "/v1/grants/{grant_id}", "/v1/grants/{grant_id}:revoke",
 		"/v1/alerts", "/v1/alerts/{alert_id}", "/v1/alerts/{alert_id}:acknowledge", "/v1/alerts:test", "/v1/alert-deliveries", "/v1/alert-deliveries/{delivery_id}:redeliver",
 	} {

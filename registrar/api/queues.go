@@ -94,6 +94,9 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	if out.StartsPerMinute, out.EndsPerMinute, err = s.queues.QueuePace(ctx, q); err != nil {
 		return nil, err
 	}
+	if c.Stall.Until.After(s.now()) {
+		out.StalledUntil, out.StallReason = timestamp(c.Stall.Until), c.Stall.Reason
+	}
 	return out, nil
 }
 
@@ -131,12 +134,14 @@ func (s *queueServer) DeleteQueue(ctx context.Context, req *carillonv1.DeleteQue
 }
 
 func (s *queueServer) PauseQueue(ctx context.Context, req *carillonv1.PauseQueueRequest) (*carillonv1.PauseQueueResponse, error) {
-	q, err := s.queues.PauseQueue(ctx, registrar.PauseQueueInput{QueueID: req.GetQueueId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), Actor: s.actor(ctx)})
-	shown, err := s.shown(ctx, q, err)
+	paused, err := s.queues.PauseQueue(ctx, registrar.PauseQueueInput{
+		QueueID: req.GetQueueId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), CancelWaiting: req.GetCancelWaiting(), Actor: s.actor(ctx),
+	})
+	shown, err := s.shown(ctx, paused.Queue, err)
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.PauseQueueResponse{Queue: shown}, nil
+	return &carillonv1.PauseQueueResponse{Queue: shown, Cancelled: uint32(paused.Cancelled)}, nil
 }
 
 func (s *queueServer) ResumeQueue(ctx context.Context, req *carillonv1.ResumeQueueRequest) (*carillonv1.ResumeQueueResponse, error) {

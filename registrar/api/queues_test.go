@@ -239,6 +239,49 @@ func TestAQueueIsManagedOverREST(t *testing.T) {
 	}
 }
 
+func TestAnotherQueueInTheBodyThanInThePathIsRefused(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"gpu", "mail"} {
+		r.must("PUT", "/v1/queues/"+id, `{"user_id":"ada"}`)
+	}
+	for call, body := range map[string]string{
+		"PUT /v1/queues/gpu":             `{"queue_id":%q,"user_id":"ada"}`,
+		"POST /v1/queues/gpu:pause":      `{"queue_id":%q}`,
+		"POST /v1/queues/gpu:resume":     `{"queue_id":%q}`,
+		"POST /v1/queues/gpu:open":       `{"queue_id":%q}`,
+		"POST /v1/queues/gpu:simulate":   `{"queue_id":%q,"durations":[{"run":{"duration_ms":1000}}]}`,
+		"POST /v1/queues/gpu:cancel":     `{"filter":{"queue_id":%q}}`,
+		"POST /v1/queues/gpu:redrive":    `{"filter":{"queue_id":%q},"dry_run":true}`,
+		"POST /v1/queues/gpu:reserve":    `{"queue_id":%q,"hold_ms":1000}`,
+		"POST /v1/queues/gpu/runs":       `{"queue_id":%q,"workflow_id":"w","version":1}`,
+		"POST /v1/queues/gpu/runs:batch": `{"queue_id":%q,"runs":[{"workflow_id":"w","version":1}]}`,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		code, text := r.rest(method, path, fmt.Sprintf(body, "mail"))
+		if code != http.StatusBadRequest || !strings.Contains(text, `queue_id`) || !strings.Contains(text, "mail") || !strings.Contains(text, "gpu") {
+			t.Errorf("%s with another queue: %d %s", call, code, text)
+		}
+		if code, text := r.rest(method, path, fmt.Sprintf(body, "gpu")); code != http.StatusOK {
+			t.Errorf("%s with the same queue: %d %s", call, code, text)
+		}
+	}
+	if text := r.must("GET", "/v1/queues/mail", ""); member(t, text, "queue", "waiting") != "0" || member(t, text, "queue", "revision") != "1" {
+		t.Errorf("the other queue is %s", text)
+	}
+}
+
+func TestAReservationThatIsRefusedSaysWhenToTryAgain(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada","max_reservations":1}`)
+	for range 2 { // the first one is granted
+		r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
+	}
+	resp, text := r.restAnswer("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d, Retry-After %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), text)
+	}
+}
+
 func TestAQueueOfAnotherOwnerIsNotReplaced(t *testing.T) {
 	r := newRig(t)
 	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada"}`)

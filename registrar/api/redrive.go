@@ -49,12 +49,7 @@ func deadFilter(f *carillonv1.DeadRunFilter) (schedule.RunFilter, error) {
 		Reason: schedule.Reason(f.GetReason()), ErrorCode: f.GetErrorCode(), Class: schedule.FailureClass(f.GetFailureClass()),
 		From: fromTimestamp(f.GetFrom()), To: fromTimestamp(f.GetTo()),
 	}
-	for _, text := range f.GetKeys() {
-		key, err := schedule.ParseKey(text)
-		if err != nil {
-			return out, err
-		}
-		out.AnyOf = append(out.AnyOf, key)
-	}
-	return out, nil
+	var err error
+	out.AnyOf, err = keysIn(f.GetKeys())
+	return out, err
 }

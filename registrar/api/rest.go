@@ -35,6 +35,7 @@ type sent struct {
 	refused       error    // why the body was refused
 	anyBytes      bool     // bytes that are no UTF-8 count as U+FFFD
 	members       []string // of the body of a patch, by name
+	queueID       string   // in the body
 }
 
 // marshaler is the gateway's JSON: rawjson for every content type.
@@ -118,6 +119,9 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		}
 		if s, ok := r.(*sent); ok {
 			s.refused = err
+			if m, ok := v.(proto.Message); ok && err == nil {
+				s.queueID = queueIDIn(m.ProtoReflect())
+			}
 			if s.method == http.MethodPatch && err == nil {
 				s.members = membersOf(text)
 			}
@@ -149,12 +153,16 @@ func anyText(text []byte) []byte {
 	return text
 }
 
-// checkedConn refuses a call with query parameters that it does not have. Where path
-// and body name the same field, the path wins, as the gateway has it.
+// checkedConn refuses a call with query parameters that it does not have, and one with another
+// queue in its body than in its path. Where path and body name another field twice, the path wins,
+// as the gateway has it.
 type checkedConn struct{ grpc.ClientConnInterface }
 
 func (c checkedConn) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
 	if err := unknownParameters(ctx, req); err != nil {
+		return err
+	}
+	if err := otherQueue(ctx, req); err != nil {
 		return err
 	}
 	if patch, ok := req.(*carillonv1.PatchScheduleRequest); ok {
@@ -200,6 +208,33 @@ func checkUTF8(c *schedule.Collect, m protoreflect.Message) {
 		}
 		return true
 	})
+}
+
+// queueIDIn is the queue_id of a request, or of its filter.
+func queueIDIn(m protoreflect.Message) string {
+	fields := m.Descriptor().Fields()
+	if fd := fields.ByName("queue_id"); fd != nil && fd.Kind() == protoreflect.StringKind {
+		return m.Get(fd).String()
+	}
+	if fd := fields.ByName("filter"); fd != nil && fd.Message() != nil && m.Has(fd) {
+		return queueIDIn(m.Get(fd).Message())
+	}
+	return ""
+}
+
+// otherQueue refuses a body with another queue than the path: the gateway has put that of the path
+// into the request.
+func otherQueue(ctx context.Context, req any) error {
+	s, ok := ctx.Value(sentKey{}).(*sent)
+	m, isMessage := req.(proto.Message)
+	if !ok || !isMessage || s.queueID == "" {
+		return nil
+	}
+	named := queueIDIn(m.ProtoReflect())
+	if named == s.queueID {
+		return nil
+	}
+	return statusOf(schedule.Invalid("queue_id", s.queueID, "is not the queue of the path, "+schedule.Quote(named), "leave it out of the body")).Err()
 }
 
 // unknownParameters refuses text that is no UTF-8, and query parameters that the call

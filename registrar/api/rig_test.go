@@ -87,7 +87,19 @@ func (r *rig) rest(method, path, body string) (int, string) {
 	return rest(r.t, r.base, method, path, body)
 }
 
+// restAnswer is rest with the headers of the answer.
+func (r *rig) restAnswer(method, path, body string) (*http.Response, string) {
+	r.t.Helper()
+	return restAnswer(r.t, r.base, method, path, body)
+}
+
 func rest(t testing.TB, base, method, path, body string) (int, string) {
+	t.Helper()
+	resp, text := restAnswer(t, base, method, path, body)
+	return resp.StatusCode, text
+}
+
+func restAnswer(t testing.TB, base, method, path, body string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -103,7 +115,7 @@ func rest(t testing.TB, base, method, path, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(text)
+	return resp, string(text)
 }
 
 // must is rest that has to succeed.

@@ -90,7 +90,7 @@ type Queues interface {
 	// ListQueues is ordered by queue_id.
 	ListQueues(ctx context.Context, f schedule.QueueFilter) ([]schedule.Queue, error)
 	DeleteQueue(ctx context.Context, in registrar.DeleteQueueInput) (registrar.DeletedQueue, error)
-	PauseQueue(ctx context.Context, in registrar.PauseQueueInput) (*schedule.Queue, error)
+	PauseQueue(ctx context.Context, in registrar.PauseQueueInput) (registrar.PausedQueue, error)
 	ResumeQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
 	CloseQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
 	OpenQueue(ctx context.Context, queueID, note, actor string) (*schedule.Queue, error)
@@ -160,6 +160,7 @@ type Runs interface {
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
 	CancelEffect(run *schedule.Run) string
+	CancelRuns(ctx context.Context, in registrar.CancelRunsInput) (registrar.CancelledRuns, error)
 	ExplainRun(ctx context.Context, key schedule.Key) (explain.RunAnswer, error)
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 	RedriveRuns(ctx context.Context, in registrar.RedriveInput) (registrar.RedriveResult, error)

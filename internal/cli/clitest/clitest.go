@@ -260,6 +260,9 @@ func NewAnsweringServer(t *testing.T) *Server {
 	f.Answer("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
 	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: run})
 	f.Answer("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
+	f.Answer("CancelRuns", &carillonv1.CancelRunsResponse{
+		Cancelled: 3, CancelRequested: 1, Sample: []*carillonv1.Run{run}, Schedules: []*carillonv1.CancelledSchedule{{ScheduleId: "nightly", Cancelled: 3, CancelRequested: 1}},
+	})
 	f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: run})
 	f.Answer("RedriveRuns", &carillonv1.RedriveRunsResponse{
 		Redriven: 3, LeftDead: 1, RequestId: "R", Sample: []*carillonv1.Run{run}, Schedules: []*carillonv1.RedrivenSchedule{{ScheduleId: "nightly", Redriven: 3}},

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
@@ -31,7 +33,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(newUpsertCommand(o), client.QueueIDs), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.QueueIDs), o.WithWatch(newListCommand(o)),
 		o.CompleteArg(o.WithWatch(newWaitingCommand(o)), client.QueueIDs), o.CompleteArg(newPauseCommand(o), client.QueueIDs), o.CompleteArg(newResumeCommand(o), client.QueueIDs),
 		o.CompleteArg(newCloseCommand(o), client.QueueIDs), o.CompleteArg(newOpenCommand(o), client.QueueIDs), o.CompleteArg(newDeleteCommand(o), client.QueueIDs),
-		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs), o.CompleteArg(newSimulateCommand(o), client.QueueIDs),
+		o.CompleteArg(run.NewRedriveOfQueueCommand(o), client.QueueIDs), o.CompleteArg(run.NewCancelQueueCommand(o), client.QueueIDs), o.CompleteArg(newSimulateCommand(o), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.QueueIDs),
 		o.CompleteArg(o.WithWatch(newReservationsCommand(o)), client.QueueIDs), newReleaseCommand(o),
 	)
@@ -147,21 +149,28 @@ func newGetCommand(o *client.Client) *cobra.Command {
 
 // state is what keeps a queue from starting or taking runs.
 func state(p *render.Page, q *carillonv1.Queue) string {
-	paused := "paused"
-	if q.GetPausedUntil() != nil {
-		paused += " until " + p.When(q.GetPausedUntil())
-	}
-	switch {
-	case q.GetUnreadable():
+	if q.GetUnreadable() {
 		return "unreadable definition"
-	case q.GetPaused() && q.GetClosed():
-		return paused + ", closed"
-	case q.GetPaused():
-		return paused
-	case q.GetClosed():
-		return "closed"
 	}
-	return "open"
+	var words []string
+	if q.GetPaused() {
+		words = append(words, until(p, "paused", q.GetPausedUntil()))
+	}
+	if q.GetClosed() {
+		words = append(words, "closed")
+	}
+	if q.GetStalledUntil() != nil {
+		words = append(words, until(p, "stalled", q.GetStalledUntil()))
+	}
+	return cmp.Or(strings.Join(words, ", "), "open")
+}
+
+// until is a word with the end of the state that it names, if there is one.
+func until(p *render.Page, word string, end *timestamppb.Timestamp) string {
+	if end == nil {
+		return word
+	}
+	return word + " until " + p.When(end)
 }
 
 func inFlight(q *carillonv1.Queue) string {
@@ -189,6 +198,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 	p.Fields(
 		[2]string{"queue", q.GetQueueId()},
 		[2]string{"state", state(p, q)},
+		[2]string{"stalled by", q.GetStallReason()},
 		[2]string{"note", q.GetPauseNote()},
 		[2]string{"paused by", q.GetPausedBy()},
 		[2]string{"waiting", fmt.Sprint(q.GetWaiting())},
@@ -234,17 +244,21 @@ func newPauseCommand(o *client.Client) *cobra.Command {
 		Use:     "pause ID",
 		Short:   "Pause a queue until it is resumed, or until a time",
 		Long:    "Within a second no more runs of the queue are launched. Runs in flight continue, and new runs may enter.",
-		Example: "  carillon queue pause gpu --note 'driver update' --until 2h",
+		Example: "  carillon queue pause gpu --note 'driver update' --until 2h\n  carillon queue pause mail --cancel-waiting",
 		Args:    command.ExactArgs("ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.QueueId = args[0]
 			return client.ShowAnswer(ctx, o, l, l.Queues().PauseQueue, req, func(p *render.Page, resp *carillonv1.PauseQueueResponse) {
+				if req.GetCancelWaiting() {
+					p.Line("%s cancelled", render.Count(int(resp.GetCancelled()), "waiting run"))
+				}
 				p.Line("%s %s; %d waiting, %s in flight", args[0], state(p, resp.GetQueue()), resp.GetQueue().GetWaiting(), inFlight(resp.GetQueue()))
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.BoolVar(&req.CancelWaiting, "cancel-waiting", false, "also cancel the runs that wait, of every owner")
 	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.TimeFromNow(&req.Until, 1))
 	return cmd
 }

@@ -7,32 +7,9 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
-	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
-
-func newCancelCommand(o *client.Client) *cobra.Command {
-	req := &carillonv1.CancelRunRequest{}
-	cmd := &cobra.Command{
-		Use:     "cancel KEY",
-		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
-		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
-		Args:    command.ExactArgs("KEY"),
-		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			req.IdempotencyKey = args[0]
-			return client.ShowAnswer(ctx, o, l, l.Runs().CancelRun, req, func(p *render.Page, resp *carillonv1.CancelRunResponse) {
-				r := resp.GetRun()
-				p.Line("run %s is %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
-				if resp.GetEffect() != "" { // empty from older servers
-					p.Line("%s", resp.GetEffect())
-				}
-			})
-		}),
-	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
-	return cmd
-}
 
 func newRetryCommand(o *client.Client) *cobra.Command {
 	var wait bool

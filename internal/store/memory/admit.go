@@ -185,6 +185,9 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		}
 		out.NextDue = t.nextInQueues()
 		t.sweepReservations(&req, &out)
+		if req.Orphans {
+			out.Orphans = t.dropOrphanUses()
+		}
 		return nil
 	})
 	if err != nil {

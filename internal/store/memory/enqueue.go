@@ -167,6 +167,7 @@ func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c sch
 		c.Delayed, c.Waiting = min(limit, len(s.ofQueue(queueNo, schedule.QueueDelayed))), min(limit, len(waiting))
 		c.Chained = min(limit, len(s.ofQueue(queueNo, schedule.QueueChained)))
 		c.InFlight = min(limit, len(s.ofQueue(queueNo, schedule.QueueDispatching, schedule.QueueRunning)))
+		c.Stall = s.stalls[queueNo]
 		for _, r := range s.reservationsOf(queueNo) {
 			if r.Granted() {
 				c.Reserved++
@@ -362,7 +363,6 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int, now time.
 			return nil, err
 		}
 		err = s.read(ctx, func() error {
-			m.Stall = s.stalls[m.No]
 			if m.Pulled() {
 				m.Workers = s.workersOf(m.No)
 			}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -48,4 +49,13 @@ func (s *Store) SetSeenUntil(ctx context.Context, term schedule.Term, until time
 		t.sawUntil(term.Shard, until)
 		return nil
 	})
+}
+
+// OrphanUse makes a use of a limit without a run or reservation.
+func (s *Store) OrphanUse(_ context.Context, limitID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := schedule.Key{0x0e}
+	s.uses[key] = []ledger.LimitUse{{LimitNo: s.limits[limitID].No, UsedBy: key}}
+	return nil
 }

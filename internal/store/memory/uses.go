@@ -65,3 +65,17 @@ func (t *tx) freeUses(r *schedule.Run) {
 	})
 	putUndone(t, t.uses, r.Key, left, len(left) > 0)
 }
+
+// dropOrphanUses deletes uses by runs that are not in flight and keep none, and by reservations that
+// are not granted.
+func (t *tx) dropOrphanUses() (dropped int) {
+	for key, uses := range t.uses {
+		r, held := t.runs[key], t.reservations[key]
+		if held.Granted() || r != nil && !r.Status.Terminal() && (r.Queue.State.Admitted() || r.Queue.Kept != "") {
+			continue
+		}
+		dropped += len(uses)
+		putUndone(t, t.uses, key, nil, false)
+	}
+	return dropped
+}

@@ -266,7 +266,10 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 		if err := each(ctx, tx, []any{&next}, func() error { out.NextDue = next.Time.UTC(); return nil }, sqlNextQueuedDue); err != nil {
 			return fmt.Errorf("look for the next run that is due: %w", err)
 		}
-		return dialect.SweepReservations(ctx, queries{tx}, &req, &out)
+		if err := dialect.SweepReservations(ctx, queries{tx}, &req, &out); err != nil {
+			return err
+		}
+		return tables.SweepOrphanUses(ctx, queries{tx}, &req, &out)
 	})
 	var more bool
 	if err == nil {

@@ -74,6 +74,10 @@ func (p poisoner) Age(ctx context.Context, id string, by time.Duration) error {
 	return p.exec(ctx, fmt.Sprintf(`UPDATE instances SET seen_at = seen_at - interval '%d seconds' WHERE instance_id = $1`, int(by.Seconds())), id)
 }
 
+func (p poisoner) OrphanUse(ctx context.Context, limitID string) error {
+	return p.exec(ctx, `INSERT INTO limit_uses (limit_no, limit_key, used_by) SELECT limit_no, '', decode(repeat('0e', 32), 'hex') FROM limits WHERE limit_id = $1`, limitID)
+}
+
 func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 	conn, err := pgx.Connect(ctx, p.url)
 	if err != nil {

@@ -186,7 +186,10 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			return fmt.Errorf("look for the next run that is due: %w", err)
 		}
 		out.NextDue = next.Time
-		return dialect.SweepReservations(ctx, queries{t}, &req, &out)
+		if err := dialect.SweepReservations(ctx, queries{t}, &req, &out); err != nil {
+			return err
+		}
+		return tables.SweepOrphanUses(ctx, queries{t}, &req, &out)
 	})
 	var more bool
 	if err == nil {

@@ -104,6 +104,10 @@ func (p poisoner) Age(ctx context.Context, id string, by time.Duration) error {
 	return p.exec(ctx, fmt.Sprintf(`UPDATE instances SET seen_at = seen_at - %d WHERE instance_id = ?`, by.Microseconds()), id)
 }
 
+func (p poisoner) OrphanUse(ctx context.Context, limitID string) error {
+	return p.exec(ctx, `INSERT INTO limit_uses (limit_no, limit_key, used_by) SELECT limit_no, '', randomblob(32) FROM limits WHERE limit_id = ?`, limitID)
+}
+
 func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 	db, err := sql.Open("sqlite", p.path+"?_pragma=busy_timeout(5000)")
 	if err != nil {

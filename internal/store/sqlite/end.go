@@ -152,20 +152,6 @@ func settle(ctx context.Context, t tx, settlements []schedule.Settlement, now ti
 	return moved, all, writeMoved(ctx, t, all, now)
 }
 
-// settled are rows that settlements have moved.
-type settled []*openRow
-
-func (s *settled) settle(r *openRow, e *schedule.Settlement, now time.Time) (moved bool) {
-	first := !r.moved
-	if !r.settle(e, now) {
-		return false
-	}
-	if first {
-		*s = append(*s, r)
-	}
-	return true
-}
-
 // writeMoved writes runs as a rule has left them: ended, or still open.
 func writeMoved(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	var ended []*openRow

@@ -143,7 +143,7 @@ const oldestAmong = 100
 
 // CountQueue counts the open runs of a queue, each kind up to limit.
 func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c schedule.QueueCounts, err error) {
-	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight, &c.Chained, &c.Reserving, &c.Reserved}, sqlCountQueue, queueNo, limit); err != nil {
+	if _, err = one(ctx, t.read, []any{&c.Delayed, &c.Waiting, &c.InFlight, &c.Chained, &c.Reserving, &c.Reserved, &c.Stall.Until, &c.Stall.Level, &c.Stall.Reason}, sqlCountQueue, queueNo, limit); err != nil {
 		return c, fmt.Errorf("count the runs of queue %d: %w", queueNo, err)
 	}
 	if c.Waiting > 0 {
@@ -218,13 +218,13 @@ func (t *Tables) QueuesWaiting(ctx context.Context) ([]schedule.QueueNow, error)
 
 // MeasureQueues returns up to limit queues, by queue_id, with their runs counted up to counted.
 func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int, now time.Time) ([]schedule.QueueMeasure, error) {
-	rows, err := collect(ctx, t.read, admissionFields, sqlMeasured, limit)
+	rows, err := collect(ctx, t.read, queueFields, sqlMeasured, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read queues: %w", err)
 	}
 	measures := make([]schedule.QueueMeasure, len(rows))
 	for i := range rows {
-		measures[i] = schedule.QueueMeasure{Queue: *rows[i].queue(), Stall: rows[i].stall}
+		measures[i] = schedule.QueueMeasure{Queue: *rows[i].queue()}
 		if measures[i].QueueCounts, err = t.CountQueue(ctx, rows[i].No, counted); err != nil {
 			return nil, err
 		}

@@ -261,6 +261,19 @@ func (t *Tables) OrphanUses(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// SweepOrphanUses deletes what OrphanUses counts, if the sweep asks for it.
+func SweepOrphanUses(ctx context.Context, q Queries, req *schedule.QueueSweep, out *ledger.SweptQueues) error {
+	if !req.Orphans {
+		return nil
+	}
+	n, err := q.Exec(ctx, sqlDropOrphanUses)
+	if err != nil {
+		return fmt.Errorf("delete uses without a run: %w", err)
+	}
+	out.Orphans = n
+	return nil
+}
+
 // ListLimitUses returns runs in flight that use a limit, by key.
 func (t *Tables) ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error) {
 	found, err := collect(ctx, t.read, func(u *schedule.LimitUse) []any { return []any{&u.Key, &u.UsedBy} }, sqlLimitUses, limitNo, limit)

@@ -158,8 +158,7 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	sqlQueueID       = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
 	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
-	sqlMeasured = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
-FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
+	sqlMeasured = `SELECT ` + queueColumns + ` FROM queues q WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
 	// sqlQueueInFlight says also whether there are reservations.
 	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4),
 	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
@@ -182,7 +181,9 @@ WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, 
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4 LIMIT $2) c),
 	(SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 3 LIMIT $2) c),
 	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NULL),
-	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL)`
+	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL),
+	st.stalled_until, st.stall_level, st.stall_reason
+FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
 	// the oldest run is one of them unless as many were put before it. In a fair queue it is the
 	// first one of its key.
@@ -341,8 +342,12 @@ WHERE limit_no = $1 AND limit_key > $2 ORDER BY limit_key LIMIT $3`
 	sqlDropEndedKeys  = `DELETE FROM limit_keys WHERE limit_no = $1 AND until <= $2`
 	sqlLimitUsesByKey = `SELECT limit_key, count(*) FROM limit_uses WHERE limit_no = $1 GROUP BY limit_key ORDER BY count(*) DESC, limit_key LIMIT $2`
 	sqlLimitUses      = `SELECT limit_key, used_by FROM limit_uses WHERE limit_no = $1 ORDER BY limit_key, used_by LIMIT $2`
-	sqlOrphanUses     = `SELECT count(*) FROM limit_uses u WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = u.used_by AND (o.queue_state >= 4 OR o.kept_limits IS NOT NULL))
-	AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = u.used_by AND r.granted_at IS NOT NULL)`
+	sqlOrphanUses     = `SELECT count(*) FROM limit_uses` + withoutUser
+	sqlDropOrphanUses = `DELETE FROM limit_uses` + withoutUser
+	// withoutUser are uses by runs that are not in flight and keep none, and by reservations that are
+	// not granted. One statement sees an admission and its uses, or neither of them.
+	withoutUser = ` WHERE NOT EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = limit_uses.used_by AND (o.queue_state >= 4 OR o.kept_limits IS NOT NULL))
+	AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = limit_uses.used_by AND r.granted_at IS NOT NULL)`
 	sqlUsersOfLimit  = `SELECT u.used_by FROM limit_uses u JOIN limits l ON l.limit_no = u.limit_no WHERE l.limit_id = $1 AND u.limit_key = $2 ORDER BY u.used_by LIMIT $3`
 	sqlSetLimitStart = `INSERT INTO limit_rates (limit_no, limit_key, next_start_at) VALUES ($1, $2, $3)
 ON CONFLICT (limit_no, limit_key) DO UPDATE SET next_start_at = excluded.next_start_at`

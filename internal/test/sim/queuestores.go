@@ -69,6 +69,9 @@ func (s store) PutBack(ctx context.Context, backs []schedule.PutBack, stalls []s
 func (s store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out ledger.SweptQueues, err error) {
 	err = s.tell(ctx, siteSweepQueues, 0, func() (err error) {
 		out, err = s.ledger.SweepQueues(context.WithoutCancel(ctx), req)
+		if out.Orphans > 0 { // the sweep must not hide that they were left
+			s.violation("%s has found %d uses of limits without a run", s.name, out.Orphans)
+		}
 		return err
 	})
 	if err != nil {

@@ -368,7 +368,7 @@ func admitMeasured(r *rig) {
 	}
 	equal(r, "measures", got, []schedule.QueueMeasure{
 		{Queue: a.queue, QueueCounts: schedule.QueueCounts{Waiting: 1, InFlight: 1, WaitingSince: r.now}, Pace: pace(1)},
-		{Queue: b.queue, Pace: pace(0), Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}},
+		{Queue: b.queue, Pace: pace(0), QueueCounts: schedule.QueueCounts{Stall: schedule.QueueStall{QueueNo: got[1].Stall.QueueNo, Until: r.at(time.Minute), Level: 3, Reason: "503"}}},
 	})
 	got, err = r.MeasureQueues(r.ctx, 1, 100, r.now)
 	r.ok(err, "measure")

@@ -21,6 +21,7 @@ var limitUses = []check{
 	{"a lowered limit ends nothing, and admits nothing until its use is below it", limitLowered},
 	{"a key has its own numbers until they end, and 0 stops it", limitOwnNumbers},
 	{"a limit that does not exist binds nothing", limitGone},
+	{"a sweep that is asked to deletes uses without a run, and no others", limitOrphans},
 	{"a run is admitted with the limits that it has then", limitChanged},
 	{"the limits of a run stay once it was admitted", limitStays},
 	{"a run that waits for a limit is explained by it, with who uses it", limitExplained},
@@ -336,4 +337,34 @@ func limitRace(r *rig) {
 		}
 	})
 	r.hold(started == len(queues)*each, "every run was admitted, got %d", started)
+}
+
+func limitOrphans(r *rig) {
+	p, offers := r.Store.(Poisoner)
+	if !offers {
+		r.Skip("the store offers no broken rows")
+	}
+	l := r.putLimit("gpu", 3)
+	j := r.jobs("q", maxInFlight(5))
+	_, granted := j.reserves("held", "gpu")
+	r.hold(granted, "the reservation is granted")
+	j.putUsing([]string{"a", "b"}, "gpu")
+	j.admits(5, "a b")
+	r.ok(p.OrphanUse(r.ctx, l.LimitID), "make an orphan")
+	used := func() (n int) {
+		r.Helper()
+		counts, err := r.CountLimitUses(r.ctx, l.No, 10)
+		r.ok(err, "count uses")
+		for _, c := range counts {
+			n += int(c.Used)
+		}
+		return n
+	}
+	r.hold(used() == 4, "four are used, got %d", used())
+	swept := j.sweepQueues()
+	r.hold(swept.Orphans == 0 && used() == 4, "a sweep that is not asked to deletes none, got %d of %d", swept.Orphans, used())
+	swept = j.sweepQueues(func(req *schedule.QueueSweep) { req.Orphans = true })
+	r.hold(swept.Orphans == 1 && used() == 3, "one is deleted, got %d, and %d are left", swept.Orphans, used())
+	swept = j.sweepQueues(func(req *schedule.QueueSweep) { req.Orphans = true })
+	r.hold(swept.Orphans == 0, "no other one, got %d", swept.Orphans)
 }

@@ -380,23 +380,3 @@ func minutePruned(r *rig) {
 	left := j.minutesOf()
 	j.hold(before == 3 && len(left) == 1 && left[0].Ended && left[0].Runs == 1, "what is young stays, got %+v of %d", left, before)
 }
-
-func minuteRepeated(r *rig) {
-	j := r.jobs("q", maxInFlight(20), keepsFailures)
-	run := j.job("a", 0)
-	r.ok(j.tryEnqueue(schedule.EnqueueRequest{RequestID: "once"}, run), "enqueue")
-	j.admits(1, "a")
-	j.finish(run.Key, success)
-	j.isCounted(run, 1)
-	earlier := j.asked(j.user, "once")
-	j.hold(earlier != nil && len(earlier.Keys) == 1 && earlier.Keys[0] == run.Key, "the same key, got %+v", earlier)
-}
-
-func minuteUnique(r *rig) {
-	j := r.jobs("q", maxInFlight(20), keepsFailures)
-	run := j.enters(asks("k"), "a")
-	j.admits(1, "a")
-	j.finish(run.Key, success)
-	j.isCounted(run, 1)
-	j.enters(asks("k"), "b")
-}

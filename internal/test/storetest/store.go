@@ -101,6 +101,8 @@ type Poisoner interface {
 	DropRevisions(ctx context.Context, scheduleID string) error
 	// DropCancelReason deletes the cancel_reason of a run.
 	DropCancelReason(ctx context.Context, key schedule.Key) error
+	// OrphanUse makes a use of a limit without a run or reservation.
+	OrphanUse(ctx context.Context, limitID string) error
 }
 
 // Prober is optional for a test adapter: it runs SQL that both dialects know on the tables of the store,
@@ -196,6 +198,7 @@ var topics = []topic{
 	{name: "snoozes", checks: snoozes},
 	{name: "interruptions", checks: interruptions},
 	{name: "redrive", checks: redrives},
+	{name: "cancels", checks: cancels},
 	{name: "webhooks", checks: webhooks},
 	{name: "runs", checks: runChanges},
 	{name: "run logs", checks: runLogs},

@@ -116,6 +116,10 @@ type Queue struct {
 	StartsPerMinute float64 `protobuf:"fixed64,111,opt,name=starts_per_minute,json=startsPerMinute,proto3" json:"starts_per_minute,omitempty"`
 	// Runs that have ended, counted likewise.
 	EndsPerMinute float64 `protobuf:"fixed64,112,opt,name=ends_per_minute,json=endsPerMinute,proto3" json:"ends_per_minute,omitempty"`
+	// Set while the executor cannot take work: nothing starts before this time.
+	StalledUntil *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=stalled_until,json=stalledUntil,proto3" json:"stalled_until,omitempty"`
+	// Why.
+	StallReason   string `protobuf:"bytes,91,opt,name=stall_reason,json=stallReason,proto3" json:"stall_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,6 +467,20 @@ func (x *Queue) GetEndsPerMinute() float64 {
 		return x.EndsPerMinute
 	}
 	return 0
+}
+
+func (x *Queue) GetStalledUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StalledUntil
+	}
+	return nil
+}
+
+func (x *Queue) GetStallReason() string {
+	if x != nil {
+		return x.StallReason
+	}
+	return ""
 }
 
 // QueueWorker is a worker that fetches runs of a queue.
@@ -1365,7 +1383,10 @@ type PauseQueueRequest struct {
 	// When the pause ends. Not set: it lasts until ResumeQueue.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	// Not needed: the call is safe to repeat. Accepted for consistency.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Also cancel the runs in the queue that wait: waiting, delayed and chained
+	// ones, of every owner. Runs in flight go on.
+	CancelWaiting bool `protobuf:"varint,5,opt,name=cancel_waiting,json=cancelWaiting,proto3" json:"cancel_waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1428,9 +1449,18 @@ func (x *PauseQueueRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PauseQueueRequest) GetCancelWaiting() bool {
+	if x != nil {
+		return x.CancelWaiting
+	}
+	return false
+}
+
 type PauseQueueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queue         *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Runs that cancel_waiting has ended.
+	Cancelled     uint32 `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1470,6 +1500,13 @@ func (x *PauseQueueResponse) GetQueue() *Queue {
 		return x.Queue
 	}
 	return nil
+}
+
+func (x *PauseQueueResponse) GetCancelled() uint32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
 }
 
 type ResumeQueueRequest struct {
@@ -3427,7 +3464,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x0e\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x0f\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3483,7 +3520,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\bfetching\x18S \x03(\v2\x18.carillon.v1.QueueWorkerR\bfetching\x12,\n" +
 	"\ahistory\x18n \x01(\tB\x12\xbaH\x0fr\rR\x03allR\x06failedR\ahistory\x12*\n" +
 	"\x11starts_per_minute\x18o \x01(\x01R\x0fstartsPerMinute\x12&\n" +
-	"\x0fends_per_minute\x18p \x01(\x01R\rendsPerMinute\x1a9\n" +
+	"\x0fends_per_minute\x18p \x01(\x01R\rendsPerMinute\x12?\n" +
+	"\rstalled_until\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\fstalledUntil\x12!\n" +
+	"\fstall_reason\x18[ \x01(\tR\vstallReason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -3583,16 +3622,18 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04note\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\"^\n" +
 	"\x13DeleteQueueResponse\x12\x1c\n" +
 	"\tcancelled\x18\x01 \x01(\rR\tcancelled\x12)\n" +
-	"\x10cancel_requested\x18\x02 \x01(\rR\x0fcancelRequested\"\xfb\x01\n" +
+	"\x10cancel_requested\x18\x02 \x01(\rR\x0fcancelRequested\"\xa2\x02\n" +
 	"\x11PauseQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12B\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12A\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\">\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12%\n" +
+	"\x0ecancel_waiting\x18\x05 \x01(\bR\rcancelWaiting\"\\\n" +
 	"\x12PauseQueueResponse\x12(\n" +
-	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\"\xb8\x01\n" +
+	"\x05queue\x18\x01 \x01(\v2\x12.carillon.v1.QueueR\x05queue\x12\x1c\n" +
+	"\tcancelled\x18\x02 \x01(\rR\tcancelled\"\xb8\x01\n" +
 	"\x12ResumeQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
@@ -3868,78 +3909,79 @@ var file_carillon_v1_queue_proto_depIdxs = []int32{
 	42, // 7: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
 	2,  // 8: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
 	1,  // 9: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
-	45, // 10: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
-	45, // 11: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	47, // 12: carillon.v1.UpsertQueueRequest.retry:type_name -> carillon.v1.RetryPolicy
-	43, // 13: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	46, // 14: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	44, // 15: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
-	0,  // 16: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 17: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 18: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	45, // 19: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 20: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 21: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 22: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 23: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	3,  // 24: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	45, // 25: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	23, // 26: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	48, // 27: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	49, // 28: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	26, // 29: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	45, // 30: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	23, // 31: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	49, // 32: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	45, // 33: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	45, // 34: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	45, // 35: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	30, // 36: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 37: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 38: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	30, // 39: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 40: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	4,  // 41: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	6,  // 42: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	8,  // 43: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	10, // 44: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	12, // 45: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	14, // 46: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	16, // 47: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	18, // 48: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	20, // 49: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	22, // 50: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	25, // 51: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	28, // 52: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	50, // 53: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	31, // 54: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	33, // 55: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	35, // 56: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	37, // 57: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	39, // 58: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	5,  // 59: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	7,  // 60: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	9,  // 61: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	11, // 62: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	13, // 63: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	15, // 64: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	17, // 65: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	19, // 66: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	21, // 67: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	24, // 68: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	27, // 69: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	29, // 70: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	51, // 71: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	32, // 72: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	34, // 73: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	36, // 74: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	38, // 75: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	40, // 76: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	59, // [59:77] is the sub-list for method output_type
-	41, // [41:59] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	45, // 10: carillon.v1.Queue.stalled_until:type_name -> google.protobuf.Timestamp
+	45, // 11: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
+	45, // 12: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	47, // 13: carillon.v1.UpsertQueueRequest.retry:type_name -> carillon.v1.RetryPolicy
+	43, // 14: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	46, // 15: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	44, // 16: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 17: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 18: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 19: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	45, // 20: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 21: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 22: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 23: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 24: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	3,  // 25: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	45, // 26: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	23, // 27: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	48, // 28: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	49, // 29: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	26, // 30: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	45, // 31: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	23, // 32: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	49, // 33: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	45, // 34: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	45, // 35: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	45, // 36: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	30, // 37: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 38: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 39: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	30, // 40: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	30, // 41: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	4,  // 42: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	6,  // 43: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	8,  // 44: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	10, // 45: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	12, // 46: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	14, // 47: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	16, // 48: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	18, // 49: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	20, // 50: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	22, // 51: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	25, // 52: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	28, // 53: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	50, // 54: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	31, // 55: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	33, // 56: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	35, // 57: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	37, // 58: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	39, // 59: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	5,  // 60: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	7,  // 61: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	9,  // 62: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	11, // 63: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	13, // 64: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	15, // 65: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	17, // 66: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	19, // 67: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	21, // 68: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	24, // 69: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	27, // 70: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	29, // 71: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	51, // 72: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	32, // 73: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	34, // 74: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	36, // 75: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	38, // 76: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	40, // 77: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	60, // [60:78] is the sub-list for method output_type
+	42, // [42:60] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }

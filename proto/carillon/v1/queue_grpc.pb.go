@@ -67,7 +67,9 @@ type QueueServiceClient interface {
 	DeleteQueue(ctx context.Context, in *DeleteQueueRequest, opts ...grpc.CallOption) (*DeleteQueueResponse, error)
 	// PauseQueue stops the queue: after the answer no run of it is admitted, and
 	// one second later none is sent. Runs in flight continue, and new runs may
-	// enter. Pausing a paused queue replaces note and end.
+	// enter. Pausing a paused queue replaces note and end. With cancel_waiting the
+	// runs that wait in it are cancelled, up to 1000 per transaction; if the call
+	// fails meanwhile, the queue stays paused, and a repeat cancels the rest.
 	PauseQueue(ctx context.Context, in *PauseQueueRequest, opts ...grpc.CallOption) (*PauseQueueResponse, error)
 	// ResumeQueue ends a pause. Resuming a queue that is not paused changes
 	// nothing.
@@ -343,7 +345,9 @@ type QueueServiceServer interface {
 	DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error)
 	// PauseQueue stops the queue: after the answer no run of it is admitted, and
 	// one second later none is sent. Runs in flight continue, and new runs may
-	// enter. Pausing a paused queue replaces note and end.
+	// enter. Pausing a paused queue replaces note and end. With cancel_waiting the
+	// runs that wait in it are cancelled, up to 1000 per transaction; if the call
+	// fails meanwhile, the queue stays paused, and a repeat cancels the rest.
 	PauseQueue(context.Context, *PauseQueueRequest) (*PauseQueueResponse, error)
 	// ResumeQueue ends a pause. Resuming a queue that is not paused changes
 	// nothing.

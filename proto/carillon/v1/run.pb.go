@@ -1880,6 +1880,338 @@ func (x *CancelRunResponse) GetEffect() string {
 	return ""
 }
 
+// OpenRunFilter narrows the runs that have not ended. Fields that are not set do
+// not filter.
+type OpenRunFilter struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	UserId     string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// run_at at or after this time.
+	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// run_at before this time.
+	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// Only these runs, by their whole keys.
+	Keys []string `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`
+	// Only runs of this dispatch queue.
+	QueueId       string `protobuf:"bytes,7,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenRunFilter) Reset() {
+	*x = OpenRunFilter{}
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenRunFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenRunFilter) ProtoMessage() {}
+
+func (x *OpenRunFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenRunFilter.ProtoReflect.Descriptor instead.
+func (*OpenRunFilter) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *OpenRunFilter) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *OpenRunFilter) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *OpenRunFilter) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *OpenRunFilter) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *OpenRunFilter) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *OpenRunFilter) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *OpenRunFilter) GetQueueId() string {
+	if x != nil {
+		return x.QueueId
+	}
+	return ""
+}
+
+type CancelRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one field must be set.
+	Filter *OpenRunFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Why; at most 1024 bytes.
+	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	// Count the runs and change nothing.
+	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Runs of one call and transaction. Default and at most 1000.
+	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous call. Send the other fields unchanged.
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Not needed: the call is safe to repeat. Accepted for consistency.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRunsRequest) Reset() {
+	*x = CancelRunsRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRunsRequest) ProtoMessage() {}
+
+func (x *CancelRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRunsRequest.ProtoReflect.Descriptor instead.
+func (*CancelRunsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CancelRunsRequest) GetFilter() *OpenRunFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *CancelRunsRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *CancelRunsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *CancelRunsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *CancelRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *CancelRunsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type CancelRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Runs of this call that ended: they were never sent. With dry_run: that would
+	// end. Members that end because their group stops are counted only if this
+	// call cancels them too.
+	Cancelled uint32 `protobuf:"varint,1,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Runs of this call that are in flight: the executor is asked.
+	CancelRequested uint32 `protobuf:"varint,2,opt,name=cancel_requested,json=cancelRequested,proto3" json:"cancel_requested,omitempty"`
+	// The runs by schedule, in order of schedule_id.
+	Schedules []*CancelledSchedule `protobuf:"bytes,3,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	// The first 20 of the runs, as they were before.
+	Sample []*Run `protobuf:"bytes,4,rep,name=sample,proto3" json:"sample,omitempty"`
+	// Empty: no run is left.
+	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRunsResponse) Reset() {
+	*x = CancelRunsResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRunsResponse) ProtoMessage() {}
+
+func (x *CancelRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRunsResponse.ProtoReflect.Descriptor instead.
+func (*CancelRunsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CancelRunsResponse) GetCancelled() uint32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *CancelRunsResponse) GetCancelRequested() uint32 {
+	if x != nil {
+		return x.CancelRequested
+	}
+	return 0
+}
+
+func (x *CancelRunsResponse) GetSchedules() []*CancelledSchedule {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+func (x *CancelRunsResponse) GetSample() []*Run {
+	if x != nil {
+		return x.Sample
+	}
+	return nil
+}
+
+func (x *CancelRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// CancelledSchedule is how many runs of one schedule were cancelled.
+type CancelledSchedule struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId      string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Cancelled       uint32                 `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	CancelRequested uint32                 `protobuf:"varint,3,opt,name=cancel_requested,json=cancelRequested,proto3" json:"cancel_requested,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CancelledSchedule) Reset() {
+	*x = CancelledSchedule{}
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelledSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelledSchedule) ProtoMessage() {}
+
+func (x *CancelledSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelledSchedule.ProtoReflect.Descriptor instead.
+func (*CancelledSchedule) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CancelledSchedule) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *CancelledSchedule) GetCancelled() uint32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *CancelledSchedule) GetCancelRequested() uint32 {
+	if x != nil {
+		return x.CancelRequested
+	}
+	return 0
+}
+
 type UpdateRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
@@ -1906,7 +2238,7 @@ type UpdateRunRequest struct {
 
 func (x *UpdateRunRequest) Reset() {
 	*x = UpdateRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2250,7 @@ func (x *UpdateRunRequest) String() string {
 func (*UpdateRunRequest) ProtoMessage() {}
 
 func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2263,7 @@ func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateRunRequest) GetIdempotencyKey() string {
@@ -1992,7 +2324,7 @@ type UpdateRunResponse struct {
 
 func (x *UpdateRunResponse) Reset() {
 	*x = UpdateRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2336,7 @@ func (x *UpdateRunResponse) String() string {
 func (*UpdateRunResponse) ProtoMessage() {}
 
 func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[18]
+	mi := &file_carillon_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2349,7 @@ func (x *UpdateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateRunResponse) GetRun() *Run {
@@ -2048,7 +2380,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2392,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[19]
+	mi := &file_carillon_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2405,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -2121,7 +2453,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2465,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[20]
+	mi := &file_carillon_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2478,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -2179,7 +2511,7 @@ type DeadRunFilter struct {
 
 func (x *DeadRunFilter) Reset() {
 	*x = DeadRunFilter{}
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2523,7 @@ func (x *DeadRunFilter) String() string {
 func (*DeadRunFilter) ProtoMessage() {}
 
 func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[21]
+	mi := &file_carillon_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2536,7 @@ func (x *DeadRunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadRunFilter.ProtoReflect.Descriptor instead.
 func (*DeadRunFilter) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeadRunFilter) GetScheduleId() string {
@@ -2305,7 +2637,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2649,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[22]
+	mi := &file_carillon_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2662,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RedriveRunsRequest) GetFilter() *DeadRunFilter {
@@ -2409,7 +2741,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2753,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[23]
+	mi := &file_carillon_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2766,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -2490,7 +2822,7 @@ type RedrivenSchedule struct {
 
 func (x *RedrivenSchedule) Reset() {
 	*x = RedrivenSchedule{}
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2834,7 @@ func (x *RedrivenSchedule) String() string {
 func (*RedrivenSchedule) ProtoMessage() {}
 
 func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[24]
+	mi := &file_carillon_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2847,7 @@ func (x *RedrivenSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedrivenSchedule.ProtoReflect.Descriptor instead.
 func (*RedrivenSchedule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RedrivenSchedule) GetScheduleId() string {
@@ -2551,7 +2883,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2895,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[25]
+	mi := &file_carillon_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2908,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -2644,7 +2976,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2988,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[26]
+	mi := &file_carillon_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +3001,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -2700,7 +3032,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +3044,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[27]
+	mi := &file_carillon_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +3057,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -2800,7 +3132,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +3144,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[28]
+	mi := &file_carillon_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +3157,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -2856,7 +3188,7 @@ type MoveRunRequest struct {
 
 func (x *MoveRunRequest) Reset() {
 	*x = MoveRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3200,7 @@ func (x *MoveRunRequest) String() string {
 func (*MoveRunRequest) ProtoMessage() {}
 
 func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[29]
+	mi := &file_carillon_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3213,7 @@ func (x *MoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunRequest.ProtoReflect.Descriptor instead.
 func (*MoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MoveRunRequest) GetIdempotencyKey() string {
@@ -2929,7 +3261,7 @@ type MoveRunResponse struct {
 
 func (x *MoveRunResponse) Reset() {
 	*x = MoveRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3273,7 @@ func (x *MoveRunResponse) String() string {
 func (*MoveRunResponse) ProtoMessage() {}
 
 func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[30]
+	mi := &file_carillon_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3286,7 @@ func (x *MoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRunResponse.ProtoReflect.Descriptor instead.
 func (*MoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MoveRunResponse) GetRun() *Run {
@@ -2974,7 +3306,7 @@ type ExplainRunRequest struct {
 
 func (x *ExplainRunRequest) Reset() {
 	*x = ExplainRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3318,7 @@ func (x *ExplainRunRequest) String() string {
 func (*ExplainRunRequest) ProtoMessage() {}
 
 func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[31]
+	mi := &file_carillon_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3331,7 @@ func (x *ExplainRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExplainRunRequest) GetIdempotencyKey() string {
@@ -3028,7 +3360,7 @@ type ExplainRunResponse struct {
 
 func (x *ExplainRunResponse) Reset() {
 	*x = ExplainRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3372,7 @@ func (x *ExplainRunResponse) String() string {
 func (*ExplainRunResponse) ProtoMessage() {}
 
 func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[32]
+	mi := &file_carillon_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3385,7 @@ func (x *ExplainRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRunResponse.ProtoReflect.Descriptor instead.
 func (*ExplainRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExplainRunResponse) GetRun() *Run {
@@ -3108,7 +3440,7 @@ type StartEstimate struct {
 
 func (x *StartEstimate) Reset() {
 	*x = StartEstimate{}
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3452,7 @@ func (x *StartEstimate) String() string {
 func (*StartEstimate) ProtoMessage() {}
 
 func (x *StartEstimate) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[33]
+	mi := &file_carillon_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3465,7 @@ func (x *StartEstimate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartEstimate.ProtoReflect.Descriptor instead.
 func (*StartEstimate) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StartEstimate) GetP50() *timestamppb.Timestamp {
@@ -3186,7 +3518,7 @@ type RunBlock struct {
 
 func (x *RunBlock) Reset() {
 	*x = RunBlock{}
-	mi := &file_carillon_v1_run_proto_msgTypes[34]
+	mi := &file_carillon_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3530,7 @@ func (x *RunBlock) String() string {
 func (*RunBlock) ProtoMessage() {}
 
 func (x *RunBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[34]
+	mi := &file_carillon_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3543,7 @@ func (x *RunBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBlock.ProtoReflect.Descriptor instead.
 func (*RunBlock) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RunBlock) GetWhat() string {
@@ -3279,7 +3611,7 @@ type RedeliverWebhooksRequest struct {
 
 func (x *RedeliverWebhooksRequest) Reset() {
 	*x = RedeliverWebhooksRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[35]
+	mi := &file_carillon_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3623,7 @@ func (x *RedeliverWebhooksRequest) String() string {
 func (*RedeliverWebhooksRequest) ProtoMessage() {}
 
 func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[35]
+	mi := &file_carillon_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3636,7 @@ func (x *RedeliverWebhooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksRequest.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RedeliverWebhooksRequest) GetIdempotencyKey() string {
@@ -3347,7 +3679,7 @@ type RedeliverWebhooksResponse struct {
 
 func (x *RedeliverWebhooksResponse) Reset() {
 	*x = RedeliverWebhooksResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[36]
+	mi := &file_carillon_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3691,7 @@ func (x *RedeliverWebhooksResponse) String() string {
 func (*RedeliverWebhooksResponse) ProtoMessage() {}
 
 func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[36]
+	mi := &file_carillon_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3704,7 @@ func (x *RedeliverWebhooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedeliverWebhooksResponse.ProtoReflect.Descriptor instead.
 func (*RedeliverWebhooksResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RedeliverWebhooksResponse) GetRedelivered() uint32 {
@@ -3591,7 +3923,37 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
-	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x96\x03\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\xb1\x03\n" +
+	"\rOpenRunFilter\x12C\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
+	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12.\n" +
+	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x121\n" +
+	"\x04keys\x18\x06 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\"\x12r\x102\x0e^[0-9a-f]{64}$R\x04keys\x12=\n" +
+	"\bqueue_id\x18\a \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\"\x91\x02\n" +
+	"\x11CancelRunsRequest\x122\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1a.carillon.v1.OpenRunFilterR\x06filter\x12\x1c\n" +
+	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12%\n" +
+	"\tpage_size\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12A\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"\xed\x01\n" +
+	"\x12CancelRunsResponse\x12\x1c\n" +
+	"\tcancelled\x18\x01 \x01(\rR\tcancelled\x12)\n" +
+	"\x10cancel_requested\x18\x02 \x01(\rR\x0fcancelRequested\x12<\n" +
+	"\tschedules\x18\x03 \x03(\v2\x1e.carillon.v1.CancelledScheduleR\tschedules\x12(\n" +
+	"\x06sample\x18\x04 \x03(\v2\x10.carillon.v1.RunR\x06sample\x12&\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"}\n" +
+	"\x11CancelledSchedule\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x1c\n" +
+	"\tcancelled\x18\x02 \x01(\rR\tcancelled\x12)\n" +
+	"\x10cancel_requested\x18\x03 \x01(\rR\x0fcancelRequested\"\x96\x03\n" +
 	"\x10UpdateRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\x05input\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x124\n" +
@@ -3730,7 +4092,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\"Q\n" +
 	"\x19RedeliverWebhooksResponse\x12 \n" +
 	"\vredelivered\x18\x01 \x01(\rR\vredelivered\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more2\xb2\r\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more2\xc8\x0e\n" +
 	"\n" +
 	"RunService\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"=\x82\xd3\xe4\x93\x027Z\x19\x12\x17/jobs/{idempotency_key}\x12\x1a/v1/runs/{idempotency_key}\x12\xa4\x01\n" +
@@ -3738,7 +4100,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12v\n" +
 	"\n" +
 	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12\x93\x01\n" +
-	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12y\n" +
+	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"G\x82\xd3\xe4\x93\x02A:\x01*Z\x19*\x17/jobs/{idempotency_key}\"!/v1/runs/{idempotency_key}:cancel\x12\x93\x01\n" +
+	"\n" +
+	"CancelRuns\x12\x1e.carillon.v1.CancelRunsRequest\x1a\x1f.carillon.v1.CancelRunsResponse\"D\x82\xd3\xe4\x93\x02>:\x01*Z(:\x01*\"#/v1/queues/{filter.queue_id}:cancel\"\x0f/v1/runs:cancel\x12y\n" +
 	"\n" +
 	"ExplainRun\x12\x1e.carillon.v1.ExplainRunRequest\x1a\x1f.carillon.v1.ExplainRunResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{idempotency_key}:explain\x12x\n" +
 	"\tUpdateRun\x12\x1d.carillon.v1.UpdateRunRequest\x1a\x1e.carillon.v1.UpdateRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:update\x12p\n" +
@@ -3763,7 +4127,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                       // 0: carillon.v1.Run
 	(*RunProgress)(nil),               // 1: carillon.v1.RunProgress
@@ -3782,121 +4146,132 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*ReportRunResponse)(nil),         // 14: carillon.v1.ReportRunResponse
 	(*CancelRunRequest)(nil),          // 15: carillon.v1.CancelRunRequest
 	(*CancelRunResponse)(nil),         // 16: carillon.v1.CancelRunResponse
-	(*UpdateRunRequest)(nil),          // 17: carillon.v1.UpdateRunRequest
-	(*UpdateRunResponse)(nil),         // 18: carillon.v1.UpdateRunResponse
-	(*RetryRunRequest)(nil),           // 19: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),          // 20: carillon.v1.RetryRunResponse
-	(*DeadRunFilter)(nil),             // 21: carillon.v1.DeadRunFilter
-	(*RedriveRunsRequest)(nil),        // 22: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),       // 23: carillon.v1.RedriveRunsResponse
-	(*RedrivenSchedule)(nil),          // 24: carillon.v1.RedrivenSchedule
-	(*WatchRunsRequest)(nil),          // 25: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),         // 26: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),         // 27: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),        // 28: carillon.v1.ExportRunsResponse
-	(*MoveRunRequest)(nil),            // 29: carillon.v1.MoveRunRequest
-	(*MoveRunResponse)(nil),           // 30: carillon.v1.MoveRunResponse
-	(*ExplainRunRequest)(nil),         // 31: carillon.v1.ExplainRunRequest
-	(*ExplainRunResponse)(nil),        // 32: carillon.v1.ExplainRunResponse
-	(*StartEstimate)(nil),             // 33: carillon.v1.StartEstimate
-	(*RunBlock)(nil),                  // 34: carillon.v1.RunBlock
-	(*RedeliverWebhooksRequest)(nil),  // 35: carillon.v1.RedeliverWebhooksRequest
-	(*RedeliverWebhooksResponse)(nil), // 36: carillon.v1.RedeliverWebhooksResponse
-	(*timestamppb.Timestamp)(nil),     // 37: google.protobuf.Timestamp
-	(*RunArtifact)(nil),               // 38: carillon.v1.RunArtifact
+	(*OpenRunFilter)(nil),             // 17: carillon.v1.OpenRunFilter
+	(*CancelRunsRequest)(nil),         // 18: carillon.v1.CancelRunsRequest
+	(*CancelRunsResponse)(nil),        // 19: carillon.v1.CancelRunsResponse
+	(*CancelledSchedule)(nil),         // 20: carillon.v1.CancelledSchedule
+	(*UpdateRunRequest)(nil),          // 21: carillon.v1.UpdateRunRequest
+	(*UpdateRunResponse)(nil),         // 22: carillon.v1.UpdateRunResponse
+	(*RetryRunRequest)(nil),           // 23: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),          // 24: carillon.v1.RetryRunResponse
+	(*DeadRunFilter)(nil),             // 25: carillon.v1.DeadRunFilter
+	(*RedriveRunsRequest)(nil),        // 26: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),       // 27: carillon.v1.RedriveRunsResponse
+	(*RedrivenSchedule)(nil),          // 28: carillon.v1.RedrivenSchedule
+	(*WatchRunsRequest)(nil),          // 29: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),         // 30: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),         // 31: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),        // 32: carillon.v1.ExportRunsResponse
+	(*MoveRunRequest)(nil),            // 33: carillon.v1.MoveRunRequest
+	(*MoveRunResponse)(nil),           // 34: carillon.v1.MoveRunResponse
+	(*ExplainRunRequest)(nil),         // 35: carillon.v1.ExplainRunRequest
+	(*ExplainRunResponse)(nil),        // 36: carillon.v1.ExplainRunResponse
+	(*StartEstimate)(nil),             // 37: carillon.v1.StartEstimate
+	(*RunBlock)(nil),                  // 38: carillon.v1.RunBlock
+	(*RedeliverWebhooksRequest)(nil),  // 39: carillon.v1.RedeliverWebhooksRequest
+	(*RedeliverWebhooksResponse)(nil), // 40: carillon.v1.RedeliverWebhooksResponse
+	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
+	(*RunArtifact)(nil),               // 42: carillon.v1.RunArtifact
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	37, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	37, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	37, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	37, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	37, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	37, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	37, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	37, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	37, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	37, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	37, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	41, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	41, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	41, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	41, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	41, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	41, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	41, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	41, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	41, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	41, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	41, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
 	4,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
-	37, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
-	37, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
-	37, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
-	37, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	41, // 12: carillon.v1.Run.enqueued_at:type_name -> google.protobuf.Timestamp
+	41, // 13: carillon.v1.Run.dispatched_at:type_name -> google.protobuf.Timestamp
+	41, // 14: carillon.v1.Run.expires_at:type_name -> google.protobuf.Timestamp
+	41, // 15: carillon.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
 	2,  // 16: carillon.v1.Run.unique:type_name -> carillon.v1.HeldUniqueKey
-	38, // 17: carillon.v1.Run.artifacts:type_name -> carillon.v1.RunArtifact
-	37, // 18: carillon.v1.Run.result_expires_at:type_name -> google.protobuf.Timestamp
+	42, // 17: carillon.v1.Run.artifacts:type_name -> carillon.v1.RunArtifact
+	41, // 18: carillon.v1.Run.result_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 19: carillon.v1.Run.progress:type_name -> carillon.v1.RunProgress
-	37, // 20: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
-	37, // 21: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
-	37, // 22: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
-	37, // 23: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
-	37, // 24: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	41, // 20: carillon.v1.HeldUniqueKey.first_at:type_name -> google.protobuf.Timestamp
+	41, // 21: carillon.v1.HeldUniqueKey.until:type_name -> google.protobuf.Timestamp
+	41, // 22: carillon.v1.HeldUniqueKey.fire_by:type_name -> google.protobuf.Timestamp
+	41, // 23: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	41, // 24: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
 	5,  // 25: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
-	37, // 26: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
-	37, // 27: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	41, // 26: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	41, // 27: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
 	6,  // 28: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
 	0,  // 29: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	37, // 30: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	37, // 31: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	37, // 32: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	41, // 30: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	41, // 31: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	41, // 32: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
 	0,  // 33: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	38, // 34: carillon.v1.ReportRunRequest.artifacts:type_name -> carillon.v1.RunArtifact
+	42, // 34: carillon.v1.ReportRunRequest.artifacts:type_name -> carillon.v1.RunArtifact
 	1,  // 35: carillon.v1.ReportRunRequest.progress:type_name -> carillon.v1.RunProgress
 	0,  // 36: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 37: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	37, // 38: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 39: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 40: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	37, // 41: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	37, // 42: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	21, // 43: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	24, // 44: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 45: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	37, // 46: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	37, // 47: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 48: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	37, // 49: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	37, // 50: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 51: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 52: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 53: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	37, // 54: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	34, // 55: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	33, // 56: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
-	37, // 57: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
-	37, // 58: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
-	37, // 59: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	9,  // 60: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	11, // 61: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	13, // 62: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 63: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	15, // 64: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	31, // 65: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	17, // 66: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	29, // 67: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	19, // 68: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	22, // 69: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	35, // 70: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	25, // 71: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	27, // 72: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	10, // 73: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	12, // 74: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	14, // 75: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 76: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	16, // 77: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	32, // 78: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	18, // 79: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	30, // 80: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	20, // 81: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	23, // 82: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	36, // 83: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	26, // 84: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	28, // 85: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	73, // [73:86] is the sub-list for method output_type
-	60, // [60:73] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	41, // 38: carillon.v1.OpenRunFilter.from:type_name -> google.protobuf.Timestamp
+	41, // 39: carillon.v1.OpenRunFilter.to:type_name -> google.protobuf.Timestamp
+	17, // 40: carillon.v1.CancelRunsRequest.filter:type_name -> carillon.v1.OpenRunFilter
+	20, // 41: carillon.v1.CancelRunsResponse.schedules:type_name -> carillon.v1.CancelledSchedule
+	0,  // 42: carillon.v1.CancelRunsResponse.sample:type_name -> carillon.v1.Run
+	41, // 43: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 44: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 45: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	41, // 46: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	41, // 47: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	25, // 48: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	28, // 49: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 50: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	41, // 51: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	41, // 52: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 53: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	41, // 54: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	41, // 55: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 56: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 57: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 58: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	41, // 59: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	38, // 60: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	37, // 61: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	41, // 62: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	41, // 63: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	41, // 64: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	9,  // 65: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	11, // 66: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	13, // 67: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 68: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	15, // 69: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	18, // 70: carillon.v1.RunService.CancelRuns:input_type -> carillon.v1.CancelRunsRequest
+	35, // 71: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	21, // 72: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	33, // 73: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	23, // 74: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	26, // 75: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	39, // 76: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	29, // 77: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	31, // 78: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	10, // 79: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	12, // 80: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	14, // 81: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 82: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	16, // 83: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	19, // 84: carillon.v1.RunService.CancelRuns:output_type -> carillon.v1.CancelRunsResponse
+	36, // 85: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	22, // 86: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	34, // 87: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	24, // 88: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	27, // 89: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	40, // 90: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	30, // 91: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	32, // 92: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	79, // [79:93] is the sub-list for method output_type
+	65, // [65:79] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -3910,19 +4285,19 @@ func file_carillon_v1_run_proto_init() {
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[19].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[21].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[23].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[25].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[27].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[26].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[29].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

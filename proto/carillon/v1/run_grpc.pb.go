@@ -24,6 +24,7 @@ const (
 	RunService_ReportRun_FullMethodName         = "/carillon.v1.RunService/ReportRun"
 	RunService_GetRunLogs_FullMethodName        = "/carillon.v1.RunService/GetRunLogs"
 	RunService_CancelRun_FullMethodName         = "/carillon.v1.RunService/CancelRun"
+	RunService_CancelRuns_FullMethodName        = "/carillon.v1.RunService/CancelRuns"
 	RunService_ExplainRun_FullMethodName        = "/carillon.v1.RunService/ExplainRun"
 	RunService_UpdateRun_FullMethodName         = "/carillon.v1.RunService/UpdateRun"
 	RunService_MoveRun_FullMethodName           = "/carillon.v1.RunService/MoveRun"
@@ -73,6 +74,15 @@ type RunServiceClient interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// CancelRuns cancels the open runs of a filter, each as CancelRun does: runs
+	// that were never sent end at once, for the others the executor is asked. One
+	// call handles up to page_size runs, newest run_at first, in one transaction:
+	// repeat the call with next_page_token until it is empty. Safe to repeat: runs
+	// whose cancel was requested before are not counted again. Runs that have
+	// ended are passed over. Slots with a run_at that is still to come are
+	// cancelled only if keys names them: pause the schedule to stop it.
+	// INVALID_ARGUMENT: the filter is empty.
+	CancelRuns(ctx context.Context, in *CancelRunsRequest, opts ...grpc.CallOption) (*CancelRunsResponse, error)
 	// ExplainRun answers why a run is where it is: what it waits for, what happened
 	// to it, what follows. For the run of a slot the sentences are those of
 	// ScheduleService.ExplainSlot.
@@ -173,6 +183,16 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelRunResponse)
 	err := c.cc.Invoke(ctx, RunService_CancelRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) CancelRuns(ctx context.Context, in *CancelRunsRequest, opts ...grpc.CallOption) (*CancelRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_CancelRuns_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -316,6 +336,15 @@ type RunServiceServer interface {
 	// run ends its automatic retry if that has not started; the answer is that
 	// run. FAILED_PRECONDITION: the run has already ended.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// CancelRuns cancels the open runs of a filter, each as CancelRun does: runs
+	// that were never sent end at once, for the others the executor is asked. One
+	// call handles up to page_size runs, newest run_at first, in one transaction:
+	// repeat the call with next_page_token until it is empty. Safe to repeat: runs
+	// whose cancel was requested before are not counted again. Runs that have
+	// ended are passed over. Slots with a run_at that is still to come are
+	// cancelled only if keys names them: pause the schedule to stop it.
+	// INVALID_ARGUMENT: the filter is empty.
+	CancelRuns(context.Context, *CancelRunsRequest) (*CancelRunsResponse, error)
 	// ExplainRun answers why a run is where it is: what it waits for, what happened
 	// to it, what follows. For the run of a slot the sentences are those of
 	// ScheduleService.ExplainSlot.
@@ -386,6 +415,9 @@ func (UnimplementedRunServiceServer) GetRunLogs(context.Context, *GetRunLogsRequ
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunServiceServer) CancelRuns(context.Context, *CancelRunsRequest) (*CancelRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelRuns not implemented")
 }
 func (UnimplementedRunServiceServer) ExplainRun(context.Context, *ExplainRunRequest) (*ExplainRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainRun not implemented")
@@ -518,6 +550,24 @@ func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).CancelRun(ctx, req.(*CancelRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_CancelRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).CancelRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_CancelRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).CancelRuns(ctx, req.(*CancelRunsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -678,6 +728,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunService_CancelRun_Handler,
+		},
+		{
+			MethodName: "CancelRuns",
+			Handler:    _RunService_CancelRuns_Handler,
 		},
 		{
 			MethodName: "ExplainRun",
