@@ -96,15 +96,15 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if !moved {
 		return false
 	}
-	if result := ledger.ResultOf(&after, e); result != nil {
+	result := ledger.ResultOf(&after, e)
+	if result != nil { // before the end, which is only counted without one
 		setUndone(t, t.results, r.Key, result)
-		if t.opts.Watch.Result != nil {
-			key := r.Key
-			t.told = append(t.told, func() { t.opts.Watch.Result(key, result) })
-		}
 	}
 	t.change(r, func(r *schedule.Run) { *r = after })
 	t.logAttempt(e)
+	if key := r.Key; result != nil && t.opts.Watch.Result != nil {
+		t.told = append(t.told, func() { t.opts.Watch.Result(key, result) })
+	}
 	if after.Status.Terminal() {
 		setUndone(t, t.leases, r.Key, schedule.KeyLease{})
 	}

@@ -67,9 +67,12 @@ func (t *tx) freeUses(r *schedule.Run) {
 }
 
 // dropOrphanUses deletes uses by runs that are not in flight and keep none, and by reservations that
-// are not granted.
+// are not granted. A retry that this transaction inserts at its end may keep one.
 func (t *tx) dropOrphanUses() (dropped int) {
 	for key, uses := range t.uses {
+		if slices.ContainsFunc(t.next, func(r schedule.Run) bool { return r.Key == key }) {
+			continue
+		}
 		r, held := t.runs[key], t.reservations[key]
 		if held.Granted() || r != nil && !r.Status.Terminal() && (r.Queue.State.Admitted() || r.Queue.Kept != "") {
 			continue

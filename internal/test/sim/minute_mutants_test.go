@@ -46,4 +46,7 @@ var minuteMutants = []struct {
 	{"a run with a unique key of a period is not kept", []edit{{
 		"internal/ledger/minutes.go", `hold.Scope == schedule.UniquePeriod:`, `hold.Scope == "":`,
 	}}},
+	{"a run with a result is not kept", []edit{{
+		"internal/ledger/minutes.go", `case returned:`, `case returned && r.Key == schedule.Key{}:`,
+	}}},
 }

@@ -70,6 +70,9 @@ func (l *ledgerWatch) needed(j *job) need {
 		r.Queue.GroupNo != 0 || r.Trigger != "job" || r.RetryOf != (schedule.Key{}) || !r.CancelRequestedAt.IsZero() || followsGroup(r) {
 		return needsRow
 	}
+	if hasResult(r.Key) && r.Reason != "accepted" { // of the answer or report that has ended it
+		return needsRow
+	}
 	for _, h := range l.keys {
 		if h.run == r.Key && h.scope == schedule.UniquePeriod {
 			if h.until.Before(time.Now().Add(l.profile.maxSkew + time.Second)) {
