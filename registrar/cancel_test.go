@@ -85,7 +85,7 @@ func TestACancelOfManyRunsGoesPageByPageAndLeavesAnEventPerSchedule(t *testing.T
 		counts := make([]int64, 0, 3)
 		for _, e := range events {
 			if e.Kind == schedule.EventCancelAsked && e.Note == "wrong" && e.Actor == "op" {
-				counts = append(counts, int64(e.Count))
+				counts = append(counts, e.Count)
 			}
 		}
 		if err != nil || !slices.Equal(counts, []int64{1, 2, 2}) {

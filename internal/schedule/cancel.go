@@ -25,8 +25,7 @@ type CancelPage struct {
 
 // CancelPageOf is the page of runs that a cancel has found.
 func CancelPageOf(found []Run) CancelPage {
-	p := PageOf(found)
-	return CancelPage{Found: p.Found, RunAt: p.RunAt, Key: p.Key}
+	return CancelPage(PageOf(found))
 }
 
 // OpenStatuses are the statuses of runs that have not ended.

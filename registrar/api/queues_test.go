@@ -276,9 +276,9 @@ func TestAReservationThatIsRefusedSaysWhenToTryAgain(t *testing.T) {
 	for range 2 { // the first one is granted
 		r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
 	}
-	resp, text := r.restAnswer("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d, Retry-After %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), text)
+	code, text, header := r.restAnswer("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
+	if code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" {
+		t.Errorf("%d, Retry-After %q: %s", code, header.Get("Retry-After"), text)
 	}
 }
 

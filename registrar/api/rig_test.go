@@ -88,18 +88,18 @@ func (r *rig) rest(method, path, body string) (int, string) {
 }
 
 // restAnswer is rest with the headers of the answer.
-func (r *rig) restAnswer(method, path, body string) (*http.Response, string) {
+func (r *rig) restAnswer(method, path, body string) (int, string, http.Header) {
 	r.t.Helper()
 	return restAnswer(r.t, r.base, method, path, body)
 }
 
 func rest(t testing.TB, base, method, path, body string) (int, string) {
 	t.Helper()
-	resp, text := restAnswer(t, base, method, path, body)
-	return resp.StatusCode, text
+	code, text, _ := restAnswer(t, base, method, path, body)
+	return code, text
 }
 
-func restAnswer(t testing.TB, base, method, path, body string) (*http.Response, string) {
+func restAnswer(t testing.TB, base, method, path, body string) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -115,7 +115,7 @@ func restAnswer(t testing.TB, base, method, path, body string) (*http.Response, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(text)
+	return resp.StatusCode, string(text), resp.Header
 }
 
 // must is rest that has to succeed.

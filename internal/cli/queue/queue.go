@@ -92,7 +92,6 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
-	command.RetryFlags(f, &flagged.Retry, "DEFAULT_MAX_ATTEMPTS")
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
 	f.StringVar(&flagged.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs")
@@ -104,11 +103,12 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	return completeUpsert(cmd)
 }
 
-// boundFlags are the flags of how long runs may take and wait.
+// boundFlags are the flags of how long runs may take and wait, and how often they are tried.
 func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **uint32) {
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
+	command.RetryFlags(f, &req.Retry, "DEFAULT_MAX_ATTEMPTS")
 }
 
 // historyFlag is the flag of what history keeps.

@@ -356,7 +356,7 @@ func limitOrphans(r *rig) {
 		counts, err := r.CountLimitUses(r.ctx, l.No, 10)
 		r.ok(err, "count uses")
 		for _, c := range counts {
-			n += int(c.Used)
+			n += c.Used
 		}
 		return n
 	}
