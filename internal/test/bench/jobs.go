@@ -33,23 +33,11 @@ func jobs(ctx context.Context, o options, w *report.Writer) error {
 		if !ok {
 			return line, fmt.Errorf("jobs is for carillon and carillon-sqlite")
 		}
-		if o.backlog > 0 {
-			if err := s.Backlog(ctx, o.backlog); err != nil {
-				return line, err
-			}
+		release, err := surround(ctx, o, s)
+		if err != nil {
+			return line, err
 		}
-		if db := q.Database(); db != nil {
-			if err := db.Rest(ctx); err != nil {
-				return line, err
-			}
-			if o.hold {
-				release, err := db.Hold(ctx)
-				if err != nil {
-					return line, err
-				}
-				defer func() { err = errors.Join(err, release(ctx)) }()
-			}
-		}
+		defer func() { err = errors.Join(err, release(ctx)) }()
 		if err := q.Resume(ctx); err != nil {
 			return line, err
 		}
@@ -82,6 +70,25 @@ func jobs(ctx context.Context, o options, w *report.Writer) error {
 		line.Settings = given()
 		return line, o.accept(line)
 	})
+}
+
+// surround brings about what the jobs have around them: others that wait, and an open transaction,
+// which release ends.
+func surround(ctx context.Context, o options, s *site.Site) (release func(context.Context) error, err error) {
+	release = func(context.Context) error { return nil }
+	if o.backlog > 0 {
+		if err := s.Backlog(ctx, o.backlog); err != nil {
+			return release, err
+		}
+	}
+	db := s.Database()
+	if db == nil {
+		return release, nil
+	}
+	if err := db.Rest(ctx); err != nil || !o.hold {
+		return release, err
+	}
+	return db.Hold(ctx)
 }
 
 // awaitCalls waits until the executor was called n times, or no longer than a time.
