@@ -77,6 +77,7 @@ func TestOfManyEndsOnlyTheOneThatHistoryHasIsNotWritten(t *testing.T) {
 		exec(`INSERT INTO open_runs SELECT * FROM kept WHERE idempotency_key = ?`, slots[i].Key[:])
 	}
 	other := schedule.Key{1}
+	exec(`DROP TRIGGER ended_runs_final`)
 	exec(`UPDATE ended_runs SET idempotency_key = ? WHERE idempotency_key = ?`, other[:], slots[taken].Key[:])
 
 	_, err := store.SettleLaunched(t.Context(), noon, settlements)

@@ -25,7 +25,7 @@ func (r *rig) queue(name string, edits ...func(*schedule.Queue)) schedule.Queue 
 	q := schedule.Queue{
 		QueueDefinition: schedule.QueueDefinition{
 			QueueID: r.id(name), UserID: r.user, MaxInFlight: 3, RunTimeoutMS: 60_000, MaxWaiting: 500, MaxReservations: 7,
-			Fair: schedule.FairNone, Delivery: schedule.DeliveryPush, Backpressure: schedule.BackpressureRun, Labels: map[string]string{"team": "x"}, ManagedBy: "git",
+			Fair: schedule.FairNone, Delivery: schedule.DeliveryPush, Backpressure: schedule.BackpressureRun, History: schedule.HistoryAll, Labels: map[string]string{"team": "x"}, ManagedBy: "git",
 		},
 		Revision: 1, CreatedAt: r.at(-time.Hour), UpdatedAt: r.at(-time.Minute),
 	}
@@ -54,6 +54,8 @@ func (r *rig) readQueue(q schedule.Queue) schedule.Queue {
 
 func queueRoundTrip(r *rig) {
 	q := r.queue("q", func(q *schedule.Queue) {
+		q.Retry = schedule.RetryPolicy{MaxAttempts: 5}.Resolved()
+		q.History, q.ExpiresMS, q.MaxRunMS = schedule.HistoryFailed, 9000, 8000
 		q.Shared, q.Closed, q.Fair, q.Weights = true, true, schedule.FairKey, map[string]uint32{"a b": 7}
 		q.Delivery, q.Workers, q.HeartbeatMS = schedule.DeliveryPull, []string{"worker"}, 7000
 		q.Pause = schedule.Pause{Paused: true, Note: "GPU away", By: "ada", Until: r.at(time.Hour)}

@@ -115,7 +115,7 @@ func livedRunSurvives(r *rig) {
 	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                              // see snoozes
 	want.Progress = "x"                                                                                                                                                                                                                                                                    // see reportedFacts
 	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                           // see webhookOwn
-	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
+	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, KeepHistory: true, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")
 }
 
