@@ -135,7 +135,7 @@ func TestAPrivateQueueOfAnotherOwnerIsNotThere(t *testing.T) {
 				o.Errorf("%s %s: a foreign queue answers\n%s\none that does not exist\n%s", c.method, c.path, hers, none)
 			}
 		}
-		unknown := strings.Repeat("0", 64)
+		unknown := second.Key[:56] + "00000000" // the answer may depend on the form of a key
 		for _, c := range []struct{ method, path, body string }{
 			{"GET", "/v1/runs/%s", ""},
 			{"GET", "/v1/runs/%s:explain", ""},
