@@ -231,3 +231,53 @@ func TestAnExecutorThatStopsAnswersItsRunsAndGetsNoMore(t *testing.T) {
 		t.Errorf("a run afterwards: %v, want ErrNotSent", err)
 	}
 }
+
+// Called with Run, each of these answers would fail alone.
+func TestAnAnswerThatCannotBeSentFailsNoOtherRun(t *testing.T) {
+	for name, bad := range map[string]*carillonv1.ExecutorRunResponse{
+		"longer than a message": {Result: []byte(strings.Repeat("x", 17<<20))},
+		"not UTF-8":             {ErrorMessage: "cut \xc3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other, faulty := callOf("other"), callOf("faulty")
+			entered, free := make(chan struct{}), make(chan struct{})
+			s := &service{}
+			s.batch = func(rpc runbatch.Stream) error {
+				return runbatch.Serve(rpc, func(_ context.Context, req *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+					if req.GetIdempotencyKey() == faulty.Key.String() {
+						return bad, nil
+					}
+					close(entered)
+					<-free
+					return &carillonv1.ExecutorRunResponse{RunId: "a run"}, nil
+				}, nil)
+			}
+			e := serve(t, s, grpcexecutor.Config{})
+			var others sync.WaitGroup
+			others.Go(func() {
+				if o, err := e.Run(t.Context(), other); err != nil || o.RunID != "a run" {
+					t.Errorf("Run() = %+v, %v, want the answer", o, err)
+				}
+			})
+			<-entered
+			if _, err := e.Run(t.Context(), faulty); err == nil {
+				t.Error("an answer that cannot be sent was taken")
+			}
+			close(free)
+			others.Wait()
+		})
+	}
+}
+
+func TestAMessageThatIsNotUTF8IsMended(t *testing.T) {
+	s := &service{}
+	s.batch = func(rpc runbatch.Stream) error {
+		return runbatch.Serve(rpc, func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+			return nil, status.Error(codes.InvalidArgument, "no \xc3 input")
+		}, nil)
+	}
+	_, err := serve(t, s, grpcexecutor.Config{}).Run(t.Context(), exampleCall())
+	if refused, ok := errors.AsType[*launcher.Refusal](err); !ok || refused.Message != "no \uFFFD input" {
+		t.Errorf("Run() = %v, want the refusal with its message", err)
+	}
+}

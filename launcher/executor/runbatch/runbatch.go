@@ -7,12 +7,15 @@ package runbatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -22,7 +25,8 @@ import (
 )
 
 const (
-	// maxAnswers and maxBytes bound one message with answers. One answer may be longer.
+	// maxAnswers and maxBytes bound one message with answers. A longer answer is not sent: a launcher
+	// refuses it with less.
 	maxAnswers = 256
 	maxBytes   = 1 << 20
 )
@@ -143,8 +147,22 @@ func (s *stream) begin(ctx context.Context, c *carillonv1.ExecutorRunBatchCall) 
 			answer.Outcome, answer.Code, answer.Message = nil, uint32(st.Code()), st.Message()
 		}
 		s.over(number)
-		s.answers.Add(answer)
+		s.answers.Add(sendable(answer))
 	}()
+}
+
+// sendable is an answer that cannot end the stream, which would leave the outcome of every open call
+// unknown. One that Run could not send is the error that the caller of Run would get.
+func sendable(a *carillonv1.ExecutorRunBatchAnswer) *carillonv1.ExecutorRunBatchAnswer {
+	a.Message = strings.ToValidUTF8(a.Message, "\uFFFD")
+	if bytes := proto.Size(a); bytes > maxBytes {
+		a.Outcome, a.Code = nil, uint32(codes.ResourceExhausted)
+		a.Message = fmt.Sprintf("the answer has %d bytes, more than %d", bytes, maxBytes)
+	} else if _, err := proto.Marshal(a); err != nil { // a text is not UTF-8
+		a.Outcome, a.Code = nil, uint32(codes.Internal)
+		a.Message = "the answer cannot be sent: " + strings.ToValidUTF8(err.Error(), "\uFFFD")
+	}
+	return a
 }
 
 // over ends the context of a call.
