@@ -87,6 +87,7 @@ func (s *start) beginRequest() schedule.BeginRequest {
 	return schedule.BeginRequest{
 		Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, ScheduledFor: s.req.ScheduledFor, Trigger: s.req.Trigger,
 		Version: s.req.Version, Input: s.req.Input, Grant: s.grantUse(), FireAt: s.req.FireAt,
+		Queued: s.req.InQueue,
 	}
 }
 

@@ -115,6 +115,8 @@ func (f *BeginFacts) key(req *schedule.BeginRequest) schedule.ExecutionRequest {
 		return KeyOf(f.Run, f.Lease)
 	case f.Known != nil:
 		return *f.Known
+	case req.Queued: // history has no row only of a success; see CountedOnly
+		return schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Done: true, Outcome: schedule.Outcome{Status: schedule.StatusSuccess}}
 	}
 	return schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash}
 }

@@ -18,6 +18,7 @@ type BeginRequest struct {
 	FireAt       time.Time // a refusal is final only from then on
 	Lease        time.Duration
 	Holder       int32 // instance_no of the process that will call; 0: it has no presence lock
+	Queued       bool  // the run was admitted from a dispatch queue: the ledger has had it
 }
 
 // Permission says what Begin allows.

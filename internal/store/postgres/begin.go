@@ -179,9 +179,21 @@ func (b *beginning) readEnded(ctx context.Context, reqs []schedule.BeginRequest)
 	return nil
 }
 
-// lockRecords makes and locks records of keys that the ledger does not have.
+// lockRecords makes and locks records of keys that the ledger does not have. A run of a queue has none:
+// the ledger has had it.
 func (b *beginning) lockRecords(ctx context.Context, reqs []schedule.BeginRequest) error {
-	records, err := lockRecords(ctx, b.tx, reqs, b.now)
+	var outside []schedule.BeginRequest
+	for _, q := range reqs {
+		if q.Queued {
+			b.facts[q.Key] = &ledger.BeginFacts{}
+		} else {
+			outside = append(outside, q)
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	records, err := lockRecords(ctx, b.tx, outside, b.now)
 	if err != nil {
 		return err
 	}

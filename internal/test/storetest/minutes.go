@@ -14,6 +14,7 @@ import (
 var minutes = []check{
 	{"a success of a queue that keeps failures has no row, and is counted once", minuteSuccess},
 	{"a success by a report is answered as it ended, and what it reported goes with it", minuteReport},
+	{"a success without a row is not sent again", minuteSentAgain},
 	{"every other end of such a queue has its row and no count", minuteOthers},
 	{"a success that somebody needs has its row and no count", minuteNeeded},
 	{"attempts, snoozes, interruptions and retries by hand have the row of the success that follows", minuteChains},

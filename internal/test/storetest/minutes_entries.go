@@ -23,3 +23,17 @@ func minuteUnique(r *rig) {
 	j.isCounted(run, 1)
 	j.enters(asks("k"), "b")
 }
+
+// minuteSentAgain has a second start of a key wait for the first one, or come late.
+func minuteSentAgain(r *rig) {
+	j := r.jobs("q", maxInFlight(10), keepsFailures)
+	j.put("a")
+	run := j.admits(10, "a")[0]
+	req := r.beginRequest(run, func(q *schedule.BeginRequest) { q.Queued = true })
+	j.finish(run.Key, success)
+	j.isCounted(run, 1)
+	got := r.permits(req, schedule.Recorded)
+	j.hold(got.Request.Outcome.Status == schedule.StatusSuccess, "the outcome is SUCCESS, got %+v", got.Request.Outcome)
+	j.finish(run.Key, got.Request.Outcome)
+	j.isCounted(run, 1)
+}
