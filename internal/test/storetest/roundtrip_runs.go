@@ -112,9 +112,9 @@ func livedRunSurvives(r *rig) {
 	}
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
-	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                              // see snoozes
-	want.Progress = "x"                                                                                                                                                                                                                                                                    // see reportedFacts
-	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                           // see webhookOwn
+	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                                                 // see snoozes
+	want.Progress = "x"                                                                                                                                                                                                                                                                                       // see reportedFacts
+	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                                              // see webhookOwn
 	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, KeepHistory: true, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")
 }
