@@ -74,7 +74,7 @@ func (s auditedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, 
 }
 
 // RedriveRuns adds one entry for each schedule whose runs are redriven.
-func (s auditedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+func (s auditedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RunPage, error) {
 	call := auth.CallFrom(ctx)
 	if call == nil || !call.Audited {
 		return s.RunStore.RedriveRuns(ctx, f, decide)
@@ -99,7 +99,7 @@ func (s auditedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, deci
 }
 
 // CancelRuns adds one entry for each schedule whose runs are cancelled.
-func (s auditedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+func (s auditedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.RunPage, error) {
 	call := auth.CallFrom(ctx)
 	if call == nil || !call.Audited {
 		return s.RunStore.CancelRuns(ctx, f, decide)

@@ -177,16 +177,16 @@ func (s scopedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, d
 	return run, moved, err
 }
 
-func (s scopedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+func (s scopedRuns) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RunPage, error) {
 	if !ownOnly(ctx, &f.UserID) {
-		return schedule.RedrivePage{}, nil
+		return schedule.RunPage{}, nil
 	}
 	return s.RunStore.RedriveRuns(ctx, f, decide)
 }
 
-func (s scopedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+func (s scopedRuns) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.RunPage, error) {
 	if !ownOnly(ctx, &f.UserID) {
-		return schedule.CancelPage{}, nil
+		return schedule.RunPage{}, nil
 	}
 	return s.RunStore.CancelRuns(ctx, f, decide)
 }

@@ -176,7 +176,7 @@ func (p *page) ChangeRun(_ context.Context, key, existing schedule.Key, decide f
 }
 
 // RedriveRuns hands all dead runs to decide, in the order of their keys.
-func (p *page) RedriveRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error) {
+func (p *page) RedriveRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RunPage, error) {
 	p.redriveFilter, p.redriven = f, nil
 	var found []schedule.RunInput
 	var runs []schedule.Run
@@ -187,14 +187,14 @@ func (p *page) RedriveRuns(_ context.Context, f schedule.RunFilter, decide func(
 	}
 	change, err := decide(found)
 	if err != nil {
-		return schedule.RedrivePage{}, err
+		return schedule.RunPage{}, err
 	}
 	p.redriven = &change
 	return schedule.PageOf(runs), nil
 }
 
 // CancelRuns hands all runs to decide, in the order of their keys.
-func (p *page) CancelRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error) {
+func (p *page) CancelRuns(_ context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.RunPage, error) {
 	var found []schedule.Run
 	for _, key := range slices.SortedFunc(maps.Keys(p.runs), func(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }) {
 		if len(found) < f.Limit {
@@ -202,7 +202,7 @@ func (p *page) CancelRuns(_ context.Context, f schedule.RunFilter, decide func([
 		}
 	}
 	_, err := decide(found)
-	return schedule.CancelPageOf(found), err
+	return schedule.PageOf(found), err
 }
 
 func (p *page) GetRun(_ context.Context, key schedule.Key) (*schedule.Run, error) {

@@ -55,12 +55,12 @@ type RunStore interface {
 	// (without InFlight and Existing) and writes the change, in one transaction. Of two callers
 	// only one gets a run. It returns what it has read. An error of decide writes nothing and is
 	// returned unchanged. It wakes the worker.
-	RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RedrivePage, error)
+	RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (schedule.RunPage, error)
 	// CancelRuns reads the open runs of a filter, newest run_at first and at most f.Limit, locks them,
 	// passes those that are still open to decide and writes the change, in one transaction. It
 	// returns what it has read. An error of decide writes nothing and is returned unchanged. It wakes
 	// the worker.
-	CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.CancelPage, error)
+	CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (schedule.RunPage, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// LaunchAttempts are the last failed attempts to launch a run
 	// (schedule.KeptAttempts), oldest first; none of an unknown key.

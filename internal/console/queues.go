@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -129,8 +128,7 @@ func (q queueRow) Retries() string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d attempts, after %s, each wait %d %% of the one before, at most %s; on %s", p.GetMaxAttempts(), msWords(p.GetBackoffMs()),
-		p.GetFactorPercent(), msWords(p.GetMaxBackoffMs()), strings.Join(p.GetOn(), ", "))
+	return fmt.Sprintf("%d attempts, %s", p.GetMaxAttempts(), backoffWords(p))
 }
 
 // Promoted is how long a run waits before it passes higher priorities; "": it never does.

@@ -112,7 +112,7 @@ func factsOf(s *carillonv1.Schedule) []fact {
 	add(s.GetLaunchTimeoutMs() > 0, "Launch timeout", msWords(s.GetLaunchTimeoutMs()), "a run that is not accepted by then fails")
 	p := s.GetRetry()
 	add(p.GetMaxAttempts() > 1, "Retries", fmt.Sprintf("%d attempts", p.GetMaxAttempts()),
-		fmt.Sprintf("after %s, each wait %d %% of the one before, at most %s; on %s", msWords(p.GetBackoffMs()), p.GetFactorPercent(), msWords(p.GetMaxBackoffMs()), strings.Join(p.GetOn(), ", ")))
+		backoffWords(p))
 	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "random, but fixed per slot")
 	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "gap: skipped; fold: runs twice")
 	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")
@@ -163,4 +163,9 @@ func groupFact(s *carillonv1.Schedule, past []runRow) fact {
 		}
 	}
 	return f
+}
+
+// backoffWords are the waits of a retry policy, and the failure classes that it is for.
+func backoffWords(p *carillonv1.RetryPolicy) string {
+	return fmt.Sprintf("after %s, each wait %d %% of the one before, at most %s; on %s", msWords(p.GetBackoffMs()), p.GetFactorPercent(), msWords(p.GetMaxBackoffMs()), strings.Join(p.GetOn(), ", "))
 }

@@ -35,19 +35,19 @@ type RedriveChange struct {
 	Now    time.Time
 }
 
-// RedrivePage is the part of the dead runs that one transaction has looked at.
-type RedrivePage struct {
+// RunPage is the part of the runs of a filter that one transaction has looked at.
+type RunPage struct {
 	Found int // as many as the filter's limit: there may be more
 	// The last of them.
 	RunAt time.Time
 	Key   Key
 }
 
-// PageOf is the page of runs that a redrive has found.
-func PageOf(found []Run) RedrivePage {
+// PageOf is the page of runs that were found.
+func PageOf(found []Run) RunPage {
 	if len(found) == 0 {
-		return RedrivePage{}
+		return RunPage{}
 	}
 	last := &found[len(found)-1]
-	return RedrivePage{Found: len(found), RunAt: last.RunAt, Key: last.Key}
+	return RunPage{Found: len(found), RunAt: last.RunAt, Key: last.Key}
 }

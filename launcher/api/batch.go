@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/callstream"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -65,52 +66,27 @@ func (s *server) StartBatch(rpc batchStream) error {
 	b := &stream{server: s, rpc: rpc, free: make(chan struct{}, s.o.Open), groups: make(map[*group]struct{})}
 	b.answers = batch.NewQueue(maxAnswers, b.send)
 	defer b.open.Wait()
-	return b.serve(ctx, b.receive(ctx))
-}
-
-type received struct {
-	req *carillonv1.RunLauncherStartBatchRequest
-	err error
-}
-
-// receive reads in a goroutine of its own, because Recv does not end when the
-// stream's token expires: package gate sets that deadline on the context, not on
-// the connection. The goroutine ends after StartBatch has returned.
-func (b *stream) receive(ctx context.Context) <-chan received {
-	messages := make(chan received)
-	go func() {
-		for {
-			req, err := b.rpc.Recv()
-			select {
-			case messages <- received{req, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return messages
+	// Package gate sets the deadline of a token on the context, not on the connection.
+	return b.serve(ctx, callstream.Receive(ctx, b.rpc.Recv))
 }
 
 // serve ends when the client closes its side or disconnects, or when the token or
 // certificate of the stream expires or is revoked. Before the latter, and before
 // the process ends, it asks the client to close.
-func (b *stream) serve(ctx context.Context, messages <-chan received) error {
+func (b *stream) serve(ctx context.Context, messages <-chan callstream.Received[carillonv1.RunLauncherStartBatchRequest]) error {
 	expiring, stop := expiring(ctx)
 	defer stop()
 	ending, revoked := b.o.Ending, revokedOf(ctx)
 	for {
 		select {
 		case m := <-messages:
-			if errors.Is(m.err, io.EOF) {
+			if errors.Is(m.Err, io.EOF) {
 				return nil
 			}
-			if m.err != nil {
-				return m.err
+			if m.Err != nil {
+				return m.Err
 			}
-			if err := b.take(ctx, m.req); err != nil {
+			if err := b.take(ctx, m.Msg); err != nil {
 				return err
 			}
 		case <-ending:

@@ -42,14 +42,9 @@ func newCancelCommand(o *client.Client) *cobra.Command {
 			if len(args) == 1 && !req.GetDryRun() && proto.Equal(filter, &carillonv1.OpenRunFilter{}) {
 				return cancelOne(ctx, o, l, &carillonv1.CancelRunRequest{IdempotencyKey: args[0], Note: req.GetNote()})
 			}
-			for _, digits := range args {
-				key, err := wholeKey(ctx, l, digits)
-				if err != nil {
-					return err
-				}
-				if !slices.Contains(filter.Keys, key) {
-					filter.Keys = append(filter.Keys, key)
-				}
+			var err error
+			if filter.Keys, err = wholeKeys(ctx, l, args); err != nil {
+				return err
 			}
 			return cancelAndShow(ctx, o, l, req)
 		}),

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/schedule"
@@ -16,4 +17,18 @@ func wholeKey(ctx context.Context, l *client.Link, digits string) (string, error
 	}
 	resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	return resp.GetRun().GetIdempotencyKey(), err
+}
+
+// wholeKeys completes keys, and leaves out those that are named twice.
+func wholeKeys(ctx context.Context, l *client.Link, digits []string) (keys []string, err error) {
+	for _, d := range digits {
+		key, err := wholeKey(ctx, l, d)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }

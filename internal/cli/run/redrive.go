@@ -43,14 +43,9 @@ func newRedriveCommand(o *client.Client) *cobra.Command {
 			return nil
 		},
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			for _, digits := range args {
-				key, err := wholeKey(ctx, l, digits)
-				if err != nil {
-					return err
-				}
-				if !slices.Contains(filter.Keys, key) {
-					filter.Keys = append(filter.Keys, key)
-				}
+			var err error
+			if filter.Keys, err = wholeKeys(ctx, l, args); err != nil {
+				return err
 			}
 			return redriveAndShow(ctx, o, l, req)
 		}),

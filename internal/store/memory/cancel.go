@@ -9,13 +9,13 @@ import (
 
 // CancelRuns hands open runs to decide and cancels those that it names, in one transaction; see
 // registrar.RunStore.
-func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.CancelPage, err error) {
+func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.RunPage, err error) {
 	f.Statuses = schedule.OpenStatuses
 	var refused error
 	err = s.write(ctx, func(t *tx) error {
 		found := t.listed(&f)
 		found = found[:min(len(found), f.Limit)]
-		page = schedule.CancelPageOf(found)
+		page = schedule.PageOf(found)
 		change, err := decide(found)
 		if err != nil {
 			refused = err
@@ -25,10 +25,10 @@ func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide fun
 		return nil
 	})
 	if refused != nil {
-		return schedule.CancelPage{}, refused
+		return schedule.RunPage{}, refused
 	}
 	if err != nil {
-		return schedule.CancelPage{}, fmt.Errorf("cancel runs: %w", err)
+		return schedule.RunPage{}, fmt.Errorf("cancel runs: %w", err)
 	}
 	return page, nil
 }

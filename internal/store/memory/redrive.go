@@ -9,7 +9,7 @@ import (
 
 // RedriveRuns hands dead runs to decide and inserts the new runs that it makes of them, in
 // one transaction; see registrar.RunStore.
-func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (page schedule.RedrivePage, err error) {
+func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (page schedule.RunPage, err error) {
 	f.Dead, f.Ascending = true, true
 	var refused error
 	err = s.write(ctx, func(t *tx) error {
@@ -30,10 +30,10 @@ func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide fu
 		return nil
 	})
 	if refused != nil {
-		return schedule.RedrivePage{}, refused
+		return schedule.RunPage{}, refused
 	}
 	if err != nil {
-		return schedule.RedrivePage{}, fmt.Errorf("redrive runs: %w", err)
+		return schedule.RunPage{}, fmt.Errorf("redrive runs: %w", err)
 	}
 	return page, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // CancelRuns hands open runs to decide and cancels those that it names, in one transaction; see
 // registrar.RunStore.
-func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.CancelPage, err error) {
+func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.RunPage, err error) {
 	f.Statuses = schedule.OpenStatuses
 	var refusal error
 	err = s.transact(ctx, func(tx pgx.Tx) error {
@@ -20,7 +20,7 @@ func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide fun
 		if err != nil {
 			return fmt.Errorf("list open runs: %w", err)
 		}
-		page = schedule.CancelPageOf(found)
+		page = schedule.PageOf(found)
 		if found, err = lockFound(ctx, tx, found); err != nil {
 			return err
 		}
@@ -32,10 +32,10 @@ func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide fun
 		return writeCancel(ctx, tx, &change)
 	})
 	if refusal != nil {
-		return schedule.CancelPage{}, refusal // as it is
+		return schedule.RunPage{}, refusal // as it is
 	}
 	if err != nil {
-		return schedule.CancelPage{}, fmt.Errorf("cancel runs: %w", err)
+		return schedule.RunPage{}, fmt.Errorf("cancel runs: %w", err)
 	}
 	return page, nil
 }

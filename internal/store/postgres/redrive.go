@@ -32,7 +32,7 @@ WHERE e.run_at = u.run_at AND e.idempotency_key = u.key AND e.dead`
 
 // RedriveRuns hands dead runs to decide and inserts the new runs that it makes of them, in
 // one transaction; see registrar.RunStore.
-func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (page schedule.RedrivePage, err error) {
+func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.RunInput) (schedule.RedriveChange, error)) (page schedule.RunPage, err error) {
 	f.Dead, f.Ascending = true, true
 	var refusal error
 	err = s.transact(ctx, func(tx pgx.Tx) error {
@@ -54,10 +54,10 @@ func (s *Store) RedriveRuns(ctx context.Context, f schedule.RunFilter, decide fu
 		return writeRedrive(ctx, tx, &change)
 	})
 	if refusal != nil {
-		return schedule.RedrivePage{}, refusal // as it is
+		return schedule.RunPage{}, refusal // as it is
 	}
 	if err != nil {
-		return schedule.RedrivePage{}, fmt.Errorf("redrive runs: %w", err)
+		return schedule.RunPage{}, fmt.Errorf("redrive runs: %w", err)
 	}
 	return page, nil
 }

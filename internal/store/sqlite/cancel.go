@@ -9,7 +9,7 @@ import (
 
 // CancelRuns hands open runs to decide and cancels those that it names, in one transaction; see
 // registrar.RunStore.
-func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.CancelPage, err error) {
+func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide func([]schedule.Run) (schedule.CancelChange, error)) (page schedule.RunPage, err error) {
 	f.Statuses = schedule.OpenStatuses
 	var refused error
 	wake := false
@@ -19,7 +19,7 @@ func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide fun
 		if err != nil {
 			return fmt.Errorf("list open runs: %w", err)
 		}
-		page = schedule.CancelPageOf(found)
+		page = schedule.PageOf(found)
 		change, err := decide(found)
 		if err != nil {
 			refused = err
@@ -29,10 +29,10 @@ func (s *Store) CancelRuns(ctx context.Context, f schedule.RunFilter, decide fun
 		return writeCancel(ctx, t, found, &change)
 	})
 	if refused != nil {
-		return schedule.CancelPage{}, refused
+		return schedule.RunPage{}, refused
 	}
 	if err != nil {
-		return schedule.CancelPage{}, fmt.Errorf("cancel runs: %w", err)
+		return schedule.RunPage{}, fmt.Errorf("cancel runs: %w", err)
 	}
 	if wake {
 		s.wakes.call()

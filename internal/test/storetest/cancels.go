@@ -108,7 +108,7 @@ func cancelFiltered(r *rig) {
 		}
 		equal(r, name, keys, wanted)
 		if last := len(want) - 1; last >= 0 {
-			equal(r, name+", the page", page, schedule.CancelPage{Found: len(want), RunAt: of[want[last]].RunAt, Key: of[want[last]].Key})
+			equal(r, name+", the page", page, schedule.RunPage{Found: len(want), RunAt: of[want[last]].RunAt, Key: of[want[last]].Key})
 		}
 	}
 	look("a queue", schedule.RunFilter{QueueNo: j.queue.No}, 4, 3, 2, 1, 0)
@@ -180,7 +180,7 @@ func cancelRefused(r *rig) {
 	page, err := r.CancelRuns(r.ctx, schedule.RunFilter{QueueNo: j.queue.No, Limit: 10, Now: r.now}, func(found []schedule.Run) (schedule.CancelChange, error) {
 		return ledger.CancelEach(found, &ledger.CancelOrder{Now: r.now}).Change, errRefused
 	})
-	r.hold(errors.Is(err, errRefused) && page == schedule.CancelPage{}, "it is refused, got %v, %v", page, err)
+	r.hold(errors.Is(err, errRefused) && page == schedule.RunPage{}, "it is refused, got %v, %v", page, err)
 	j.isIn(runs[0], schedule.QueueWaiting)
 }
 

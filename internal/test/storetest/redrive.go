@@ -34,7 +34,7 @@ func (r *rig) dead(s schedule.Schedule, n int, edits ...func(*schedule.Settlemen
 }
 
 // redrive retries what a filter finds, as requestID.
-func (r *rig) redrive(f schedule.RunFilter, requestID string, edits ...func(*schedule.Run)) (found []schedule.RunInput, page schedule.RedrivePage) {
+func (r *rig) redrive(f schedule.RunFilter, requestID string, edits ...func(*schedule.Run)) (found []schedule.RunInput, page schedule.RunPage) {
 	r.Helper()
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -82,7 +82,7 @@ func redriveOnce(r *rig) {
 		return schedule.RedriveChange{Runs: next, Events: []schedule.Event{event}, Audit: []schedule.AuditEntry{entry}, Now: r.now}, nil
 	})
 	r.ok(err, "redrive")
-	equal(r, "the page", page, schedule.RedrivePage{Found: 2, RunAt: dead[1].RunAt, Key: dead[1].Key})
+	equal(r, "the page", page, schedule.RunPage{Found: 2, RunAt: dead[1].RunAt, Key: dead[1].Key})
 	for i, run := range dead {
 		after := r.ledger(run.Key)
 		r.hold(after.Dead != nil && !*after.Dead, "run %d is dead no more", i)
@@ -95,7 +95,7 @@ func redriveOnce(r *rig) {
 	equal(r, "audit", r.trail(schedule.AuditFilter{Target: entry.Target}), []schedule.AuditEntry{entry})
 	r.hold(len(r.deadOf(s)) == 0, "none is listed as dead")
 	again, page := r.redrive(schedule.RunFilter{ScheduleID: s.ScheduleID}, "2")
-	r.hold(len(again) == 0 && page == schedule.RedrivePage{}, "a repeat finds none, got %v", page)
+	r.hold(len(again) == 0 && page == schedule.RunPage{}, "a repeat finds none, got %v", page)
 	r.rewrite(s, func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true} })
 	r.hold(len(r.claim().Launches) == 2, "the new runs are claimed, also of a paused schedule")
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/callstream"
 	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -231,8 +232,8 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 	ctx, over := s.watch(ctx, by)
 	defer over()
 	err = invoke(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errLate) {
-		err = status.Error(codes.DeadlineExceeded, errLate.Error())
+	if err != nil && errors.Is(context.Cause(ctx), callstream.ErrLate) {
+		err = callstream.ErrLate
 	}
 	sent = s.begun.Load()
 	deadline, _ := ctx.Deadline()

@@ -2,17 +2,13 @@ package grpcexecutor
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
-	"google.golang.org/grpc/status"
-)
 
-// errLate ends a call that could not be handed to a connection in time.
-var errLate = errors.New("no connection was available in time")
+	"github.com/carillon/carillon/internal/callstream"
+)
 
 // sending is the state of one call.
 type sending struct {
@@ -31,7 +27,7 @@ func (s *sending) watch(ctx context.Context, by time.Time) (_ context.Context, o
 	if !by.IsZero() {
 		stop = time.AfterFunc(time.Until(by), func() {
 			if !s.whole.Load() {
-				cancel(errLate)
+				cancel(callstream.ErrLate)
 			}
 		}).Stop
 	}
@@ -49,7 +45,7 @@ type sendBy time.Time
 // GetRequestMetadata adds nothing.
 func (by sendBy) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	if at := time.Time(by); !at.IsZero() && !time.Now().Before(at) {
-		return nil, status.Error(codes.DeadlineExceeded, errLate.Error())
+		return nil, callstream.ErrLate
 	}
 	return nil, nil
 }

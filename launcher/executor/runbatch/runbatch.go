@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/callstream"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -49,18 +50,18 @@ func Serve(rpc Stream, run Run, stopping <-chan struct{}) error {
 	s.answers = batch.NewQueue(maxAnswers, s.send)
 	defer s.open.Wait()
 	defer cancel()
-	messages := s.receive(ctx)
+	messages := callstream.Receive(ctx, rpc.Recv)
 	for {
 		select {
 		case m := <-messages:
-			if errors.Is(m.err, io.EOF) {
+			if errors.Is(m.Err, io.EOF) {
 				s.open.Wait()
 				return nil
 			}
-			if m.err != nil {
-				return m.err
+			if m.Err != nil {
+				return m.Err
 			}
-			s.take(ctx, m.msg)
+			s.take(ctx, m.Msg)
 		case <-stopping:
 			stopping = nil
 			s.open.Add(1)
@@ -81,30 +82,6 @@ type stream struct {
 
 	mu      sync.Mutex
 	cancels map[uint64]context.CancelFunc // of the open calls
-}
-
-type received struct {
-	msg *carillonv1.ExecutorRunBatchRequest
-	err error
-}
-
-// receive reads in a goroutine of its own, which ends with the stream.
-func (s *stream) receive(ctx context.Context) <-chan received {
-	messages := make(chan received)
-	go func() {
-		for {
-			msg, err := s.rpc.Recv()
-			select {
-			case messages <- received{msg, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return messages
 }
 
 // take begins the calls of one message. There is no bound on open calls: what is not read
