@@ -133,7 +133,7 @@ var (
 var (
 	openColumns    = ` ` + scheduleOfOpen + `, ` + openFieldsOf("o")
 	endedColumns   = ` s.schedule_id, ` + endedFieldsOf("e")
-	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) }) + queueFacts
+	rowColumns     = ` ` + columnsOfRow.list(func(c *runColumn) string { return c.read("o", c.open) })
 	plannedColumns = ` ` + columnsOfPlanned.list(func(c *runColumn) string { return c.read("o", c.open) })
 	beginColumns   = ` ` + columnsOfBegin.list(func(c *runColumn) string { return c.read("o", c.open) })
 
@@ -147,11 +147,6 @@ const (
 	// scheduleOfOpen is a subquery, not a join: a plan that was made while schedules were
 	// few would read all of them, and the open runs of each.
 	scheduleOfOpen = `(SELECT s.schedule_id FROM schedules s WHERE s.sid = o.sid)`
-
-	// queueFacts are what an end reads of the queue of the run; outside of queues it reads
-	// nothing.
-	queueFacts = `, CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_webhook,
-	CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.history FROM queues q WHERE q.queue_no = o.queue_no) END AS queue_history`
 
 	// ownerColumns are of the revision. Hot statements leave them out: the cached
 	// definition has them.

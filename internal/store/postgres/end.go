@@ -219,13 +219,15 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := removeLocked(ctx, tx, rows); err != nil {
 		return err
 	}
+	queues, err := tables.QueueEnds(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+	if err != nil {
+		return err
+	}
 	holds, err := dialect.UniquesOf(ctx, queries{tx}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
 	if err != nil {
 		return err
 	}
-	rows, counted := tables.SplitEnded(rows, holds, func(r *openRow) (*schedule.Run, schedule.History, string, bool) {
-		return &r.Run, r.history, r.webhook, r.result != nil
-	})
+	rows, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil })
 	if one, ok := tx.(oneByOne); ok {
 		rows, err = one.insertEnded(ctx, rows, now)
 	} else if len(rows) > 0 {
@@ -250,8 +252,7 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := tables.InsertResults(ctx, queries{tx}, len(rows), returned); err != nil {
 		return err
 	}
-	told := func(i int) (*schedule.Run, string) { return &rows[i].Run, rows[i].webhook }
-	if err := dialect.InsertMessages(ctx, queries{tx}, len(rows), told); err != nil {
+	if err := dialect.InsertMessages(ctx, queries{tx}, len(rows), queues, func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
 	if err := insertAttempts(ctx, tx, rows, attempts, now); err != nil {

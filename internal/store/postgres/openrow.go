@@ -27,9 +27,7 @@ type openRow struct {
 	AttemptLog   string
 	LateReports  int32
 
-	webhook string              // of its queue, as schedule.QueueWebhook writes it
-	result  *schedule.RunResult // of its end; nil: none
-	history schedule.History    // of its queue; "": all
+	result *schedule.RunResult // of its end; nil: none
 
 	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
 	bad      bad
@@ -117,7 +115,7 @@ func lockOpen(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]
 		row  openRow
 		rows []*openRow
 	)
-	err := eachRun(ctx, tx, &row, append(columnsOfRow.targets(&row), textTarget[string]{&row.webhook}, textTarget[schedule.History]{&row.history}), func() error {
+	err := eachRun(ctx, tx, &row, columnsOfRow.targets(&row), func() error {
 		r := row
 		rows = append(rows, &r)
 		return nil

@@ -83,8 +83,6 @@ var runColumns = columns{
 	{name: "fair_order", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.FairOrder, &r.Queue} }, ended: "NULL"},
 	{name: "position_key", in: ofRun | added, value: func(r *openRow) any { return queued[int64]{&r.Queue.Position, &r.Queue} }, ended: "NULL"},
 	{name: "webhook", in: ofRun | added | history, value: func(r *openRow) any { return (*text)(&r.Webhook) }},
-	{name: "queue_webhook", in: ofRow, value: func(r *openRow) any { return (*text)(&r.webhook) }, open: queueWebhook},
-	{name: "queue_history", in: ofRow, value: func(r *openRow) any { return (*text)(&r.history) }, open: queueHistory},
 	{name: "keep_history", in: ofRun | added, value: func(r *openRow) any { return yes{&r.Queue.KeepHistory, &r.Queue} }, ended: "NULL"},
 	{name: "enqueued_at", in: ofRun | added | history, value: func(r *openRow) any { return moment{&r.Queue.EnqueuedAt} }},
 	{name: "limits", in: ofRun | added | history, value: func(r *openRow) any { return (*textOrEmpty)(&r.Queue.Limits) }},
@@ -135,12 +133,6 @@ var (
 		"priority", "trace_id", "cancel_requested_at", "cancel_reason", "created_at", "updated_at")
 	columnsOfBegin = runColumns.named("idempotency_key", "schedule_id", "revision", "run_at", "status", "trigger", "start_by", "retry_of", "input", "deliveries",
 		"cancel_requested_at", "cancel_reason", "run_id", "trace_id", "queue_no", "queue_state", "holder", "lease_until")
-)
-
-// What an end reads of the queue of the run; outside of queues it reads nothing.
-const (
-	queueWebhook = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.webhook FROM queues q WHERE q.queue_no = o.queue_no) END`
-	queueHistory = `CASE WHEN o.queue_no IS NOT NULL THEN (SELECT q.history FROM queues q WHERE q.queue_no = o.queue_no) END`
 )
 
 // What statements select: of open_runs (o, behind ofOpen) and of ended_runs (e, behind
@@ -240,9 +232,7 @@ type openRow struct {
 	AttemptLog  string
 	LateReports int64
 
-	webhook string              // of its queue, as schedule.QueueWebhook writes it
 	result  *schedule.RunResult // of its end; nil: none
-	history schedule.History    // of its queue; "": all
 	counted bool                // it has ended without a row of history
 
 	moved bool // a rule has changed Run

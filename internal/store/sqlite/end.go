@@ -253,13 +253,15 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("remove %d open runs: %w", len(rows), err)
 	}
+	queues, err := tables.QueueEnds(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+	if err != nil {
+		return err
+	}
 	holds, err := dialect.UniquesOf(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
 	if err != nil {
 		return err
 	}
-	kept, counted := tables.SplitEnded(rows, holds, func(r *openRow) (*schedule.Run, schedule.History, string, bool) {
-		return &r.Run, r.history, r.webhook, r.result != nil
-	})
+	kept, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil })
 	added, err := insertEnded(ctx, t, kept, now)
 	if err != nil {
 		return err
@@ -278,8 +280,7 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := tables.InsertResults(ctx, queries{t}, len(added), returned); err != nil {
 		return err
 	}
-	told := func(i int) (*schedule.Run, string) { return &added[i].Run, added[i].webhook }
-	if err := dialect.InsertMessages(ctx, queries{t}, len(added), told); err != nil {
+	if err := dialect.InsertMessages(ctx, queries{t}, len(added), queues, func(i int) *schedule.Run { return &added[i].Run }); err != nil {
 		return err
 	}
 	if err := insertAttempts(ctx, t, added, attempts, now); err != nil {

@@ -29,14 +29,15 @@ func (d *Dialect) insertDelivery(m *schedule.AlertDelivery) Call {
 // InsertMessages adds the messages about runs in history to the outbox, in the transaction of their
 // ends. ended is the i-th of n runs, with the webhook of its queue, if it is in one, as
 // schedule.QueueWebhook writes it. Without a webhook a run costs nothing.
-func (d *Dialect) InsertMessages(ctx context.Context, q Queries, n int, ended func(i int) (run *schedule.Run, queue string)) error {
+func (d *Dialect) InsertMessages(ctx context.Context, q Queries, n int, queues map[int32]QueueEnd, run func(i int) *schedule.Run) error {
 	var calls []Call
 	for i := range n {
-		run, queue := ended(i)
-		if queue == "" && run.Webhook == "" {
+		r := run(i)
+		webhook := queues[r.Queue.No].Webhook
+		if webhook == "" && r.Webhook == "" {
 			continue
 		}
-		if m, ok := ledger.MessageOf(run, schedule.ParseQueueWebhook(queue)); ok {
+		if m, ok := ledger.MessageOf(r, schedule.ParseQueueWebhook(webhook)); ok {
 			calls = append(calls, d.insertDelivery(&m))
 		}
 	}

@@ -25,16 +25,39 @@ FROM (SELECT e.claimed_at, e.completed_at FROM ended_runs e WHERE e.queue_no = $
 	SELECT queue_no, minute, workflow_id, ended, writer FROM queue_minutes WHERE minute < $1 ORDER BY minute LIMIT $2)`
 )
 
+// QueueEnd is what the end of a run needs to know of its queue; zero outside of queues.
+type QueueEnd struct {
+	History schedule.History // "": all
+	Webhook string           // as schedule.QueueWebhook writes it
+}
+
+// QueueEnds reads it for the queues of n runs, by their numbers.
+func QueueEnds(ctx context.Context, q Queries, n int, run func(i int) *schedule.Run) (map[int32]QueueEnd, error) {
+	of := make(map[int32]QueueEnd)
+	for i := range n {
+		no := run(i).Queue.No
+		if _, known := of[no]; known || no == 0 {
+			continue
+		}
+		var e QueueEnd
+		if _, err := one(ctx, q, []any{&e.Webhook, &e.History}, sqlQueueEnd, no); err != nil {
+			return nil, fmt.Errorf("read queue %d: %w", no, err)
+		}
+		of[no] = e
+	}
+	return of, nil
+}
+
 // SplitEnded divides runs that have ended into those that get a row of history and those that are
-// only counted. facts are the history and the webhook of the queue of a run, and whether the executor
-// returned a result.
-func SplitEnded[R any](rows []R, holds []schedule.UniqueHold, facts func(R) (run *schedule.Run, history schedule.History, webhook string, returned bool)) (kept, counted []R) {
+// only counted. facts are a run and whether the executor returned a result.
+func SplitEnded[R any](rows []R, queues map[int32]QueueEnd, holds []schedule.UniqueHold, facts func(R) (run *schedule.Run, returned bool)) (kept, counted []R) {
 	byRun := make(map[schedule.Key]*schedule.UniqueHold, len(holds))
 	for i := range holds {
 		byRun[holds[i].RunKey] = &holds[i]
 	}
 	for _, row := range rows {
-		if run, history, webhook, returned := facts(row); ledger.CountedOnly(run, history, webhook, byRun[run.Key], returned) {
+		run, returned := facts(row)
+		if queue := queues[run.Queue.No]; ledger.CountedOnly(run, queue.History, queue.Webhook, byRun[run.Key], returned) {
 			counted = append(counted, row)
 		} else {
 			kept = append(kept, row)

@@ -155,6 +155,7 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	sqlDueChained    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 3`
 	sqlDeletedQueues = `SELECT q.queue_no FROM queues q WHERE q.deleted_at > $1 ORDER BY q.deleted_at`
 	sqlQueueByNo     = `SELECT ` + queueColumns + ` FROM queues WHERE queue_no = $1`
+	sqlQueueEnd      = `SELECT coalesce(q.webhook, ''), coalesce(q.history, '') FROM queues q WHERE q.queue_no = $1`
 	sqlQueueID       = `SELECT q.queue_id FROM queues q WHERE q.queue_no = $1`
 	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
