@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,8 +20,9 @@ import (
 var aloneInQueue = pgx.TxOptions{BeginQuery: genericPlans.BeginQuery + shortIdle}
 
 const (
-	// sqlTryQueue: the queue is taken; another process admits.
-	sqlTryQueue = `SELECT pg_try_advisory_xact_lock(1667330673, $1)`
+	// sqlTryQueue takes the queue and draws the number of the visit. NULL: another process
+	// admits.
+	sqlTryQueue = `SELECT CASE WHEN pg_try_advisory_xact_lock(1667330673, $1) THEN nextval('queue_positions') END`
 	// sqlTrySweep keeps sweeps of queues apart. The class is that of queues; none has the
 	// number 0.
 	sqlTrySweep = `SELECT pg_try_advisory_xact_lock(1667330673, 0)`
@@ -29,9 +31,13 @@ const (
 	// all waiting runs for each key.
 	sqlDispatch = `
 UPDATE open_runs o SET queue_state = 4, deliveries = u.deliveries, claimed_at = u.claimed_at, holder = u.holder, lease_until = u.lease_until,
-	due_at = u.lease_until, timeout_at = u.timeout_at, send_after = NULL, first_sent_at = coalesce(o.first_sent_at, $1), updated_at = $1
+	due_at = u.lease_until, timeout_at = u.timeout_at, send_after = NULL, first_sent_at = coalesce(o.first_sent_at, $1), updated_at = $1,
+	admission = $8
 FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::timestamptz[], $7::timestamptz[]) AS u(key, deliveries, claimed_at, holder, lease_until, timeout_at)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 3`
+
+	// sqlNumberAdmission numbers runs that a worker has fetched.
+	sqlNumberAdmission = `UPDATE open_runs SET admission = $2 WHERE idempotency_key = ANY($1::bytea[])`
 
 	// sqlMoveQueued writes runs of queues that no call holds, as a rule has made them.
 	sqlMoveQueued = `
@@ -43,31 +49,31 @@ WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
 	sqlNextQueuedDue = `
 SELECT o.due_at FROM (
-	(SELECT o.due_at FROM open_runs o WHERE o.state = 4 ORDER BY o.due_at LIMIT 1)
+	(SELECT o.due_at FROM open_runs o WHERE o.state = 4 AND o.due_at >= $1 AND o.due_at < $2 ORDER BY o.due_at LIMIT 1)
 	UNION ALL
-	(SELECT o.due_at FROM open_runs o WHERE o.state = 5 ORDER BY o.due_at LIMIT 1)) o
-WHERE o.due_at < 'infinity' ORDER BY o.due_at LIMIT 1`
+	(SELECT o.due_at FROM open_runs o WHERE o.state = 5 AND o.due_at >= $1 AND o.due_at < $2 ORDER BY o.due_at LIMIT 1)) o
+ORDER BY o.due_at LIMIT 1`
 )
 
 var (
-	sqlLockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2
-ORDER BY o.effective_priority, o.fair_order, o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`
-
 	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
-	sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
+	sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at >= $4 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 )
 
 // Admit admits runs of a queue; see dispatch.Store.
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
 	err = s.transactWith(ctx, aloneInQueue, func(tx pgx.Tx) error {
 		out = ledger.Dispatched{}
-		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+		var visit pgtype.Int8
+		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&visit); err != nil || !visit.Valid {
 			return err
 		}
-		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
+		out.Alone = true
+		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
 		if err != nil || facts.Queue == nil {
 			return err
 		}
+		s.fronts.admitting(req.QueueNo, cmp.Or(first, visit.Int64))
 		rows, err := s.lockPlain(ctx, tx, &req, &facts)
 		if err != nil {
 			return err
@@ -84,7 +90,10 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		}
 		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
-		return writeDispatched(ctx, tx, &req, rowsByKey(rows), &out)
+		if facts.Plain {
+			s.fronts.admitted(req.QueueNo, rows, &out)
+		}
+		return writeDispatched(ctx, tx, &req, visit.Int64, rowsByKey(rows), &out)
 	})
 	if err != nil {
 		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
@@ -98,7 +107,7 @@ func (s *Store) lockPlain(ctx context.Context, tx pgx.Tx, req *schedule.AdmitReq
 	if !f.Plain || room == 0 {
 		return nil, nil
 	}
-	rows, err := lockOpen(ctx, tx, sqlLockWaiting, req.QueueNo, room)
+	rows, err := s.lockFirst(ctx, tx, req.QueueNo, room)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +142,7 @@ func (s *Store) permits(ctx context.Context, tx pgx.Tx, req *schedule.AdmitReque
 	return dialect.Permits(ctx, queries{tx}, req, runs, definitions)
 }
 
-func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {
+func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest, visit int64, rows map[schedule.Key]*openRow, out *ledger.Dispatched) error {
 	var over []*openRow
 	for i := range out.Ended {
 		r := rows[out.Ended[i].Key]
@@ -148,7 +157,14 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 		return err
 	}
 	if req.Fetch != nil {
-		return tables.HandOver(ctx, queries{tx}, out, req.Now)
+		if err := tables.HandOver(ctx, queries{tx}, out, req.Now); err != nil {
+			return err
+		}
+		keys := column(out.Dispatches, func(d *ledger.Dispatch) schedule.Key { return d.Run.Key })
+		if _, err := tx.Exec(ctx, sqlNumberAdmission, keyBytes(keys), visit); err != nil {
+			return fmt.Errorf("number an admission: %w", err)
+		}
+		return nil
 	}
 	type dispatch = ledger.Dispatch
 	n, err := affect(ctx, tx, sqlDispatch, req.Now,
@@ -157,7 +173,7 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.ClaimedAt }),
 		column(out.Dispatches, func(d *dispatch) pgtype.Int8 { return noneOrInt(int64(d.Begun.Request.Lease.Holder)) }),
 		column(out.Dispatches, func(d *dispatch) time.Time { return d.Begun.Request.Lease.Until }),
-		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.TimeoutAt }))
+		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.TimeoutAt }), visit)
 	if err == nil && n != len(out.Dispatches) {
 		err = fmt.Errorf("%d of %d locked runs were there", n, len(out.Dispatches))
 	}
@@ -214,6 +230,9 @@ func moveQueued(ctx context.Context, tx pgx.Tx, moved []movedQueued) error {
 	if len(moved) == 0 {
 		return nil
 	}
+	for i := range moved {
+		tx.(wakingTx).placed(&moved[i].Run)
+	}
 	type m = movedQueued
 	n, err := affect(ctx, tx, sqlMoveQueued,
 		column(moved, func(m *m) []byte { return m.Key[:] }),
@@ -249,13 +268,16 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			return err
 		}
 		var rows []*openRow
+		from, until := s.fronts.dueBetween(req.Now)
+		began := time.Now()
 		for _, state := range []ledger.RowState{ledger.RowInQueue, ledger.RowJob} {
-			due, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit-len(rows), int16(state))
+			due, err := lockOpen(ctx, tx, sqlLockQueuedDue, req.Now, req.Limit-len(rows), int16(state), from)
 			if err != nil {
 				return err
 			}
 			rows = append(rows, due...)
 		}
+		took := time.Since(began)
 		if err := nameSchedules(ctx, tx, rows); err != nil {
 			return err
 		}
@@ -263,8 +285,12 @@ func (s *Store) SweepQueues(ctx context.Context, req schedule.QueueSweep) (out l
 			return err
 		}
 		var next pgtype.Timestamptz
-		if err := each(ctx, tx, []any{&next}, func() error { out.NextDue = next.Time.UTC(); return nil }, sqlNextQueuedDue); err != nil {
+		began = time.Now()
+		if err := each(ctx, tx, []any{&next}, func() error { out.NextDue = next.Time.UTC(); return nil }, sqlNextQueuedDue, from, until); err != nil {
 			return fmt.Errorf("look for the next run that is due: %w", err)
+		}
+		if len(rows) < req.Limit {
+			s.fronts.sweptDue(req.Now, took+time.Since(began), len(rows))
 		}
 		if err := dialect.SweepReservations(ctx, queries{tx}, &req, &out); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -22,6 +23,18 @@ var Built = map[string]string{
 
 // Gathered is how many changes wait for the transaction after the present one.
 func Gathered(s *Store) int { return s.changes.Waiting() }
+
+// SlowFronts makes each read from the front of an index slow.
+func (s *Store) SlowFronts() { s.fronts.slower = time.Hour }
+
+// ReadFrontsAgain lets the next read of each queue be one from its front.
+func (s *Store) ReadFrontsAgain() {
+	s.fronts.mu.Lock()
+	defer s.fronts.mu.Unlock()
+	for _, q := range s.fronts.queues {
+		q.fullAt = time.Now()
+	}
+}
 
 // AwaitNotifications waits until leaders are notified of all that was committed.
 func AwaitNotifications(s *Store) { s.notifier.work.Wait() }

@@ -53,11 +53,11 @@ func insertRuns(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.Ti
 	type run = schedule.Run
 	var own []run
 	if slices.ContainsFunc(runs, func(r run) bool { return r.Queue.In() }) {
-		wakeQueues(tx)
 		runs = slices.Clone(runs)
 		if err := dialect.DrawFair(ctx, queries{tx}, schedule.Pointers(runs), nil, now); err != nil {
 			return 0, err
 		}
+		wakeQueues(tx, schedule.Pointers(runs)...)
 	}
 	for i := range runs {
 		if ledger.Nth(&runs[i]) == 0 {
@@ -90,7 +90,7 @@ func insertQueued(ctx context.Context, tx pgx.Tx, runs []schedule.Run, now time.
 	if err != nil {
 		return err
 	}
-	wakeQueues(tx)
+	wakeQueues(tx, schedule.Pointers(runs)...)
 	retries := slices.DeleteFunc(slices.Clone(runs), func(r schedule.Run) bool { return r.RetryOf.IsZero() }) // of a group
 	if err := noteRedriven(ctx, tx, retries); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/test/services"
@@ -23,6 +24,43 @@ func TestStoreKeepsTheContract(t *testing.T) {
 		url := services.Postgres(t, migrate)
 		return poisoner{open(t, url, postgres.Options{MaxConns: 8}), url}
 	})
+}
+
+// Of each queue, the first two reads from its front are slow, and there is no third one.
+func TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow(t *testing.T) {
+	t.Parallel()
+	services.Postgres(t, nil)
+	storetest.Run(t, func(t testing.TB) storetest.Store {
+		url := services.Postgres(t, migrate)
+		store := open(t, url, postgres.Options{MaxConns: 8})
+		store.SlowFronts()
+		return poisoner{store, url}
+	}, "queues", "enqueue", "admit", "changes of queued runs", "admitted runs", "slots in queues", "bounds of runs", "put back", "sweep of queues",
+		"queue model", "pull workers", "queue moves", "rates", "reservations", "fair queues", "groups of runs", "retries", "snoozes", "interruptions")
+}
+
+// Where another process admits, it finds runs that were put before others at its next read from the
+// front.
+func TestQueuesKeepTheContractWhereAnotherProcessReadsTheirFrontsAgain(t *testing.T) {
+	t.Parallel()
+	services.Postgres(t, nil)
+	storetest.Run(t, func(t testing.TB) storetest.Store {
+		url := services.Postgres(t, migrate)
+		p := apart{poisoner{open(t, url, postgres.Options{MaxConns: 8}), url}, open(t, url, postgres.Options{MaxConns: 8})}
+		p.admits.SlowFronts()
+		return p
+	}, "enqueue", "admit", "queue model", "queue moves")
+}
+
+// apart admits in another process.
+type apart struct {
+	poisoner
+	admits *postgres.Store
+}
+
+func (p apart) Admit(ctx context.Context, req schedule.AdmitRequest) (ledger.Dispatched, error) {
+	p.admits.ReadFrontsAgain()
+	return p.admits.Admit(ctx, req)
 }
 
 // poisoner can also break a row, as a bug or a hand at the table might.

@@ -43,7 +43,7 @@ func (s *Store) ChangeQueued(ctx context.Context, key schedule.Key, decide func(
 				return err
 			}
 		}
-		wakeQueues(tx)
+		wakeQueues(tx, after)
 		return nil
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ type Store struct {
 	names       revision.Names // of sids
 	changes     *batch.Batcher[changeCall, changeAnswer]
 	notifier    notifier
+	fronts      fronts
 	endedTwice  atomic.Uint64
 
 	clock      atomic.Pointer[reading]

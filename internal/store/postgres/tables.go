@@ -24,7 +24,7 @@ var dialect = &tables.Dialect{
 		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, LockQueue: sqlLockQueue, LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares, ShareQueue: shareQueue, LockUniques: sqlLockUniques, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns, DrawPositions: sqlDrawPositions, CountMinute: sqlCountMinute,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
-		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits,
+		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits, QueueInFlight: sqlQueueInFlight, QueuesWaiting: sqlQueuesWaiting,
 		LimitsNow: sqlLimitsNow, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,
@@ -65,7 +65,7 @@ var dialect = &tables.Dialect{
 	WriteQueued: func(ctx context.Context, q tables.Queries, r *schedule.Run) (int, error) {
 		return writeQueued(ctx, q.(queries).conn.(pgx.Tx), r)
 	},
-	WakeQueues:  func(q tables.Queries) { wakeQueues(q.(queries).conn.(pgx.Tx)) },
+	WakeQueues:  func(q tables.Queries, moved ...*schedule.Run) { wakeQueues(q.(queries).conn.(pgx.Tx), moved...) },
 	NoticesLock: []tables.Call{{Statement: sqlNoticesLock}},
 	GroupsLock:  []tables.Call{{Statement: sqlGroupsLock}},
 }

@@ -36,7 +36,8 @@ func (r *bucketRange) add(first, last int) {
 // wakingTx is a transaction that collects the leaders to wake once it is committed.
 type wakingTx struct {
 	pgx.Tx
-	wake *bucketRange
+	wake   *bucketRange
+	fronts *fronts // of the process
 }
 
 // wakeListeners wakes the leaders of these overlap keys, or all leaders for none, once
@@ -55,11 +56,21 @@ func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
 }
 
 // wakeQueues wakes the launchers that admit runs of queues, once the transaction is committed.
-func wakeQueues(tx pgx.Tx) {
+// placed are runs that may wait before others from now on.
+func wakeQueues(tx pgx.Tx, placed ...*schedule.Run) {
 	if one, ok := tx.(oneByOne); ok {
 		tx = one.Tx
 	}
-	tx.(wakingTx).wake.queues = true
+	w := tx.(wakingTx)
+	w.wake.queues = true
+	w.placed(placed...)
+}
+
+// placed notes runs that may wait before others from now on.
+func (w wakingTx) placed(runs ...*schedule.Run) {
+	for _, r := range runs {
+		w.fronts.placed(r)
+	}
 }
 
 // notifier notifies leaders after a commit. Inside of transactions, notifications would

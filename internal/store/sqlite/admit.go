@@ -21,7 +21,7 @@ var errNotWaiting = errors.New("the run is not as it was read")
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		out = ledger.Dispatched{Alone: true}
-		facts, err := dialect.ReadAdmission(ctx, queries{t}, &req)
+		facts, _, err := dialect.ReadAdmission(ctx, queries{t}, &req, 0)
 		if err != nil || facts.Queue == nil {
 			return err
 		}

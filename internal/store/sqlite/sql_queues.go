@@ -5,6 +5,11 @@ const (
 	sqlCountMinute = `INSERT INTO queue_minutes AS m (queue_no, minute, workflow_id, ended, writer, n, wait_ms, run_ms)
 VALUES ($1, $2, coalesce((SELECT s.workflow_id FROM schedules s WHERE s.sid = $3), ''), $4, 0, $5, $6, $7)
 ON CONFLICT (queue_no, minute, workflow_id, ended, writer) DO UPDATE SET n = m.n + excluded.n, wait_ms = m.wait_ms + excluded.wait_ms, run_ms = m.run_ms + excluded.run_ms`
+	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q WHERE q.deleted_at IS NULL AND (q.queue_no IN (SELECT value ->> 0 FROM json_each(?1))
+ OR (SELECT o.queue_state FROM open_runs o INDEXED BY open_runs_ready WHERE o.queue_no = q.queue_no AND o.queue_state = 2 ORDER BY o.effective_priority LIMIT 1) IS NOT NULL)
+ ORDER BY q.queue_no`
+	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs INDEXED BY open_runs_queue_in_flight WHERE queue_no = ?1 AND queue_state >= 4), 0,
+ EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = ?1) WHERE ?2 IS NOT NULL`
 	sqlDrawPositions = `UPDATE queue_positions SET last = last + $1 RETURNING last - $1 + 1`
 
 	sqlDispatch = `UPDATE open_runs SET queue_state = 4, deliveries = ?2, claimed_at = ?3, holder = nullif(?4, 0), lease_until = ?5, due_at = ?5,

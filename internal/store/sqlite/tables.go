@@ -24,7 +24,7 @@ var dialect = &tables.Dialect{
 		DrawPositions: sqlDrawPositions, CountMinute: sqlCountMinute, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
-		LimitsNow: sqlLimitsNow, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
+		LimitsNow: sqlLimitsNow, QueueInFlight: sqlQueueInFlight, QueuesWaiting: sqlQueuesWaiting, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,
 	},
@@ -103,7 +103,7 @@ var dialect = &tables.Dialect{
 	WriteQueued: func(ctx context.Context, q tables.Queries, r *schedule.Run) (int, error) {
 		return writeQueued(ctx, q.(queries).querier.(tx), r)
 	},
-	WakeQueues: func(q tables.Queries) { *q.(queries).querier.(tx).queues = true },
+	WakeQueues: func(q tables.Queries, _ ...*schedule.Run) { *q.(queries).querier.(tx).queues = true },
 }
 
 func init() { // dialect is used by what it calls

@@ -12,63 +12,72 @@ import (
 )
 
 // ReadAdmission reads what an admission needs of a queue, in its transaction and under its
-// lock, and locks the limits of its runs. Queue is nil if there is none.
-func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.AdmitRequest) (f ledger.QueueFacts, err error) {
-	if f, err = readQueueFacts(ctx, q, req.QueueNo); err != nil || f.Queue == nil {
-		return f, err
+// lock, and locks the limits of its runs. Queue is nil if there is none. No run of the queue in
+// flight has a lower number of admission than from; first is the lowest of those that have one.
+func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.AdmitRequest, from int64) (f ledger.QueueFacts, first int64, err error) {
+	if f, first, err = d.readQueueFacts(ctx, q, req.QueueNo, from); err != nil || f.Queue == nil {
+		return f, first, err
 	}
 	if req.Fetch != nil {
 		if err := readFetch(ctx, q, &f, req); err != nil {
-			return f, err
+			return f, first, err
 		}
 	}
+	if err := d.readWaiting(ctx, q, req, &f); err != nil {
+		return f, first, err
+	}
+	return f, first, d.readLimits(ctx, q, &f, req.Now, true) // of reservations too: they start also in a stall
+}
+
+// readWaiting reads the first waiting runs of a queue; those of a plain queue its store reads.
+func (d *Dialect) readWaiting(ctx context.Context, q Queries, req *schedule.AdmitRequest, f *ledger.QueueFacts) error {
 	room := f.Room(req)
 	if room == 0 {
-		return f, d.readLimits(ctx, q, &f, req.Now, true) // of reservations: they start also in a stall
+		return nil
 	}
 	var state int
 	limited, err := one(ctx, q, []any{&state}, sqlAnyLimited, req.QueueNo)
 	if err != nil {
-		return f, fmt.Errorf("look for limits: %w", err)
+		return fmt.Errorf("look for limits: %w", err)
 	}
 	if f.Plain = !limited && f.Queue.PromoteAfterMS == 0; f.Plain {
-		return f, d.readLimits(ctx, q, &f, req.Now, true)
+		return nil
 	}
 	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
-		return f, fmt.Errorf("read waiting runs: %w", err)
+		return fmt.Errorf("read waiting runs: %w", err)
 	}
 	if f.Queue.PromoteAfterMS > 0 {
 		if f.Oldest, err = d.readOldest(ctx, q, req.QueueNo, room); err != nil {
-			return f, fmt.Errorf("read the oldest runs: %w", err)
+			return fmt.Errorf("read the oldest runs: %w", err)
 		}
 	}
 	keeping, err := collect(ctx, q, (*headRow).fields, sqlKeepWaiting, req.QueueNo)
 	if err != nil {
-		return f, fmt.Errorf("read the runs that keep limits: %w", err)
+		return fmt.Errorf("read the runs that keep limits: %w", err)
 	}
 	for i := range keeping {
 		f.AddKeeping(keeping[i].run())
 	}
-	return f, d.readLimits(ctx, q, &f, req.Now, true)
+	return nil
 }
 
-func readQueueFacts(ctx context.Context, q Queries, queueNo int32) (f ledger.QueueFacts, err error) {
+func (d *Dialect) readQueueFacts(ctx context.Context, q Queries, queueNo int32, from int64) (f ledger.QueueFacts, first int64, err error) {
 	found, err := collect(ctx, q, admissionFields, sqlAdmits, queueNo)
 	if err != nil || len(found) == 0 {
-		return f, err
+		return f, 0, err
 	}
 	f.Queue, f.Stall, f.NextStart = found[0].queue(), found[0].stall, found[0].nextStart
 	f.Stall.QueueNo = queueNo
 	var reserved bool
-	if _, err = one(ctx, q, []any{&f.InFlight, &reserved}, sqlQueueInFlight, queueNo); err != nil {
-		return f, fmt.Errorf("count runs in flight: %w", err)
+	if _, err = one(ctx, q, []any{&f.InFlight, &first, &reserved}, d.QueueInFlight, queueNo, from); err != nil {
+		return f, 0, fmt.Errorf("count runs in flight: %w", err)
 	}
 	if reserved {
 		if f.Reserved, err = collect(ctx, q, reservationFields, sqlReservations, queueNo); err != nil {
-			return f, fmt.Errorf("read reservations: %w", err)
+			return f, 0, fmt.Errorf("read reservations: %w", err)
 		}
 	}
-	return f, nil
+	return f, first, nil
 }
 
 // headRow is a waiting run with what its admission is decided by.
@@ -199,7 +208,7 @@ func (d *Dialect) Permits(ctx context.Context, q Queries, req *schedule.AdmitReq
 // ReadWaitingPlace reads what explains a run that waits in a queue. Runs before it are counted
 // up to counted; users bounds the runs in flight that are named, of the queue and of each limit.
 func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted, users int, now time.Time) (p ledger.WaitingPlace, err error) {
-	if p.QueueFacts, err = readQueueFacts(ctx, t.read, r.Queue.No); err != nil || p.Queue == nil {
+	if p.QueueFacts, _, err = t.dialect.readQueueFacts(ctx, t.read, r.Queue.No, 0); err != nil || p.Queue == nil {
 		return p, err
 	}
 	p.Heads = []ledger.Head{{Runs: []ledger.WaitingRun{ledger.Waiting(r)}}}

@@ -51,7 +51,7 @@ func (r *copyRow) copied() ledger.CopiedRun {
 // ReadQueueCopy copies a queue with its open runs. The rows are not of one instant. Queue is nil if there
 // is none.
 func (t *Tables) ReadQueueCopy(ctx context.Context, req schedule.QueueCopyRequest) (c ledger.QueueCopy, err error) {
-	if c.QueueFacts, err = readQueueFacts(ctx, t.read, req.QueueNo); err != nil || c.Queue == nil {
+	if c.QueueFacts, _, err = t.dialect.readQueueFacts(ctx, t.read, req.QueueNo, 0); err != nil || c.Queue == nil {
 		return c, err
 	}
 	read := func(statement string, limit int) ([]ledger.CopiedRun, error) {

@@ -209,7 +209,12 @@ func QueuesOf(ctx context.Context, q Queries, runs []*schedule.Run) (map[int32]*
 
 // QueuesWaiting returns the queues in which runs wait for their admission.
 func (t *Tables) QueuesWaiting(ctx context.Context) ([]schedule.QueueNow, error) {
-	found, err := collect(ctx, t.read, func(n *schedule.QueueNow) []any { return []any{&n.No, &n.QueueID} }, sqlQueuesWaiting)
+	return t.QueuesWaitingBut(ctx, nil)
+}
+
+// QueuesWaitingBut is QueuesWaiting that takes it for granted of some queues.
+func (t *Tables) QueuesWaitingBut(ctx context.Context, sure []int32) ([]schedule.QueueNow, error) {
+	found, err := collect(ctx, t.read, func(n *schedule.QueueNow) []any { return []any{&n.No, &n.QueueID} }, t.dialect.QueuesWaiting, Rows{sure})
 	if err != nil {
 		return nil, fmt.Errorf("look for queues with waiting runs: %w", err)
 	}

@@ -203,10 +203,11 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 		if err != nil {
 			return fmt.Errorf("let member %s wait: %w", first.Key, err)
 		}
-		if err := d.waitsFrom(ctx, q, first.Key, g.QueueNo, now); err != nil {
+		released, err := d.waitsFrom(ctx, q, first.Key, g.QueueNo, now)
+		if err != nil {
 			return fmt.Errorf("note when member %s expires: %w", first.Key, err)
 		}
-		d.WakeQueues(q)
+		d.WakeQueues(q, &released)
 		if err := d.drawMember(ctx, q, first.Key, g.QueueNo, now); err != nil {
 			return fmt.Errorf("let member %s draw: %w", first.Key, err)
 		}
@@ -224,15 +225,15 @@ func (d *Dialect) settleGroup(ctx context.Context, q Queries, g *schedule.JobGro
 }
 
 // waitsFrom moves the end of the wait of a run that was let wait, and is locked.
-func (d *Dialect) waitsFrom(ctx context.Context, q Queries, key schedule.Key, queueNo int32, now time.Time) error {
-	var r schedule.Run
-	if _, err := one(ctx, q, []any{&r.FireAt, &r.Queue.EnqueuedAt, &r.StartBy}, sqlMemberStart, key); err != nil || r.StartBy.IsZero() {
-		return err
+func (d *Dialect) waitsFrom(ctx context.Context, q Queries, key schedule.Key, queueNo int32, now time.Time) (r schedule.Run, err error) {
+	r.Queue.No = queueNo
+	_, err = one(ctx, q, []any{&r.FireAt, &r.Queue.EnqueuedAt, &r.StartBy, &r.Queue.Priority, &r.Queue.FairOrder, &r.Queue.Position}, sqlMemberStart, key)
+	if r.Queue.State = ledger.StateOfEntry(r.FireAt, now); err != nil || r.StartBy.IsZero() {
+		return r, err
 	}
-	r.Queue.No, r.Queue.State = queueNo, ledger.StateOfEntry(r.FireAt, now)
 	r.StartBy = ledger.WaitsFrom(&r, schedule.Later(r.FireAt, now))
-	_, err := q.Exec(ctx, sqlSetStartBy, key, r.StartBy, ledger.DueAt(&r))
-	return err
+	_, err = q.Exec(ctx, sqlSetStartBy, key, r.StartBy, ledger.DueAt(&r))
+	return r, err
 }
 
 // endGroup ends a group that has no member left, with its message and the run that follows it.

@@ -54,7 +54,7 @@ func (d *Dialect) moveQueued(ctx context.Context, q Queries, m *schedule.QueueMo
 			return fmt.Errorf("write places: %w", err)
 		}
 	}
-	d.WakeQueues(q)
+	d.WakeQueues(q, schedule.Pointers(runs)...)
 	if m.Audit == nil {
 		return nil
 	}

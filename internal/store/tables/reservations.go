@@ -43,7 +43,7 @@ func (d *Dialect) changeReservations(ctx context.Context, q Queries, req *schedu
 	}
 	var earlier *schedule.EnqueueRecord
 	if queue != nil {
-		if f, err = readQueueFacts(ctx, q, queue.No); err != nil {
+		if f, _, err = d.readQueueFacts(ctx, q, queue.No, 0); err != nil {
 			return f, out, err
 		}
 		if req.RequestID != "" {
@@ -202,7 +202,7 @@ func (t *Tables) GetReservation(ctx context.Context, id schedule.Key) (*schedule
 // ReadReservations returns the queue with its reservations and their limits, as an admission would
 // find them. Nothing is locked.
 func (t *Tables) ReadReservations(ctx context.Context, queueNo int32, now time.Time) (f ledger.QueueFacts, err error) {
-	if f, err = readQueueFacts(ctx, t.read, queueNo); err != nil || f.Queue == nil {
+	if f, _, err = t.dialect.readQueueFacts(ctx, t.read, queueNo, 0); err != nil || f.Queue == nil {
 		return f, err
 	}
 	return f, t.dialect.readLimits(ctx, t.read, &f, now, false)

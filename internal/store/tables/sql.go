@@ -144,11 +144,6 @@ const (
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
 WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
-	// sqlQueuesWaiting looks into the index once for each queue. For EXISTS, Postgres may read
-	// all waiting runs.
-	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q
-WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.queue_no = q.queue_no AND o.queue_state = 2
-	ORDER BY o.effective_priority LIMIT 1) IS NOT NULL ORDER BY q.queue_no`
 	// sqlDueDelayed, sqlDueWaiting and sqlDueChained let a sweep look at what is in a queue now.
 	sqlDueDelayed    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 1`
 	sqlDueWaiting    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 2`
@@ -160,9 +155,6 @@ WHERE q.deleted_at IS NULL AND (SELECT o.queue_state FROM open_runs o WHERE o.qu
 	sqlAdmits        = `SELECT ` + queueColumns + `, st.stalled_until, st.stall_level, st.stall_reason, st.next_start_at
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
 	sqlMeasured = `SELECT ` + queueColumns + ` FROM queues q WHERE deleted_at IS NULL ORDER BY queue_id LIMIT $1`
-	// sqlQueueInFlight says also whether there are reservations.
-	sqlQueueInFlight = `SELECT (SELECT count(*) FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state >= 4),
-	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`
 	sqlSetStall = `INSERT INTO queue_states (queue_no, stalled_until, stall_level, stall_reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue_no) DO UPDATE SET stalled_until = excluded.stalled_until, stall_level = excluded.stall_level, stall_reason = excluded.stall_reason`
 	sqlEnqueuedBefore = `SELECT r.body_hash, r.keys, r.marks FROM queue_requests r WHERE r.queue_no = $1 AND r.user_id = $2 AND r.request_id = $3`
@@ -287,16 +279,17 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT
 WHERE m.place = 1 GROUP BY m.status`
 	sqlReleaseMember = `UPDATE open_runs SET queue_state = CAST(CASE WHEN fire_at > $2 THEN 1 ELSE 2 END AS smallint), due_at = CASE WHEN fire_at > $2 THEN fire_at ELSE due_at END, updated_at = $2
 WHERE idempotency_key = $1 AND queue_state = 3`
-	sqlMemberStart   = `SELECT o.fire_at, o.enqueued_at, o.start_by FROM open_runs o WHERE o.idempotency_key = $1`
+	sqlMemberStart   = `SELECT o.fire_at, o.enqueued_at, o.start_by, o.effective_priority, o.fair_order, o.position_key FROM open_runs o WHERE o.idempotency_key = $1`
 	sqlSetStartBy    = `UPDATE open_runs SET start_by = $2, due_at = $3 WHERE idempotency_key = $1 AND queue_state IN (1, 2)`
 	sqlListJobGroups = `SELECT ` + jobGroupColumns + ` FROM queue_groups
 WHERE ($1 = '' OR user_id = $1) AND ($2 = 0 OR queue_no = $2) AND ($3 = '' OR state = $3) AND group_no < $4 ORDER BY group_no DESC LIMIT $5`
-	// sqlStoppingGroups are those with members that ledger.MemberStep cancels.
+	// sqlStoppingGroups are those with members that ledger.MemberStep cancels. For EXISTS, Postgres
+	// may read all open runs.
 	sqlStoppingGroups = `SELECT g.group_no FROM queue_groups g
 WHERE g.state = 'RUNNING' AND (g.stop_from IS NOT NULL OR g.cancel_requested_at IS NOT NULL)
-	AND EXISTS (SELECT 1 FROM open_runs o WHERE o.group_no = g.group_no
+	AND (SELECT o.group_no FROM open_runs o WHERE o.group_no = g.group_no
 		AND (g.cancel_requested_at IS NOT NULL AND o.cancel_requested_at IS NULL
-			OR o.group_seq >= g.stop_from AND o.queue_state <= 3 AND o.claimed_at IS NULL AND o.trigger = 6))
+			OR o.group_seq >= g.stop_from AND o.queue_state <= 3 AND o.claimed_at IS NULL AND o.trigger = 6) LIMIT 1) IS NOT NULL
 ORDER BY g.group_no LIMIT $1`
 	sqlPruneJobGroups = `DELETE FROM queue_groups WHERE group_no IN (SELECT group_no FROM queue_groups WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)`
 )

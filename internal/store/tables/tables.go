@@ -57,9 +57,11 @@ type Dialect struct {
 	// CancelMembers cancels open members of a group as the step says, without those that others have
 	// locked, and counts them. It does not settle the group.
 	CancelMembers func(context.Context, Queries, ledger.MemberStep, time.Time) (int, error)
-	WakeQueues    func(Queries) // wakes those who admit runs, after the commit
-	NoticesLock   []Call        // keeps evaluations and groupings of alerts apart
-	GroupsLock    []Call
+	// WakeQueues wakes those who admit runs, after the commit. placed are runs that may wait before
+	// others from now on.
+	WakeQueues  func(q Queries, placed ...*schedule.Run)
+	NoticesLock []Call // keeps evaluations and groupings of alerts apart
+	GroupsLock  []Call
 }
 
 // Tables are the methods of a store for tables that hold no runs.
@@ -89,6 +91,8 @@ type Statements struct {
 	FairTurns                                                                                     string // of such rows: the clock, and the last fair_order of a run that waits
 	PutShares                                                                                     string // such rows with what they have drawn
 	TakeUses, FreeLimitUses, HeldUses                                                             string
+	QueuesWaiting                                                                                 string // it does not ask of the queues in $1
+	QueueInFlight                                                                                 string // of queue $1: how many runs, the lowest number of admission from $2 on, and whether there are reservations
 	ReadHeads                                                                                     string // up to $2 waiting runs of queue $1 for each of the limits in $3
 	ReadOldest                                                                                    string // the same for each row of limits and priority
 	LockJobGroup                                                                                  string // ends the statement that reads a group, to lock it

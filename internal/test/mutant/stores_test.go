@@ -143,17 +143,19 @@ var storeMutants = []struct {
 		"launcher/call.go", " || !s.presence.Holds(s.lease.holder.Load()) {", " {",
 	}}},
 	{"max_in_flight of a queue is counted before the lock", []suite{contract(postgres, "admit$/^of_eight_that_admit_at_one_instant.*")}, []mutant.Edit{{
-		postgres + "/admit.go", `		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+		postgres + "/admit.go", `		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&visit); err != nil || !visit.Valid {
 			return err
 		}
-		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
-`, `		facts, err := dialect.ReadAdmission(ctx, queries{tx}, &req)
+		out.Alone = true
+		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
+`, `		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&out.Alone); err != nil || !out.Alone {
+		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&visit); err != nil || !visit.Valid {
 			return err
 		}
+		out.Alone = true
 `,
 	}}},
 	{"the end of a reservation keeps its uses of limits", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
@@ -177,7 +179,9 @@ var storeMutants = []struct {
 		"internal/store/tables/uniques.go", "WHERE until < $1 ORDER BY until LIMIT $2)", "WHERE until > $1 ORDER BY until LIMIT $2)",
 	}}},
 	{"an admission does not see the reservations of its queue", []suite{contract(postgres, "reservations"), contract(sqlite, "reservations")}, []mutant.Edit{{
-		"internal/store/tables/sql.go", `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`, `	EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -$1)`,
+		postgres + "/sql_queues.go", `EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = $1)`, `EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -$1)`,
+	}, {
+		sqlite + "/sql_queues.go", `EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = ?1)`, `EXISTS (SELECT 1 FROM reservations r WHERE r.queue_no = -?1)`,
 	}}},
 	{"the runs of a process that is gone wait for their leases", []suite{contract(postgres, "sweep_of_queues")}, []mutant.Edit{{
 		"internal/store/postgres/admit.go", "freeOfGone(ctx, tx, req.Now); err != nil {", "freeOfGone(ctx, tx, req.Now.Add(time.Hour)); err != nil {",
@@ -192,7 +196,7 @@ var storeMutants = []struct {
 		"internal/store/tables/reservations.go", `if r := &found[i]; r.Over(req.Now) {`, `if r := &found[i]; !r.Over(req.Now) {`,
 	}}},
 	{"the positions of a queue are ignored", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
-		postgres + "/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
+		postgres + "/fronts.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE", "o.idempotency_key LIMIT $2 FOR UPDATE",
 	}, {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
@@ -221,6 +225,21 @@ var storeMutants = []struct {
 	}}},
 	{"the rate of a limit is not written", []suite{contract(postgres, "rates"), contract(sqlite, "rates")}, []mutant.Edit{{
 		"internal/store/tables/uses.go", "range out.Starts {", "range out.Starts[:0] {",
+	}}},
+	{"a visit forgets what is in flight longer", []suite{contract(postgres, "admit")}, []mutant.Edit{{
+		postgres + "/admit.go", "cmp.Or(first, visit.Int64)", "cmp.Or(0*first, visit.Int64)",
+	}}},
+	{"a run that is put before others is not noticed", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
+		postgres + "/fronts.go", "if at >= 0 && w.before(q.waiting[at]) {", "if at < 0 && w.before(q.waiting[at]) {",
+	}}},
+	{"a front moves behind a run that stays", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
+		postgres + "/fronts.go", "stays[w.priority] = !left[r.Key]", "stays[w.priority] = false",
+	}}},
+	{"fronts are never read again", []suite{{postgres, "^TestQueuesKeepTheContractWhereAnotherProcessReadsTheirFrontsAgain$"}}, []mutant.Edit{{
+		postgres + "/fronts.go", "s.known() && time.Now().Before(s.fullAt)", "s.known()",
+	}}},
+	{"only known priorities are read", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
+		postgres + "/fronts.go", "return rows, lock(sqlLockWaitingBetween, above, int32(math.MaxInt32))", "return rows, nil",
 	}}},
 	{"the pause of a queue is not read", []suite{contract(postgres, "admit"), contract(sqlite, "admit")}, []mutant.Edit{{
 		"internal/store/tables/admit.go", "	f.Stall.QueueNo = queueNo\n", "	f.Stall.QueueNo = queueNo\n\tf.Queue.Pause = schedule.Pause{}\n",

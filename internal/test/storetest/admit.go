@@ -48,6 +48,13 @@ func admitOrder(r *rig) {
 	j.admits(3, "b low")
 	j.admits(3, "")
 	other.admits(3, "x")
+	j.enqueue(0, j.job("early", 0, delayed(r.at(time.Hour))))
+	j.put("c", "d", "e")
+	j.admits(1, "c")
+	j.admits(1, "d")
+	r.now = r.at(time.Hour)
+	j.sweepQueues()
+	j.admits(3, "later early e") // it entered first
 }
 
 func admitMax(r *rig) {

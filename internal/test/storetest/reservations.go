@@ -13,6 +13,7 @@ import (
 var reservations = []check{
 	{"a reservation is granted at once where a slot is free, and comes back as it was given", reserveFree},
 	{"a reservation goes before all runs, and touches none that is in flight", reserveFirst},
+	{"runs that reservations go before are the next ones", reserveThenRun},
 	{"reservations are granted in order of arrival", reserveOrder},
 	{"a granted reservation counts in max_in_flight until it is released", reserveCounts},
 	{"a reservation uses its limits from its grant to its end", reserveLimits},
@@ -128,6 +129,22 @@ func reserveFirst(r *rig) {
 	j.releases(a.ID)
 	j.gone(a.ID)
 	j.admits(10, "a")
+}
+
+func reserveThenRun(r *rig) {
+	j := r.jobs("q", maxInFlight(2))
+	j.put("a", "b", "c", "d", "e")
+	j.end(j.admits(1, "a")[0], schedule.StatusSuccess)
+	running := j.admits(10, "b c")
+	first, _ := j.reserves("first")
+	second, _ := j.reserves("second")
+	j.end(running[0], schedule.StatusSuccess)
+	j.end(running[1], schedule.StatusSuccess)
+	j.admits(10, "")
+	j.hasGrant(second.ID, true, "after both ends")
+	j.releases(first.ID)
+	j.releases(second.ID)
+	j.admits(10, "d e")
 }
 
 func reserveOrder(r *rig) {

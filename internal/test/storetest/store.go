@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,9 +114,11 @@ type Prober interface {
 
 // Run runs the whole contract. open gives an empty, migrated store and closes
 // it when its test ends; it is called many times, also in parallel.
-func Run(t *testing.T, open func(t testing.TB) Store) {
+func Run(t *testing.T, open func(t testing.TB) Store, only ...string) {
 	for _, topic := range topics {
-		topic.run(t, open)
+		if len(only) == 0 || slices.Contains(only, topic.name) {
+			topic.run(t, open)
+		}
 	}
 }
 
