@@ -41,6 +41,8 @@ func TestBothDialectsHaveTheSameTablesAndColumns(t *testing.T) {
 	maps.DeleteFunc(sqlite, func(_ string, c column) bool { return c.Table == "queue_positions" })
 	// SQLite has one writer, so a change that is seen was committed when it says.
 	maps.DeleteFunc(postgres, func(_ string, c column) bool { return c.Table == "change_snapshots" })
+	// Only Postgres keeps index entries of rows that are deleted.
+	delete(postgres, "open_runs.admission")
 	// SQLite cannot add a required column to rows that exist.
 	sid := postgres["schedules.sid"]
 	sid.Required = false
