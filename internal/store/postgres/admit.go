@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -73,7 +72,10 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		if err != nil || facts.Queue == nil {
 			return err
 		}
-		s.fronts.admitting(req.QueueNo, cmp.Or(first, visit.Int64))
+		if facts.InFlight == 0 {
+			first = visit.Int64
+		}
+		s.fronts.admitting(req.QueueNo, first)
 		rows, err := s.lockPlain(ctx, tx, &req, &facts)
 		if err != nil {
 			return err

@@ -227,7 +227,7 @@ var storeMutants = []struct {
 		"internal/store/tables/uses.go", "range out.Starts {", "range out.Starts[:0] {",
 	}}},
 	{"a visit forgets what is in flight longer", []suite{contract(postgres, "admit")}, []mutant.Edit{{
-		postgres + "/admit.go", "cmp.Or(first, visit.Int64)", "cmp.Or(0*first, visit.Int64)",
+		postgres + "/admit.go", "if facts.InFlight == 0 {\n\t\t\tfirst", "if facts.InFlight >= 0 {\n\t\t\tfirst",
 	}}},
 	{"a run that is put before others is not noticed", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
 		postgres + "/fronts.go", "if at >= 0 && w.before(q.waiting[at]) {", "if at < 0 && w.before(q.waiting[at]) {",
