@@ -289,6 +289,9 @@ type QueueChange struct {
 	After  *Queue // nil: nothing changes
 	Events []QueueEvent
 	Audit  *AuditEntry
+	// OwnerLimit is how many living queues the owner of a new queue may have, this one included: above
+	// it the change is refused, and nothing is written. 0: any number.
+	OwnerLimit int
 }
 
 // QueueFilter selects queues.

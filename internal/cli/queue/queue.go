@@ -108,7 +108,7 @@ func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
-	command.RetryFlags(f, &req.Retry, "DEFAULT_MAX_ATTEMPTS")
+	command.RetryFlags(f, &req.Retry, command.RetryDefaults{Attempts: "DEFAULT_MAX_ATTEMPTS", Backoff: "DEFAULT_BACKOFF_MS", MaxBackoff: "DEFAULT_MAX_BACKOFF_MS"})
 }
 
 // historyFlag is the flag of what history keeps.

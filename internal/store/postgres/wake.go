@@ -37,15 +37,23 @@ func (r *bucketRange) add(first, last int) {
 type wakingTx struct {
 	pgx.Tx
 	wake *bucketRange
+	opts *Options // of the store
 }
+
+func asWaking(tx pgx.Tx) wakingTx {
+	if one, ok := tx.(oneByOne); ok {
+		tx = one.Tx
+	}
+	return tx.(wakingTx)
+}
+
+// openedBy are the options of the store of a transaction.
+func openedBy(tx pgx.Tx) *Options { return asWaking(tx).opts }
 
 // wakeListeners wakes the leaders of these overlap keys, or all leaders for none, once
 // the transaction is committed.
 func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
-	if one, ok := tx.(oneByOne); ok {
-		tx = one.Tx
-	}
-	wake := tx.(wakingTx).wake
+	wake := asWaking(tx).wake
 	if len(overlapKeys) == 0 {
 		wake.add(0, schedule.Buckets-1)
 	}
@@ -56,10 +64,7 @@ func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
 
 // wakeQueues wakes the launchers that admit runs of queues, once the transaction is committed.
 func wakeQueues(tx pgx.Tx) {
-	if one, ok := tx.(oneByOne); ok {
-		tx = one.Tx
-	}
-	tx.(wakingTx).wake.queues = true
+	asWaking(tx).wake.queues = true
 }
 
 // notifier notifies leaders after a commit. Inside of transactions, notifications would

@@ -154,6 +154,15 @@ func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c sc
 	return c, nil
 }
 
+// CountWaitingOf counts the runs of an owner that wait in queues, delayed and chained ones included,
+// up to limit.
+func (t *Tables) CountWaitingOf(ctx context.Context, userID string, limit int) (n int, err error) {
+	if _, err = one(ctx, t.read, []any{&n}, sqlWaitingOfOwner, userID, limit); err != nil {
+		return 0, fmt.Errorf("count the waiting runs of owner %s: %w", schedule.Quote(userID), err)
+	}
+	return n, nil
+}
+
 // PositionOf returns the place of a waiting run in its queue and priority, 1 for the next, and
 // limit if it is not before that. 0: it does not wait.
 func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (position int, err error) {

@@ -144,6 +144,13 @@ const (
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
 WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
+	sqlCountQueuesOf = `SELECT count(*) FROM (SELECT 1 FROM queues q WHERE q.user_id = $1 AND q.deleted_at IS NULL LIMIT $2) c`
+	// sqlWaitingOfOwner reads the runs of the owner's schedules, also of deleted ones, and none of others.
+	sqlWaitingOfOwner = `SELECT count(*) FROM (
+	SELECT 1 FROM schedules s JOIN open_runs o ON o.sid = s.sid WHERE s.user_id = $1 AND s.deleted_at IS NULL AND o.queue_state <= 3
+	UNION ALL
+	SELECT 1 FROM schedules s JOIN open_runs o ON o.sid = s.sid WHERE s.user_id = $1 AND s.deleted_at IS NOT NULL AND o.queue_state <= 3
+	LIMIT $2) c`
 	// sqlQueuesWaiting looks into the index once for each queue. For EXISTS, Postgres may read
 	// all waiting runs.
 	sqlQueuesWaiting = `SELECT q.queue_no, q.queue_id FROM queues q

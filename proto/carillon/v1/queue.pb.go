@@ -88,7 +88,7 @@ type Queue struct {
 	// How long a run may wait that has no bound of its own; 0: any time.
 	ExpiresMs uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// Automatic retries of runs whose schedule has no policy. Unset: those of runs
-	// in queues, DEFAULT_MAX_ATTEMPTS attempts.
+	// in queues, DEFAULT_MAX_ATTEMPTS attempts with the waits of DEFAULT_BACKOFF_MS.
 	Retry *RetryPolicy `protobuf:"bytes,42,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Whether keys take turns within a priority.
 	Fair string `protobuf:"bytes,50,opt,name=fair,proto3" json:"fair,omitempty"`
@@ -744,8 +744,9 @@ type UpsertQueueRequest struct {
 	// Automatic retries of runs whose schedule has no policy, and of requests that
 	// name no attempts. max_attempts of it is DEFAULT_MAX_ATTEMPTS by default. A
 	// run keeps the number of attempts that it entered with; backoff and classes
-	// are those in force. Default: DEFAULT_MAX_ATTEMPTS attempts with the defaults
-	// of a policy.
+	// are those in force. backoff_ms and max_backoff_ms are DEFAULT_BACKOFF_MS and
+	// DEFAULT_MAX_BACKOFF_MS by default. Default: DEFAULT_MAX_ATTEMPTS attempts with
+	// these waits.
 	Retry *RetryPolicy `protobuf:"bytes,32,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Waiting runs at which new ones are refused. Concurrent requests may exceed
 	// it by their own number. Default 100000; 0: any number.
