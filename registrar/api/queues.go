@@ -40,7 +40,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(), Delivery: schedule.Delivery(req.GetDelivery()), Workers: req.GetWorkers(), HeartbeatMS: req.GetHeartbeatMs(),
 			Fair: schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
-			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()), History: schedule.History(req.GetHistory()),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()), History: schedule.History(req.GetHistory()), Expect: queueExpectIn(req.GetExpect()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -92,6 +92,13 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
 	out.Reserved, out.Reserving = uint32(c.Reserved), uint32(c.Reserving)
 	if out.StartsPerMinute, out.EndsPerMinute, err = s.queues.QueuePace(ctx, q); err != nil {
+		return nil, err
+	}
+	promises, err := s.queues.QueuePromises(ctx, q, c)
+	for _, p := range promises {
+		out.Promises = append(out.Promises, &carillonv1.QueuePromise{Field: p.Field, Kept: p.Kept, Says: p.Says})
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.Stall.Until.After(s.now()) {
@@ -367,7 +374,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
-		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS, History: string(q.History),
+		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS, History: string(q.History), Expect: queueExpectOut(q.Expect),
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
 		for _, e := range q.WebhookOf().Events {
@@ -376,6 +383,25 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 	}
 	if out.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
+	}
+	return out
+}
+
+func queueExpectIn(e *carillonv1.QueueExpectation) (out schedule.QueueExpect) {
+	if e != nil {
+		out.WaitWithinMS, out.DeadAtMost = e.GetWaitWithinMs(), e.DeadAtMost
+	}
+	return out
+}
+
+// queueExpectOut is nil where nothing is promised.
+func queueExpectOut(e schedule.QueueExpect) *carillonv1.QueueExpectation {
+	if e.Equal(schedule.QueueExpect{}) {
+		return nil
+	}
+	out := &carillonv1.QueueExpectation{DeadAtMost: e.DeadAtMost}
+	if e.WaitWithinMS > 0 {
+		out.WaitWithinMs = &e.WaitWithinMS
 	}
 	return out
 }

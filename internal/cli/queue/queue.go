@@ -89,6 +89,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
 	historyFlag(cmd, flagged)
+	expectFlags(f, flagged)
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
@@ -226,6 +227,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"max run", render.Bound(q.GetMaxRunMs())},
 		[2]string{"expires", render.Bound(q.GetExpiresMs())},
 		[2]string{"retries", render.Retry(q.GetRetry())},
+		[2]string{"promises", promises(q)},
 		[2]string{"backpressure", q.GetBackpressure()},
 		[2]string{"history", q.GetHistory()},
 		[2]string{"webhook", q.GetWebhook()},

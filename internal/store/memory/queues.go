@@ -62,6 +62,24 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 	return after, nil
 }
 
+// CountQueueDead counts the dead runs of a queue, up to limit.
+func (s *Store) CountQueueDead(ctx context.Context, queueNo int32, limit int) (n int, err error) {
+	err = s.read(ctx, func() error {
+		n = s.deadIn(queueNo, limit)
+		return nil
+	})
+	return n, err
+}
+
+func (s *Store) deadIn(queueNo int32, limit int) (n int) {
+	for _, r := range s.runs {
+		if r.Queue.No == queueNo && r.IsDead() && n < limit {
+			n++
+		}
+	}
+	return n
+}
+
 // queuesOf counts the living queues of an owner.
 func (t *tx) queuesOf(userID string) (n int) {
 	for _, q := range t.queues {

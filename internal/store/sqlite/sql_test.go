@@ -226,6 +226,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 	for name, index := range map[string]string{
 		"sqlPlanDue":           "schedules_plan_at",
 		"sqlWaitingOfOwner":    "schedules_deleted_user",
+		"sqlCountQueueDead":    "ended_runs_queue_dead",
 		"sqlPlanLate":          "open_runs_due",
 		"sqlPlanLateRuns":      "open_runs_due",
 		"sqlPlanned":           "open_runs_schedule",
