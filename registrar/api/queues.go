@@ -94,11 +94,7 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	if out.StartsPerMinute, out.EndsPerMinute, err = s.queues.QueuePace(ctx, q); err != nil {
 		return nil, err
 	}
-	promises, err := s.queues.QueuePromises(ctx, q, c)
-	for _, p := range promises {
-		out.Promises = append(out.Promises, &carillonv1.QueuePromise{Field: p.Field, Kept: p.Kept, Says: p.Says})
-	}
-	if err != nil {
+	if out.Promises, err = s.promises(ctx, q, c); err != nil {
 		return nil, err
 	}
 	if c.Stall.Until.After(s.now()) {
@@ -385,36 +381,6 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
 	}
 	return out
-}
-
-func queueExpectIn(e *carillonv1.QueueExpectation) (out schedule.QueueExpect) {
-	if e != nil {
-		out.WaitWithinMS, out.DeadAtMost = e.GetWaitWithinMs(), e.DeadAtMost
-	}
-	return out
-}
-
-// queueExpectOut is nil where nothing is promised.
-func queueExpectOut(e schedule.QueueExpect) *carillonv1.QueueExpectation {
-	if e.Equal(schedule.QueueExpect{}) {
-		return nil
-	}
-	out := &carillonv1.QueueExpectation{DeadAtMost: e.DeadAtMost}
-	if e.WaitWithinMS > 0 {
-		out.WaitWithinMs = &e.WaitWithinMS
-	}
-	return out
-}
-
-func rateFrom(r *carillonv1.Rate) schedule.RateDefinition {
-	return schedule.RateDefinition{Starts: r.GetStarts(), PerMS: r.GetPerMs(), Burst: r.GetBurst()}
-}
-
-func rateOf(r schedule.RateDefinition) *carillonv1.Rate {
-	if !r.Set() {
-		return nil
-	}
-	return &carillonv1.Rate{Starts: r.Starts, PerMs: r.PerMS, Burst: r.Burst}
 }
 
 func webhookEvents(words []string) []schedule.WebhookEvent {

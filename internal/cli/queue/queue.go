@@ -89,7 +89,6 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.Func("backpressure", "what waits while the executor cannot take a run: `queue` (default) or run", command.Text(&flagged.Backpressure))
 	f.Func("promote-after", "`DURATION` after which a run passes runs of higher priorities, every second start at most (default: never)", command.Millis(&promote))
 	historyFlag(cmd, flagged)
-	expectFlags(f, flagged)
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
 	command.RateFlags(f, &flagged.Rate)
@@ -104,11 +103,13 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	return completeUpsert(cmd)
 }
 
-// boundFlags are the flags of how long runs may take and wait, and how often they are tried.
+// boundFlags are the flags of how long runs may take and wait, how often they are tried, and what the
+// queue promises.
 func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **uint32) {
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
+	expectFlags(f, req)
 	command.RetryFlags(f, &req.Retry, command.RetryDefaults{Attempts: "DEFAULT_MAX_ATTEMPTS", Backoff: "DEFAULT_BACKOFF_MS", MaxBackoff: "DEFAULT_MAX_BACKOFF_MS"})
 }
 

@@ -123,7 +123,7 @@ type Queue struct {
 	StallReason string `protobuf:"bytes,91,opt,name=stall_reason,json=stallReason,proto3" json:"stall_reason,omitempty"`
 	// What it promises. Unset: nothing.
 	Expect *QueueExpectation `protobuf:"bytes,120,opt,name=expect,proto3" json:"expect,omitempty"`
-	// Whether each of its promises is kept.
+	// Each promise, and whether it is kept.
 	Promises      []*QueuePromise `protobuf:"bytes,121,rep,name=promises,proto3" json:"promises,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -509,8 +509,8 @@ type QueueExpectation struct {
 	// No run waits for longer than this once it may start, within 1000 to
 	// 2592000000. Default: not promised.
 	WaitWithinMs *uint32 `protobuf:"varint,1,opt,name=wait_within_ms,json=waitWithinMs,proto3,oneof" json:"wait_within_ms,omitempty"`
-	// At most so many runs of it are dead: they failed for good, and nobody has
-	// retried them. At most 100000. Default: not promised.
+	// At most so many runs of it are dead: they failed for good, and were not
+	// retried since. At most 100000. Default: not promised.
 	DeadAtMost    *uint32 `protobuf:"varint,2,opt,name=dead_at_most,json=deadAtMost,proto3,oneof" json:"dead_at_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
