@@ -42,6 +42,7 @@ func newSite(t *testing.T) *site {
 			post(t, a, "/v1/schedules", `{"schedule_id":"`+workflow+`","workflow_id":"`+workflow+`","version":1,"user_id":"u","interval_ms":1000}`)
 		}
 		post(t, a, "/v1/schedules/succeeds:trigger", `{"overlap_policy":"allow"}`)
+		send(t, a, http.MethodPut, "/v1/queues/promised", `{"user_id":"u","expect":{"wait_within_ms":60000,"dead_at_most":0}}`)
 		for range 2 { // the first stays with the executor, the other waits
 			post(t, a, "/v1/queues/default/runs", `{"workflow_id":"goes-on","version":1,"user_id":"u"}`)
 		}
@@ -105,15 +106,24 @@ func (s *site) start(t *testing.T, executor string, more map[string]any) {
 
 func post(t *testing.T, a *app.App, path, body string) {
 	t.Helper()
-	eventually(t, "POST "+path, func() bool {
-		resp, err := http.Post("http://"+a.HTTPAddr()+path, "application/json", strings.NewReader(body))
+	send(t, a, http.MethodPost, path, body)
+}
+
+func send(t *testing.T, a *app.App, method, path, body string) {
+	t.Helper()
+	eventually(t, method+" "+path, func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.HTTPAddr()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return false
 		}
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
 		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("POST %s answers %d: %s", path, resp.StatusCode, text)
+			t.Fatalf("%s %s answers %d: %s", method, path, resp.StatusCode, text)
 		}
 		return true
 	})

@@ -136,6 +136,7 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 			}
 		}
 		r.counts.entered(rows)
+		r.owners.entered(e.UserID, len(rows))
 		r.log.DebugContext(ctx, "runs enqueued", "queue_id", queue.QueueID, "runs", len(rows), "user_id", e.UserID)
 	}
 	return e.out, nil

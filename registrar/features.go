@@ -12,13 +12,17 @@ import (
 // seenLately is within which a process counts that may go on.
 const seenLately = time.Minute
 
-// checkFeatures refuses schedules with a queue or automatic retries while a process runs that
-// knows neither: it would start their runs outside of the queue, or end them without a retry.
+// checkFeatures refuses schedules with a queue, automatic retries, a webhook or max_run_ms while a
+// process runs that knows none of them: it would start their runs outside of the queue, or end them
+// without a retry or a message, or not at all. The retry and history of a queue have no check of
+// their own: runs in queues need this release, whatever their queue says.
 func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
 	if r.instances == nil {
 		return nil
 	}
-	at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool { return d.QueueID != "" || d.Retry.Attempts() > 1 })
+	at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool {
+		return d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
+	})
 	if at < 0 {
 		return nil
 	}
@@ -29,7 +33,7 @@ func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
 	for i := range instances {
 		p := &instances[i]
 		if (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, schedule.FeatureQueues) {
-			return schedule.Explain(schedule.ErrPrecondition, "schedule %s has a queue or retries, and process %s (%s, release %s) knows neither; upgrade or stop it, and try again a minute later",
+			return schedule.Explain(schedule.ErrPrecondition, "schedule %s has a queue, retries, a webhook or max_run_ms, and process %s (%s, release %s) knows none of them; upgrade or stop it, and try again a minute later",
 				schedule.Quote(all.definitions[at].ScheduleID), p.ID, p.Host, p.Version)
 		}
 	}

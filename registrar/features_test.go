@@ -29,6 +29,8 @@ func TestQueuesAndRetriesWaitForProcessesOfOlderReleases(t *testing.T) {
 		retried := func(d *schedule.Definition) {
 			d.QueueID, d.ScheduleID, d.Retry = "", "retried", schedule.RetryPolicy{MaxAttempts: 2}
 		}
+		told := func(d *schedule.Definition) { d.QueueID, d.ScheduleID, d.Webhook = "", "told", "billing" }
+		bounded := func(d *schedule.Definition) { d.QueueID, d.ScheduleID, d.MaxRunMS = "", "bounded", 60_000 }
 		queued := func(*schedule.Definition) {}
 		for _, c := range []struct {
 			name     string
@@ -40,10 +42,13 @@ func TestQueuesAndRetriesWaitForProcessesOfOlderReleases(t *testing.T) {
 			{"a queue, and an old worker", nil, "worker", queued, true},
 			{"a queue, and an old launcher", nil, "launcher", queued, true},
 			{"retries, and an old worker", nil, "worker", retried, true},
-			{"neither, and an old worker", nil, "worker", plain, false},
+			{"a webhook, and an old launcher", nil, "launcher", told, true},
+			{"max_run_ms, and an old worker", nil, "worker", bounded, true},
+			{"none of them, and an old worker", nil, "worker", plain, false},
 			{"a queue, and an old registrar", nil, "registrar", queued, false},
 			{"a queue, and a worker of this release", schedule.Features, "worker", queued, false},
 			{"retries, and a worker of this release", schedule.Features, "worker", retried, false},
+			{"a webhook, and a worker of this release", schedule.Features, "worker", told, false},
 		} {
 			beat(c.features, c.role)
 			_, err := l.Upsert(l.Context(), slotted("s", c.edit))

@@ -117,6 +117,17 @@ func (r *Registrar) QueueCounts(ctx context.Context, q *schedule.Queue, limit in
 	return c, err
 }
 
+// QueuePromises are the promises of a queue with these counts.
+func (r *Registrar) QueuePromises(ctx context.Context, q *schedule.Queue, c schedule.QueueCounts) (promises []schedule.QueuePromise, err error) {
+	dead := 0
+	if limit := q.Expect.CountsDead(); limit > 0 && r.entries != nil {
+		if dead, err = r.entries.CountQueueDead(ctx, q.No, limit); err != nil {
+			return nil, err
+		}
+	}
+	return q.Expect.Promises(c.WaitingSince, dead, r.now()), nil
+}
+
 // QueuePace is how many runs of a queue have started and ended a minute, lately.
 func (r *Registrar) QueuePace(ctx context.Context, q *schedule.Queue) (starts, ends float64, err error) {
 	if r.entries == nil {

@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -51,20 +52,32 @@ func (r *Registrar) prepareEnqueue(ctx context.Context, q *schedule.Queue, e *en
 	if !q.Shared && e.UserID != q.UserID {
 		return schedule.Invalid("user_id", e.UserID, "is not the owner of queue "+schedule.Quote(q.QueueID)+", which is not shared", "share the queue, or use another one")
 	}
-	e.full = func(int) error { return nil }
+	queueFull, err := r.queueFull(ctx, q, len(e.Runs)+len(e.rows))
+	if err != nil {
+		return err
+	}
+	ownerFull, err := r.ownerFull(ctx, e.UserID, len(e.Runs)+len(e.rows))
+	e.full = func(n int) error { return cmp.Or(queueFull(n), ownerFull(n)) }
+	return err
+}
+
+// neverFull is the answer where nothing bounds what waits.
+func neverFull(int) error { return nil }
+
+// queueFull returns what refuses n runs that do not fit into a queue; about more are expected.
+func (r *Registrar) queueFull(ctx context.Context, q *schedule.Queue, more int) (full func(n int) error, err error) {
 	limit := q.MaxWaiting
 	if limit == 0 {
-		return nil
+		return neverFull, nil
 	}
-	waiting, again, err := r.waitingIn(ctx, q, len(e.Runs)+len(e.rows))
-	e.full = func(n int) error {
+	waiting, again, err := r.waitingIn(ctx, q, more)
+	return func(n int) error {
 		if n == 0 || waiting+n <= int(limit) {
 			return nil
 		}
 		return schedule.RetryLater(again, "queue %s is full: %d runs wait in it, and max_waiting is %d; try again in %s, or ask its owner to raise max_waiting",
 			schedule.Quote(q.QueueID), waiting, limit, again)
-	}
-	return err
+	}, err
 }
 
 // QueuedRef names what a run of a queue is of.

@@ -26,9 +26,7 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 	if in.QueueID == schedule.DefaultQueueID && auth.FromContext(ctx).Owner != "" {
 		return nil, schedule.Explain(schedule.ErrForbidden, "queue %s belongs to the operator: choose another id", schedule.Quote(in.QueueID))
 	}
-	if in.Retry != (schedule.RetryPolicy{}) && in.Retry.MaxAttempts == 0 {
-		in.Retry.MaxAttempts = max(r.cfg.DefaultMaxAttempts, 1)
-	}
+	in.Retry = in.Retry.ResolvedBy(schedule.QueuedRetry(r.cfg.DefaultMaxAttempts, r.cfg.DefaultBackoffMS, r.cfg.DefaultMaxBackoffMS))
 	d := in.QueueDefinition.Resolved(r.cfg.DefaultMaxInFlight)
 	if d.MaxWaiting = schedule.DefaultMaxWaiting; in.MaxWaiting != nil {
 		d.MaxWaiting = *in.MaxWaiting
@@ -71,7 +69,11 @@ func (r *Registrar) UpsertQueue(ctx context.Context, in QueueInput) (*schedule.Q
 		after := *current
 		after.QueueDefinition, after.Unreadable = d, false
 		after.Revision++
-		return queueChange(&after, kind, in.Actor, "", now), nil
+		change := queueChange(&after, kind, in.Actor, "", now)
+		if kind == schedule.QueueCreated && auth.FromContext(ctx).Owner != "" {
+			change.OwnerLimit = r.cfg.OwnerMaxQueues
+		}
+		return change, nil
 	})
 }
 

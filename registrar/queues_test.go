@@ -83,18 +83,20 @@ func TestAQueueIsRegisteredOnceAndChangedByRevisions(t *testing.T) {
 
 func TestAQueueOutOfBoundsIsRefusedWithTheFieldAndItsValue(t *testing.T) {
 	for field, edit := range map[string]func(*registrar.QueueInput){
-		"queue_id":       func(in *registrar.QueueInput) { in.QueueID = "a/b" },
-		"user_id":        func(in *registrar.QueueInput) { in.UserID = "" },
-		"max_in_flight":  func(in *registrar.QueueInput) { in.MaxInFlight = 10_001 },
-		"run_timeout_ms": func(in *registrar.QueueInput) { in.RunTimeoutMS = 999 },
-		"max_waiting":    func(in *registrar.QueueInput) { n := uint32(100_000_001); in.MaxWaiting = &n },
-		"backpressure":   func(in *registrar.QueueInput) { in.Backpressure = "some" },
-		"labels":         func(in *registrar.QueueInput) { in.Labels = map[string]string{"a b": ""} },
-		"rate.starts":    func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{PerMS: 1000} },
-		"rate.per_ms":    func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 1, PerMS: 86_400_001} },
-		"rate.burst":     func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 2, PerMS: 1000, Burst: 3} },
-		"limits[0]":      func(in *registrar.QueueInput) { in.Limits = []string{"none"} },
-		"managed_by":     func(in *registrar.QueueInput) { in.ManagedBy = "a b" },
+		"queue_id":              func(in *registrar.QueueInput) { in.QueueID = "a/b" },
+		"user_id":               func(in *registrar.QueueInput) { in.UserID = "" },
+		"max_in_flight":         func(in *registrar.QueueInput) { in.MaxInFlight = 10_001 },
+		"run_timeout_ms":        func(in *registrar.QueueInput) { in.RunTimeoutMS = 999 },
+		"max_waiting":           func(in *registrar.QueueInput) { n := uint32(100_000_001); in.MaxWaiting = &n },
+		"backpressure":          func(in *registrar.QueueInput) { in.Backpressure = "some" },
+		"labels":                func(in *registrar.QueueInput) { in.Labels = map[string]string{"a b": ""} },
+		"rate.starts":           func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{PerMS: 1000} },
+		"rate.per_ms":           func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 1, PerMS: 86_400_001} },
+		"rate.burst":            func(in *registrar.QueueInput) { in.Rate = schedule.RateDefinition{Starts: 2, PerMS: 1000, Burst: 3} },
+		"limits[0]":             func(in *registrar.QueueInput) { in.Limits = []string{"none"} },
+		"expect.wait_within_ms": func(in *registrar.QueueInput) { in.Expect.WaitWithinMS = 999 },
+		"expect.dead_at_most":   func(in *registrar.QueueInput) { n := uint32(100_001); in.Expect.DeadAtMost = &n },
+		"managed_by":            func(in *registrar.QueueInput) { in.ManagedBy = "a b" },
 	} {
 		t.Run(field, func(t *testing.T) {
 			r := queueRegistrar()

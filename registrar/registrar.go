@@ -24,9 +24,15 @@ type Config struct {
 	// DefaultMaxAttempts is max_attempts of jobs where neither they nor their schedule say it;
 	// 0: 3.
 	DefaultMaxAttempts uint32
+	// DefaultBackoffMS and DefaultMaxBackoffMS are what the retry policy of a queue leaves out; 0:
+	// as schedule.DefaultRetry has them.
+	DefaultBackoffMS, DefaultMaxBackoffMS uint32
 	// OwnerMaxSchedules is how many living schedules one owner may have; 0: any
 	// number.
 	OwnerMaxSchedules int
+	// OwnerMaxQueues is how many living queues a caller of role user may have, and OwnerMaxWaiting
+	// how many runs that wait in queues; 0: any number.
+	OwnerMaxQueues, OwnerMaxWaiting int
 	// CanCancel says that the executor supports cancels; without it overlap_policy replace is
 	// refused at upsert.
 	CanCancel bool
@@ -119,6 +125,7 @@ type Registrar struct {
 	// reservations of all owners; nil: there are none
 	reservations ReservationStore
 	counts       queueCounts
+	owners       ownerCounts
 	queueIDs     sync.Map // of queue_no; an id never changes
 	groups       JobGroupStore
 	groupIDs     sync.Map     // of group_no, likewise

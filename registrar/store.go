@@ -190,6 +190,11 @@ type EnqueueStore interface {
 	Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error
 	// CountQueue counts the open runs of a queue, each kind up to limit.
 	CountQueue(ctx context.Context, queueNo int32, limit int) (schedule.QueueCounts, error)
+	// CountWaitingOf counts the runs of an owner that wait in queues, delayed and chained ones
+	// included, up to limit. It reads the open runs of the owner, and of nobody else.
+	CountWaitingOf(ctx context.Context, userID string, limit int) (int, error)
+	// CountQueueDead counts the dead runs of a queue, up to limit.
+	CountQueueDead(ctx context.Context, queueNo int32, limit int) (int, error)
 	// QueuePace counts the starts and ends of a queue in the last minutes. Rows of ended
 	// runs are counted up to limit; with more of them, the newest ones stand for all.
 	QueuePace(ctx context.Context, queueNo int32, now time.Time, limit int) (schedule.QueuePace, error)

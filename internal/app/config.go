@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	DefaultMaxInFlight int `name:"default_max_in_flight" default:"1" min:"1" max:"10000" help:"for dispatch queues that do not set max_in_flight"`
 	QueuesMaxInFlight  int `name:"queues_max_in_flight" default:"0" min:"0" max:"10000" help:"runs of all dispatch queues together that may be in flight, of those that enter from now on; 0 = no bound"`
 	DefaultMaxAttempts int `name:"default_max_attempts" default:"3" min:"1" max:"25" help:"for runs in dispatch queues where they, the retry policy of their schedule and that of their queue do not say it; 1 = no automatic retries"`
+	DefaultBackoffMS   int `name:"default_backoff_ms" default:"10000" min:"1000" max:"86400000" help:"wait before the first automatic retry of a run in a dispatch queue, where neither the retry policy of its schedule nor that of its queue says it; the same in every process"`
+
+	DefaultMaxBackoffMS int `name:"default_max_backoff_ms" default:"3600000" min:"1000" max:"86400000" help:"longest wait before an automatic retry of such a run; at least DEFAULT_BACKOFF_MS; the same in every process"`
 
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `name:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
@@ -112,6 +116,8 @@ type Config struct {
 	MaxCalls         int `name:"max_calls" default:"2000" min:"1" max:"100000" help:"concurrent executor calls of a launcher, others wait; one owner has at most nine tenths of them"`
 
 	OwnerMaxSchedules int `name:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules per owner; 0: unlimited"`
+	OwnerMaxQueues    int `name:"owner_max_queues" default:"20" min:"0" max:"10000000" help:"dispatch queues per owner that a caller of role user may create; 0: unlimited"`
+	OwnerMaxWaiting   int `name:"owner_max_waiting" default:"1000000" min:"0" max:"100000000" help:"runs of an owner that wait in dispatch queues, at which those of a caller of role user are refused; 0: unlimited"`
 	OwnerWritesPerS   int `name:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"changing calls per second, per owner and process; burst: twice that; 0: unlimited"`
 	OwnerReadsPerS    int `name:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"reading calls per second, per owner and process; burst: twice that; 0: unlimited"`
 
@@ -241,6 +247,9 @@ func (c *Config) Validate() error {
 	if _, err := safehttp.ParsePolicy(c.AllowEgress); err != nil {
 		problem("ALLOW_EGRESS: %w", err)
 	}
+	if c.DefaultMaxBackoffMS < c.DefaultBackoffMS {
+		problem("DEFAULT_MAX_BACKOFF_MS: %d is less than DEFAULT_BACKOFF_MS %d: no retry could wait for as long as the first one; raise it to %d at least", c.DefaultMaxBackoffMS, c.DefaultBackoffMS, c.DefaultBackoffMS)
+	}
 	if c.LookaheadMS < c.TickMS {
 		problem("LOOKAHEAD_MS: %d is less than TICK_MS %d: slots would be planned late", c.LookaheadMS, c.TickMS)
 	}
@@ -316,6 +325,11 @@ func (c *Config) Has(role string) bool { return slices.Contains(c.roles(), role)
 func (c *Config) OnPostgres() bool {
 	dsn := c.DatabaseURL.Reveal()
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// queuedRetry is the retry policy of runs in queues where neither their schedule nor their queue has one.
+func (c *Config) queuedRetry() schedule.RetryPolicy {
+	return schedule.QueuedRetry(uint32(c.DefaultMaxAttempts), uint32(c.DefaultBackoffMS), uint32(c.DefaultMaxBackoffMS))
 }
 
 func (c *Config) retention() time.Duration { return time.Duration(c.RetentionDays) * 24 * time.Hour }

@@ -43,7 +43,7 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, o OpenOptions)
 			return nil, err
 		}
 	}
-	s, err := sqlite.Open(ctx, "sqlite:"+path, sqlite.Options{Logger: log, HoldBack: ms(cfg.LookaheadMS), OnClockStep: o.ClockStepped})
+	s, err := sqlite.Open(ctx, "sqlite:"+path, sqlite.Options{Logger: log, HoldBack: ms(cfg.LookaheadMS), OnClockStep: o.ClockStepped, QueuedRetry: cfg.queuedRetry()})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func openPostgres(ctx context.Context, cfg Config, log *slog.Logger, wait time.D
 	err := backoff.Retry(ctx, backoff.Delays{First: firstRetry, Last: mostRetry}, func() (err error) {
 		// A leader that hangs for as long as its term lasts leads no more, and must
 		// not keep the next one waiting.
-		s, err = postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log})
+		s, err = postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log, QueuedRetry: cfg.queuedRetry()})
 		return err
 	}, func(err error) bool {
 		again := postgres.Unreachable(err) && time.Since(began) < wait

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -35,7 +37,15 @@ func (d *doctor) limits(ctx context.Context, store Store) {
 	}
 	var full []string
 	for i := range limits {
-		if l := &limits[i]; !l.Keyed && l.MaxInFlight > 0 && l.Used >= int(l.MaxInFlight) {
+		l := &limits[i]
+		if l.Keyed {
+			keys, err := fullKeys(ctx, store, l, store.Now())
+			if err != nil {
+				d.unread("limits", err)
+				return
+			}
+			full = append(full, keys...)
+		} else if l.MaxInFlight > 0 && l.Used >= int(l.MaxInFlight) {
 			full = append(full, fmt.Sprintf("%s (%d of %d)", l.LimitID, l.Used, l.MaxInFlight))
 		}
 	}
@@ -52,4 +62,38 @@ func (d *doctor) limits(ctx context.Context, store Store) {
 		return
 	}
 	d.ok("limits", "%s, none is full", count)
+}
+
+// keysLooked bounds the keys of a limit that the doctor looks at: the most used ones, and those with
+// numbers of their own.
+const keysLooked = 100
+
+// fullKeys are the keys of a limit without room: by its number for all keys, or by their own, which
+// is 0 of a key that is stopped.
+func fullKeys(ctx context.Context, store Store, l *schedule.Limit, now time.Time) (full []string, err error) {
+	used, err := store.CountLimitUses(ctx, l.No, keysLooked)
+	if err != nil {
+		return nil, err
+	}
+	own, err := store.ListLimitKeys(ctx, l.No, "", keysLooked)
+	if err != nil {
+		return nil, err
+	}
+	for i := range used {
+		key, err := store.GetLimitKey(ctx, l.No, used[i].Key)
+		if err != nil {
+			return nil, err
+		}
+		if most, limited, _ := l.NumbersOf(key, now); limited && used[i].Used >= most {
+			full = append(full, fmt.Sprintf("%s=%s (%d of %d)", l.LimitID, used[i].Key, used[i].Used, most))
+		}
+	}
+	for i := range own {
+		k := &own[i]
+		counted := slices.ContainsFunc(used, func(c schedule.LimitCount) bool { return c.Key == k.Key })
+		if most, limited, _ := l.NumbersOf(k, now); limited && most == 0 && !counted {
+			full = append(full, fmt.Sprintf("%s=%s (0 of 0)", l.LimitID, k.Key))
+		}
+	}
+	return full, nil
 }

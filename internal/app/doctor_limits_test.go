@@ -60,3 +60,38 @@ func TestTheDoctorNamesFullLimitsAndUsesWithoutARun(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestTheDoctorNamesFullKeysOfKeyedLimits(t *testing.T) {
+	t.Parallel()
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
+	store := emptyStore(t, cfg)
+	now := time.Now()
+	l := schedule.Limit{LimitDefinition: schedule.LimitDefinition{LimitID: "customer", UserID: "u", Keyed: true, MaxInFlight: 2}, Revision: 1, CreatedAt: now, UpdatedAt: now}
+	none, three := uint32(0), uint32(3)
+	change := func(c schedule.LimitChange) {
+		t.Helper()
+		if _, err := store.ChangeLimit(t.Context(), "customer", func(schedule.LimitFacts) (schedule.LimitChange, error) { return c, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(schedule.LimitChange{After: &l})
+	change(schedule.LimitChange{Now: now, Key: &schedule.LimitKey{Key: "stopped", MaxInFlight: &none}})
+	change(schedule.LimitChange{Now: now, Key: &schedule.LimitKey{Key: "was-stopped", MaxInFlight: &none, Until: now.Add(-time.Hour)}})
+	change(schedule.LimitChange{Now: now, Key: &schedule.LimitKey{Key: "large", MaxInFlight: &three}})
+	q := schedule.Queue{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "u", MaxInFlight: 10}, Revision: 1, CreatedAt: now, UpdatedAt: now}
+	if _, err := store.ChangeQueue(t.Context(), "q", func(*schedule.Queue) (schedule.QueueChange, error) { return schedule.QueueChange{After: &q}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []string{"full", "full", "large", "large", "half"} {
+		r := schedule.Reservation{ID: schedule.Key{byte(i + 1)}, UserID: "u", Limits: schedule.Limits("customer=" + key), HoldMS: 3_600_000, CreatedAt: now, EndsAt: now.Add(time.Minute)}
+		_, _, err := store.ChangeReservations(t.Context(), schedule.ReserveRequest{QueueID: "q", UserID: "u"}, func(ledger.QueueFacts, *schedule.EnqueueRecord) (schedule.ReserveChange, error) {
+			return schedule.ReserveChange{Add: &r, Now: now}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := finding(t, cfg, "limits"), "ok 1, full: customer=full (2 of 2), customer=stopped (0 of 0)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

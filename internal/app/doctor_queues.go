@@ -16,6 +16,12 @@ const (
 	queueStuckAfter = 5 * time.Minute
 )
 
+// brokenPromise says what to do about a promise, up to the id of the queue.
+var brokenPromise = map[string]string{
+	"wait_within_ms": "see what waits and why: `carillon queue waiting ",
+	"dead_at_most":   "see why they failed, and retry them: `carillon queue redrive ",
+}
+
 // queues looks for dispatch queues with runs that do not start.
 func (d *doctor) queues(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -49,6 +55,14 @@ func (d *doctor) queues(ctx context.Context, store Store) {
 			d.stuck(ctx, store, q, fmt.Sprintf("%s in queue %s, the first for %s", runsWait(q.Waiting), q.QueueID, waits))
 		case q.InFlight >= int(q.MaxInFlight) && waits > queueStuckAfter:
 			d.warn("queues", fmt.Sprintf("queue %s is full (%d in flight), and %s, the first for %s", q.QueueID, q.InFlight, runsWait(q.Waiting), waits), "raise max_in_flight if the executor can take more, or check what is in flight: `carillon run list --queue "+q.QueueID+"`")
+		}
+	}
+	for i := range queues {
+		q := &queues[i]
+		for _, p := range q.Expect.Promises(q.WaitingSince, q.Dead, now) {
+			if !p.Kept {
+				d.warn("queues", fmt.Sprintf("queue %s breaks a promise, %s: %s", q.QueueID, p.Field, p.Says), brokenPromise[p.Field]+q.QueueID+"`")
+			}
 		}
 	}
 	if len(d.findings) == before {

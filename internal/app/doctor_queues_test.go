@@ -63,3 +63,30 @@ func TestTheDoctorCountsOneRunAsOne(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestTheDoctorNamesBrokenPromisesOfQueues(t *testing.T) {
+	t.Parallel()
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
+	store := emptyStore(t, cfg)
+	r := registrar.New(registrar.Options{
+		Schedules: store, Runs: store, Grants: store, Queues: store, Entries: store, Limits: store, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(-time.Minute - 100*time.Millisecond) },
+	})
+	promise := func(ms uint32) {
+		in := registrar.QueueInput{QueueDefinition: schedule.QueueDefinition{QueueID: "q", UserID: "ada", MaxInFlight: 1, Expect: schedule.QueueExpect{WaitWithinMS: ms}}}
+		if _, err := r.UpsertQueue(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	promise(3_600_000)
+	if _, err := r.Enqueue(t.Context(), registrar.EnqueueInput{QueueID: "q", UserID: "ada", Runs: []registrar.QueuedInput{{WorkflowID: "w", Version: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := finding(t, cfg, "queues"), "ok 1, with 1 waiting run"; got != want {
+		t.Errorf("kept: %q, want %q", got, want)
+	}
+	promise(30_000)
+	if got, want := finding(t, cfg, "queues"), "warn queue q breaks a promise, wait_within_ms: a run has waited for 1m, promised are at most 30s"; got != want {
+		t.Errorf("broken: %q, want %q", got, want)
+	}
+}

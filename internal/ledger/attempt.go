@@ -12,11 +12,12 @@ type AttemptFacts struct {
 	Planned *schedule.Definition // of the run's revision: the budget of attempts; nil: it cannot be read
 	InForce *schedule.Definition // of the schedule: backoff and classes; nil: the schedule is deleted
 	Queue   schedule.RetryPolicy // of the run's queue, in force; zero: it has none
+	Setting schedule.RetryPolicy // of runs in queues without either; zero: schedule.DefaultRetry
 }
 
 // policy is what decides on retries. A schedule that has lost its policy keeps the one of the
 // run's revision for the runs that were planned with it. A run in a queue of a schedule without one
-// has that of the queue, else the defaults.
+// has that of the queue, else that of the settings.
 func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 	none := schedule.RetryPolicy{}
 	for _, d := range []*schedule.Definition{f.InForce, f.Planned} {
@@ -29,6 +30,8 @@ func (f *AttemptFacts) policy(r *schedule.Run) schedule.RetryPolicy {
 		return none
 	case f.Queue != none:
 		return f.Queue.Resolved()
+	case f.Setting != none:
+		return f.Setting
 	}
 	return schedule.DefaultRetry
 }

@@ -38,6 +38,7 @@ type QueueDefinition struct {
 	Webhook       string            `json:"webhook,omitempty"`
 	WebhookEvents []WebhookEvent    `json:"webhook_events,omitempty"` // in the order of the closed set; none: the default
 	History       History           `json:"history,omitempty"`        // "" of older releases: all
+	Expect        QueueExpect       `json:"expect,omitzero"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	ManagedBy     string            `json:"managed_by,omitempty"`
 }
@@ -121,6 +122,7 @@ func (d *QueueDefinition) Check(c *Collect) {
 	d.checkFair(c)
 	d.checkPull(c)
 	d.checkHistory(c)
+	d.Expect.check(c)
 	d.Rate.Check(c, "rate")
 	CheckLimitRefs(c, "limits", d.Limits)
 }
@@ -141,7 +143,7 @@ func (d *QueueDefinition) Equal(o *QueueDefinition) bool {
 		d.RunTimeoutMS == o.RunTimeoutMS && d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS && d.Retry == o.Retry && d.MaxWaiting == o.MaxWaiting && d.Backpressure == o.Backpressure &&
 		d.Webhook == o.Webhook && slices.Equal(d.WebhookEvents, o.WebhookEvents) && d.Rate == o.Rate && d.PromoteAfterMS == o.PromoteAfterMS &&
 		d.MaxReservations == o.MaxReservations && slices.Equal(d.Limits, o.Limits) && d.Fair == o.Fair && maps.Equal(d.Weights, o.Weights) && maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy &&
-		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS && d.History == o.History
+		d.Delivery == o.Delivery && slices.Equal(d.Workers, o.Workers) && d.HeartbeatMS == o.HeartbeatMS && d.History == o.History && d.Expect.Equal(o.Expect)
 }
 
 // Text is the stored form.
@@ -289,6 +291,9 @@ type QueueChange struct {
 	After  *Queue // nil: nothing changes
 	Events []QueueEvent
 	Audit  *AuditEntry
+	// OwnerLimit is how many living queues the owner of a new queue may have, this one included: above
+	// it the change is refused, and nothing is written. 0: any number.
+	OwnerLimit int
 }
 
 // QueueFilter selects queues.

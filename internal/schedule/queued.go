@@ -186,7 +186,7 @@ func (e *Enqueue) Answer() []Key {
 type QueueCounts struct {
 	Delayed, Waiting, InFlight int
 	Chained                    int       // they wait for another member of their group
-	WaitingSince               time.Time // enqueued_at of the waiting run that came first; zero: none
+	WaitingSince               time.Time // when the waiting run that came first entered, or could start; zero: none
 	Reserving, Reserved        int       // reservations that wait, and granted ones
 	Stall                      QueueStall
 }
@@ -196,6 +196,7 @@ type QueueMeasure struct {
 	Queue
 	QueueCounts
 	Pace    QueuePace
+	Dead    int           // dead runs, where the queue promises something about them: as QueueExpect.CountsDead says
 	Workers []QueueWorker // of a pull queue
 }
 

@@ -110,13 +110,21 @@ const (
 	retryJitterPercent = 10
 )
 
+// QueuedRetry is the policy of runs in queues where neither their schedule nor their queue has one:
+// DefaultRetry with the waits that the settings name; 0: those of DefaultRetry.
+func QueuedRetry(maxAttempts, backoffMS, maxBackoffMS uint32) RetryPolicy {
+	return RetryPolicy{MaxAttempts: max(maxAttempts, 1), BackoffMS: backoffMS, MaxBackoffMS: maxBackoffMS}.Resolved()
+}
+
 // Resolved fills in the defaults. The zero policy stays: it means no retry. A max_backoff_ms
 // that is not set is at least backoff_ms.
-func (p RetryPolicy) Resolved() RetryPolicy {
+func (p RetryPolicy) Resolved() RetryPolicy { return p.ResolvedBy(DefaultRetry) }
+
+// ResolvedBy is Resolved with other defaults.
+func (p RetryPolicy) ResolvedBy(d RetryPolicy) RetryPolicy {
 	if p == (RetryPolicy{}) {
 		return p
 	}
-	d := DefaultRetry
 	fill := func(value *uint32, fallback uint32) {
 		if *value == 0 {
 			*value = fallback

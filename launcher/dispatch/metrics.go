@@ -14,6 +14,8 @@ import (
 type Metrics struct {
 	waiting, delayed, inFlight, limit, oldest, paused, stalled, limited, reserved, reserving, workers, starts, ends *prometheus.GaugeVec
 
+	expectedWait, dead, expectedDead *prometheus.GaugeVec // of queues that promise it
+
 	admitted *prometheus.CounterVec
 	putBack  prometheus.Counter
 
@@ -31,22 +33,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return p.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"queue"})
 	}
 	m := &Metrics{
-		waiting:    gauges("carillon_queue_waiting", "Runs that wait in the queue for their admission."),
-		delayed:    gauges("carillon_queue_delayed", "Runs of the queue that may not start yet."),
-		inFlight:   gauges("carillon_queue_in_flight", "Admitted runs of the queue that are not over."),
-		limit:      gauges("carillon_queue_limit", "max_in_flight of the queue."),
-		oldest:     gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that entered the queue first has waited."),
-		paused:     gauges("carillon_queue_paused", "1 while the queue is paused."),
-		stalled:    gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
-		limited:    gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
-		reserved:   gauges("carillon_queue_reserved", "Granted reservations of the queue: they count in max_in_flight."),
-		reserving:  gauges("carillon_queue_reserving", "Reservations that wait for a slot of the queue."),
-		workers:    gauges("carillon_queue_workers", "Workers that have fetched runs of the queue within heartbeat_ms."),
-		starts:     gauges("carillon_queue_starts_per_minute", "Runs of the queue that were admitted, the mean of the last five minutes."),
-		ends:       gauges("carillon_queue_ends_per_minute", "Runs of the queue that have ended, the mean of the last five minutes."),
-		admitted:   p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
-		putBack:    p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
-		givenAgain: p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_given_again_total", Help: "Runs that a worker has fetched and did not list: they were given again."}),
+		waiting:      gauges("carillon_queue_waiting", "Runs that wait in the queue for their admission."),
+		delayed:      gauges("carillon_queue_delayed", "Runs of the queue that may not start yet."),
+		inFlight:     gauges("carillon_queue_in_flight", "Admitted runs of the queue that are not over."),
+		limit:        gauges("carillon_queue_limit", "max_in_flight of the queue."),
+		oldest:       gauges("carillon_queue_oldest_wait_seconds", "How long the waiting run that came first has waited, since it entered the queue or could start."),
+		paused:       gauges("carillon_queue_paused", "1 while the queue is paused."),
+		stalled:      gauges("carillon_queue_stalled", "1 while the queue waits because its executor cannot take work."),
+		limited:      gauges("carillon_queue_limited", "1 if runs of the queue waited for a limit or a rate when this process looked last."),
+		reserved:     gauges("carillon_queue_reserved", "Granted reservations of the queue: they count in max_in_flight."),
+		reserving:    gauges("carillon_queue_reserving", "Reservations that wait for a slot of the queue."),
+		workers:      gauges("carillon_queue_workers", "Workers that have fetched runs of the queue within heartbeat_ms."),
+		starts:       gauges("carillon_queue_starts_per_minute", "Runs of the queue that were admitted, the mean of the last five minutes."),
+		ends:         gauges("carillon_queue_ends_per_minute", "Runs of the queue that have ended, the mean of the last five minutes."),
+		expectedWait: gauges("carillon_queue_expected_wait_seconds", "expect.wait_within_ms of the queue, if it promises one."),
+		dead:         gauges("carillon_queue_dead", "Dead runs of the queue, if it promises something about them; counted to 1000 beyond the promise."),
+		expectedDead: gauges("carillon_queue_expected_dead", "expect.dead_at_most of the queue, if it promises that."),
+		admitted:     p.NewCounterVec(prometheus.CounterOpts{Name: "carillon_queue_admitted_total", Help: "Runs that this process has admitted, in order or because they had waited for promote_after_ms."}, []string{"as"}),
+		putBack:      p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_put_back_total", Help: "Admitted runs that wait again because the executor did not take them."}),
+		givenAgain:   p.NewCounter(prometheus.CounterOpts{Name: "carillon_queue_given_again_total", Help: "Runs that a worker has fetched and did not list: they were given again."}),
 		wait: p.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_queue_wait_seconds", Help: "From the entry of a run, or its fire_at, to its admission.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
 		}),
@@ -61,7 +66,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // all are the gauges of one queue.
 func (m *Metrics) all() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving, m.workers, m.starts, m.ends}
+	return []*prometheus.GaugeVec{m.waiting, m.delayed, m.inFlight, m.limit, m.oldest, m.paused, m.stalled, m.limited, m.reserved, m.reserving, m.workers, m.starts, m.ends, m.expectedWait, m.dead, m.expectedDead}
 }
 
 // The counts of queues are read every five seconds, and each only up to a bound. A reading that
@@ -115,9 +120,21 @@ func (d *Dispatcher) measureOnce(ctx context.Context) {
 			oldest = max(0, now.Sub(q.WaitingSince).Seconds())
 		}
 		d.Metrics.oldest.WithLabelValues(q.QueueID).Set(oldest)
+		d.Metrics.promises(q)
 		d.Metrics.paused.WithLabelValues(q.QueueID).Set(one(q.Pause.Active(now)))
 		d.Metrics.limited.WithLabelValues(q.QueueID).Set(one(d.limitedNow(q.No)))
 		d.Metrics.stalled.WithLabelValues(q.QueueID).Set(one(q.Stall.Until.After(now)))
+	}
+}
+
+// promises sets the gauges of what a queue promises, and no others.
+func (m *Metrics) promises(q *schedule.QueueMeasure) {
+	if ms := q.Expect.WaitWithinMS; ms > 0 {
+		m.expectedWait.WithLabelValues(q.QueueID).Set(float64(ms) / 1000)
+	}
+	if n := q.Expect.DeadAtMost; n != nil {
+		m.dead.WithLabelValues(q.QueueID).Set(float64(q.Dead))
+		m.expectedDead.WithLabelValues(q.QueueID).Set(float64(*n))
 	}
 }
 

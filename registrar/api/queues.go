@@ -40,7 +40,7 @@ func (s *queueServer) UpsertQueue(ctx context.Context, req *carillonv1.UpsertQue
 			Rate: rateFrom(req.GetRate()), Limits: req.GetLimits(), PromoteAfterMS: req.GetPromoteAfterMs(),
 			MaxReservations: req.GetMaxReservations(), Delivery: schedule.Delivery(req.GetDelivery()), Workers: req.GetWorkers(), HeartbeatMS: req.GetHeartbeatMs(),
 			Fair: schedule.Fairness(req.GetFair()), Weights: req.GetWeights(),
-			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()), History: schedule.History(req.GetHistory()),
+			Webhook: req.GetWebhook(), WebhookEvents: webhookEvents(req.GetWebhookEvents()), History: schedule.History(req.GetHistory()), Expect: queueExpectIn(req.GetExpect()),
 		},
 		MaxWaiting: req.MaxWaiting, Actor: s.actor(ctx),
 	})
@@ -92,6 +92,9 @@ func (s *queueServer) counted(ctx context.Context, q *schedule.Queue, limit int)
 	out.Waiting, out.Delayed, out.Chained, out.InFlight, out.OldestEnqueuedAt = uint32(c.Waiting), uint32(c.Delayed), uint32(c.Chained), uint32(c.InFlight), timestamp(c.WaitingSince)
 	out.Reserved, out.Reserving = uint32(c.Reserved), uint32(c.Reserving)
 	if out.StartsPerMinute, out.EndsPerMinute, err = s.queues.QueuePace(ctx, q); err != nil {
+		return nil, err
+	}
+	if out.Promises, err = s.promises(ctx, q, c); err != nil {
 		return nil, err
 	}
 	if c.Stall.Until.After(s.now()) {
@@ -367,7 +370,7 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		Backpressure: string(q.Backpressure), Labels: q.Labels, ManagedBy: q.ManagedBy, Revision: count32(q.Revision),
 		Paused: q.Pause.Active(now), Closed: q.Closed, CreatedAt: timestamp(q.CreatedAt), UpdatedAt: timestamp(q.UpdatedAt), Unreadable: q.Unreadable,
 		Rate: rateOf(q.Rate), Limits: q.Limits, PromoteAfterMs: q.PromoteAfterMS, MaxReservations: q.MaxReservations,
-		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS, History: string(q.History),
+		Webhook: q.Webhook, Fair: string(q.Fair), Weights: q.Weights, Delivery: string(q.Delivery), Workers: q.Workers, HeartbeatMs: q.HeartbeatMS, History: string(q.History), Expect: queueExpectOut(q.Expect),
 	}
 	if q.Webhook != "" || len(q.WebhookEvents) > 0 {
 		for _, e := range q.WebhookOf().Events {
@@ -378,17 +381,6 @@ func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {
 		out.PauseNote, out.PausedBy, out.PausedUntil = q.Pause.Note, q.Pause.By, timestamp(q.Pause.Until)
 	}
 	return out
-}
-
-func rateFrom(r *carillonv1.Rate) schedule.RateDefinition {
-	return schedule.RateDefinition{Starts: r.GetStarts(), PerMS: r.GetPerMs(), Burst: r.GetBurst()}
-}
-
-func rateOf(r schedule.RateDefinition) *carillonv1.Rate {
-	if !r.Set() {
-		return nil
-	}
-	return &carillonv1.Rate{Starts: r.Starts, PerMs: r.PerMS, Burst: r.Burst}
 }
 
 func webhookEvents(words []string) []schedule.WebhookEvent {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -10,22 +12,31 @@ func retryIn(p *carillonv1.RetryPolicy) schedule.RetryPolicy {
 	if p == nil {
 		return schedule.RetryPolicy{}
 	}
+	policy := retryAsked(p)
+	policy.MaxAttempts = max(policy.MaxAttempts, 1)
+	return policy.Resolved()
+}
+
+// retryAsked is a policy as it was given.
+func retryAsked(p *carillonv1.RetryPolicy) schedule.RetryPolicy {
 	classes := make([]schedule.FailureClass, len(p.GetOn()))
 	for i, class := range p.GetOn() {
 		classes[i] = schedule.FailureClass(class)
 	}
 	return schedule.RetryPolicy{
-		MaxAttempts: max(p.GetMaxAttempts(), 1), BackoffMS: p.GetBackoffMs(), FactorPercent: p.GetFactorPercent(), MaxBackoffMS: p.GetMaxBackoffMs(),
+		MaxAttempts: p.GetMaxAttempts(), BackoffMS: p.GetBackoffMs(), FactorPercent: p.GetFactorPercent(), MaxBackoffMS: p.GetMaxBackoffMs(),
 		On: schedule.RetryOnOf(classes...),
-	}.Resolved()
+	}
 }
 
-// queueRetryIn is retryIn for a queue, which has a default of its own for max_attempts: 0.
+// queueRetryIn is the policy of a queue, without the defaults: the settings have them. An empty
+// policy is one too.
 func queueRetryIn(p *carillonv1.RetryPolicy) schedule.RetryPolicy {
-	policy := retryIn(p)
-	if p != nil && p.MaxAttempts == nil {
-		policy.MaxAttempts = 0
+	if p == nil {
+		return schedule.RetryPolicy{}
 	}
+	policy := retryAsked(p)
+	policy.On = cmp.Or(policy.On, schedule.DefaultRetry.On)
 	return policy
 }
 

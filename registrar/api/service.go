@@ -98,6 +98,7 @@ type Queues interface {
 	ListQueueEvents(ctx context.Context, queueID string, before int64, limit int) ([]schedule.QueueEvent, error)
 	// QueueCounts are at most a second old, and counted up to limit.
 	QueueCounts(ctx context.Context, q *schedule.Queue, limit int) (schedule.QueueCounts, error)
+	QueuePromises(ctx context.Context, q *schedule.Queue, c schedule.QueueCounts) ([]schedule.QueuePromise, error)
 	QueuePace(ctx context.Context, q *schedule.Queue) (starts, ends float64, err error)
 	Enqueue(ctx context.Context, in registrar.EnqueueInput) (registrar.Enqueued, error)
 	ListWaiting(ctx context.Context, in registrar.WaitingInput) (registrar.WaitingPage, error)

@@ -53,6 +53,8 @@ var flagOfField = map[string][]string{
 	"workers":            {"workers"},
 	"heartbeat_ms":       {"heartbeat"},
 	"history":            {"history"},
+	"wait_within_ms":     {"expect-wait-within"},
+	"dead_at_most":       {"expect-dead-at-most"},
 	"slots":              {"slots"},
 	"worker_id":          {"worker"},
 	"weights":            {"weight"},

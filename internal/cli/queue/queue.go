@@ -103,12 +103,14 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	return completeUpsert(cmd)
 }
 
-// boundFlags are the flags of how long runs may take and wait, and how often they are tried.
+// boundFlags are the flags of how long runs may take and wait, how often they are tried, and what the
+// queue promises.
 func boundFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest, timeout **uint32) {
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails (default: that of its schedule)", command.Millis(timeout))
 	f.Func("max-run", "`DURATION` after its acceptance at which a run fails, for runs whose schedule has none (default: never)", command.Millis(&req.MaxRunMs))
 	f.Func("expires", "`DURATION` for which a run may wait that has no bound of its own (default: any)", command.Millis(&req.ExpiresMs))
-	command.RetryFlags(f, &req.Retry, "DEFAULT_MAX_ATTEMPTS")
+	expectFlags(f, req)
+	command.RetryFlags(f, &req.Retry, command.RetryDefaults{Attempts: "DEFAULT_MAX_ATTEMPTS", Backoff: "DEFAULT_BACKOFF_MS", MaxBackoff: "DEFAULT_MAX_BACKOFF_MS"})
 }
 
 // historyFlag is the flag of what history keeps.
@@ -226,6 +228,7 @@ func writeQueue(p *render.Page, q *carillonv1.Queue) {
 		[2]string{"max run", render.Bound(q.GetMaxRunMs())},
 		[2]string{"expires", render.Bound(q.GetExpiresMs())},
 		[2]string{"retries", render.Retry(q.GetRetry())},
+		[2]string{"promises", promises(q)},
 		[2]string{"backpressure", q.GetBackpressure()},
 		[2]string{"history", q.GetHistory()},
 		[2]string{"webhook", q.GetWebhook()},

@@ -77,7 +77,7 @@ func newSetCommand(o *client.Client) *cobra.Command {
 	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
-	command.RetryFlags(f, &flagged.Retry, "1: no retry")
+	command.RetryFlags(f, &flagged.Retry, command.OfSchedules)
 	return cmd
 }
 

@@ -70,7 +70,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
-	command.RetryFlags(f, &flagged.Retry, "1: no retry")
+	command.RetryFlags(f, &flagged.Retry, command.OfSchedules)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "timeout-run" {
 			name = "run-timeout"

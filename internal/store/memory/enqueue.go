@@ -176,8 +176,8 @@ func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c sch
 			}
 		}
 		for _, r := range waiting {
-			if c.WaitingSince.IsZero() || r.Queue.EnqueuedAt.Before(c.WaitingSince) {
-				c.WaitingSince = r.Queue.EnqueuedAt
+			if since := schedule.Later(r.Queue.EnqueuedAt, r.FireAt); c.WaitingSince.IsZero() || since.Before(c.WaitingSince) {
+				c.WaitingSince = since
 			}
 		}
 		return nil
@@ -366,6 +366,7 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int, now time.
 			if m.Pulled() {
 				m.Workers = s.workersOf(m.No)
 			}
+			m.Dead = s.deadIn(m.No, m.Expect.CountsDead())
 			return nil
 		})
 	}

@@ -31,7 +31,7 @@ func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
 func (t *tx) conclude(r *schedule.Run) (next *schedule.Run) {
 	var facts *ledger.AttemptFacts
 	if ledger.NeedsAttemptFacts(r) {
-		facts = &ledger.AttemptFacts{}
+		facts = &ledger.AttemptFacts{Setting: t.opts.QueuedRetry}
 		if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil {
 			facts.Planned = &v.Definition
 		}

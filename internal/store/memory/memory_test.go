@@ -11,5 +11,7 @@ var _ storetest.Poisoner = (*memory.Store)(nil)
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(testing.TB) storetest.Store { return memory.New(memory.Options{}) })
+	storetest.Run(t, func(testing.TB) storetest.Store {
+		return memory.New(memory.Options{QueuedRetry: storetest.QueuedRetry})
+	})
 }

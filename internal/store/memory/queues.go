@@ -46,6 +46,11 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 		for _, e := range change.Events {
 			t.noteQueue(e)
 		}
+		if change.OwnerLimit > 0 {
+			if err := schedule.CheckQueueQuota(row.UserID, t.queuesOf(row.UserID), change.OwnerLimit); err != nil {
+				return err
+			}
+		}
 		t.audit(change.Audit, s.Now())
 		copied := row
 		after = &copied
@@ -55,6 +60,48 @@ func (s *Store) ChangeQueue(ctx context.Context, queueID string, decide func(*sc
 		return nil, fmt.Errorf("change queue %s: %w", schedule.Quote(queueID), err)
 	}
 	return after, nil
+}
+
+// CountQueueDead counts the dead runs of a queue, up to limit.
+func (s *Store) CountQueueDead(ctx context.Context, queueNo int32, limit int) (n int, err error) {
+	err = s.read(ctx, func() error {
+		n = s.deadIn(queueNo, limit)
+		return nil
+	})
+	return n, err
+}
+
+func (s *Store) deadIn(queueNo int32, limit int) (n int) {
+	for _, r := range s.runs {
+		if r.Queue.No == queueNo && r.IsDead() && n < limit {
+			n++
+		}
+	}
+	return n
+}
+
+// queuesOf counts the living queues of an owner.
+func (t *tx) queuesOf(userID string) (n int) {
+	for _, q := range t.queues {
+		if q.Alive() && q.UserID == userID {
+			n++
+		}
+	}
+	return n
+}
+
+// CountWaitingOf counts the runs of an owner that wait in queues, up to limit.
+func (s *Store) CountWaitingOf(ctx context.Context, userID string, limit int) (n int, err error) {
+	err = s.read(ctx, func() error {
+		for _, r := range s.live.queued.rows {
+			if r.UserID == userID && !r.Queue.State.Admitted() {
+				n++
+			}
+		}
+		n = min(n, limit)
+		return nil
+	})
+	return n, err
 }
 
 // noteQueue adds an event to the log of its queue.

@@ -24,6 +24,9 @@ type Options struct {
 	// Changes is how many changes are kept at least; 0: enough for any leader that
 	// reads them each second.
 	Changes int
+	// QueuedRetry decides on the retries of runs in queues where neither their schedule nor their
+	// queue has a policy; zero: schedule.DefaultRetry.
+	QueuedRetry schedule.RetryPolicy
 	// Watch is told of every write once it is committed.
 	Watch Watch
 }

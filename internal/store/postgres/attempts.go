@@ -60,7 +60,7 @@ func attemptFacts(ctx context.Context, tx pgx.Tx, rows []*openRow) (map[schedule
 	err := each(ctx, tx, []any{&key, &id, &planned, &inForce, &queue}, func() error {
 		byKey[schedule.Key(key)].ScheduleID = id
 		facts[schedule.Key(key)] = &ledger.AttemptFacts{
-			Planned: revision.Readable(planned.String), InForce: revision.Readable(inForce.String), Queue: schedule.RetryOfQueue(queue.String),
+			Planned: revision.Readable(planned.String), InForce: revision.Readable(inForce.String), Queue: schedule.RetryOfQueue(queue.String), Setting: openedBy(tx).QueuedRetry,
 		}
 		return nil
 	}, sqlAttemptFacts, column(rows, rowKey), column(rows, func(r **openRow) int32 { return (*r).SID }),

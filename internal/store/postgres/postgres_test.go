@@ -22,7 +22,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	services.Postgres(t, nil) // without a server, skip here and say so once
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		url := services.Postgres(t, migrate)
-		return poisoner{open(t, url, postgres.Options{MaxConns: 8}), url}
+		return poisoner{open(t, url, postgres.Options{MaxConns: 8, QueuedRetry: storetest.QueuedRetry}), url}
 	})
 }
 

@@ -36,12 +36,16 @@ import (
 type Options struct {
 	Logger   *slog.Logger // nil: nothing is logged
 	MaxConns int          // 0: the DSN's pool_max_conns, else 16
+	// QueuedRetry decides on the retries of runs in queues where neither their schedule nor their
+	// queue has a policy; zero: schedule.DefaultRetry.
+	QueuedRetry schedule.RetryPolicy
 }
 
 // Store stores everything in one Postgres database. It is safe for concurrent use.
 type Store struct {
 	*tables.Tables
 
+	opts        Options
 	pool        *pgxpool.Pool
 	log         *slog.Logger
 	definitions revision.Cache
@@ -73,7 +77,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open Postgres pool: %w", err)
 	}
-	s := &Store{pool: pool, log: opts.Logger}
+	s := &Store{opts: opts, pool: pool, log: opts.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

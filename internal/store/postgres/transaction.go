@@ -80,7 +80,7 @@ func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
 func (s *Store) onceWith(ctx context.Context, options pgx.TxOptions, fn func(tx pgx.Tx) error) error {
 	var wake bucketRange
 	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
-		err := fn(wakingTx{tx, &wake, &s.fronts})
+		err := fn(wakingTx{tx, &wake, &s.fronts, &s.opts})
 		failpoint.Hit(failpoint.Committing)
 		return err
 	})

@@ -37,16 +37,24 @@ func (r *bucketRange) add(first, last int) {
 type wakingTx struct {
 	pgx.Tx
 	wake   *bucketRange
-	fronts *fronts // of the process
+	fronts *fronts  // of the process
+	opts   *Options // of the store
 }
+
+func asWaking(tx pgx.Tx) wakingTx {
+	if one, ok := tx.(oneByOne); ok {
+		tx = one.Tx
+	}
+	return tx.(wakingTx)
+}
+
+// openedBy are the options of the store of a transaction.
+func openedBy(tx pgx.Tx) *Options { return asWaking(tx).opts }
 
 // wakeListeners wakes the leaders of these overlap keys, or all leaders for none, once
 // the transaction is committed.
 func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
-	if one, ok := tx.(oneByOne); ok {
-		tx = one.Tx
-	}
-	wake := tx.(wakingTx).wake
+	wake := asWaking(tx).wake
 	if len(overlapKeys) == 0 {
 		wake.add(0, schedule.Buckets-1)
 	}
@@ -58,10 +66,7 @@ func wakeListeners(tx pgx.Tx, overlapKeys ...string) {
 // wakeQueues wakes the launchers that admit runs of queues, once the transaction is committed.
 // placed are runs that may wait before others from now on.
 func wakeQueues(tx pgx.Tx, placed ...*schedule.Run) {
-	if one, ok := tx.(oneByOne); ok {
-		tx = one.Tx
-	}
-	w := tx.(wakingTx)
+	w := asWaking(tx)
 	w.wake.queues = true
 	w.placed(placed...)
 }

@@ -30,7 +30,7 @@ func conclude(ctx context.Context, t tx, rows []*openRow, now time.Time) (map[*o
 				var planned, inForce, queue text
 				err := scan(&planned, &inForce, &queue)
 				facts = &ledger.AttemptFacts{
-					Planned: revision.Readable(string(planned)), InForce: revision.Readable(string(inForce)), Queue: schedule.RetryOfQueue(string(queue)),
+					Planned: revision.Readable(string(planned)), InForce: revision.Readable(string(inForce)), Queue: schedule.RetryOfQueue(string(queue)), Setting: t.w.queuedRetry,
 				}
 				return err
 			}, int64(r.SID), r.Revision, int64(r.Queue.No))

@@ -29,7 +29,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		path := filepath.Join(t.TempDir(), "carillon.db")
-		return poisoner{open(t, path, sqlite.Options{}), path}
+		return poisoner{open(t, path, sqlite.Options{QueuedRetry: storetest.QueuedRetry}), path}
 	})
 }
 

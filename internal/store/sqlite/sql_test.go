@@ -157,6 +157,7 @@ var whole = map[string]string{
 	"sqlRewindWorkers":       "a clock that steps back is rare",
 	"sqlBlockingOwner":       "asked once in a while, where no schedule has the overlap key any more",
 	"sqlQueuesWaiting":       "one row per queue",
+	"sqlCountQueuesOf":       "one row per queue, and queues are created now and then",
 	"sqlFailureGroups":       "one row per failing schedule",
 	"sqlFailureExamples":     "one row per failing schedule",
 }
@@ -224,6 +225,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 	all := statements(t)
 	for name, index := range map[string]string{
 		"sqlPlanDue":           "schedules_plan_at",
+		"sqlWaitingOfOwner":    "schedules_deleted_user",
+		"sqlCountQueueDead":    "ended_runs_queue_dead",
 		"sqlPlanLate":          "open_runs_due",
 		"sqlPlanLateRuns":      "open_runs_due",
 		"sqlPlanned":           "open_runs_schedule",

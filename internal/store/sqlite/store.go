@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/tables"
 	"github.com/carillon/carillon/schema"
@@ -33,6 +34,9 @@ type Options struct {
 	// accepted. It is called from within Now: it must return soon and not call
 	// the store.
 	OnClockStep func(from, to time.Time)
+	// QueuedRetry decides on the retries of runs in queues where neither their schedule nor their
+	// queue has a policy; zero: schedule.DefaultRetry.
+	QueuedRetry schedule.RetryPolicy
 	// HostClock is the clock of this machine; default time.Now.
 	HostClock func() time.Time
 }
@@ -75,6 +79,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, err)
 	}
+	w.queuedRetry = opts.QueuedRetry
 	r, err := openReaders(path, opts.MaxConns)
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(err, w.close))

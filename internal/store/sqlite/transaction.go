@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // scan reads the columns of one row.
@@ -34,6 +35,8 @@ type writer struct {
 	writing chan struct{} // filled by the current writer
 	conn    *sql.Conn     // nil: to be opened by the next transaction
 	stmts   map[string]*sql.Stmt
+
+	queuedRetry schedule.RetryPolicy // as Options have it
 
 	lockedSince time.Time // first transaction that another process kept out since it committed; zero: the last one was not
 	lockedAt    int64     // the data version then

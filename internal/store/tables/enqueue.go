@@ -154,6 +154,23 @@ func (t *Tables) CountQueue(ctx context.Context, queueNo int32, limit int) (c sc
 	return c, nil
 }
 
+// CountWaitingOf counts the runs of an owner that wait in queues, delayed and chained ones included,
+// up to limit.
+func (t *Tables) CountWaitingOf(ctx context.Context, userID string, limit int) (n int, err error) {
+	if _, err = one(ctx, t.read, []any{&n}, sqlWaitingOfOwner, userID, limit); err != nil {
+		return 0, fmt.Errorf("count the waiting runs of owner %s: %w", schedule.Quote(userID), err)
+	}
+	return n, nil
+}
+
+// CountQueueDead counts the dead runs of a queue, up to limit.
+func (t *Tables) CountQueueDead(ctx context.Context, queueNo int32, limit int) (n int, err error) {
+	if _, err = one(ctx, t.read, []any{&n}, sqlCountQueueDead, queueNo, limit); err != nil {
+		return 0, fmt.Errorf("count the dead runs of queue %d: %w", queueNo, err)
+	}
+	return n, nil
+}
+
 // PositionOf returns the place of a waiting run in its queue and priority, 1 for the next, and
 // limit if it is not before that. 0: it does not wait.
 func (t *Tables) PositionOf(ctx context.Context, r *schedule.Run, limit int) (position int, err error) {
@@ -235,6 +252,11 @@ func (t *Tables) MeasureQueues(ctx context.Context, limit, counted int, now time
 		}
 		if measures[i].Pace, err = t.QueuePace(ctx, rows[i].No, now, min(counted, schedule.PacedRows)); err != nil {
 			return nil, err
+		}
+		if limit := measures[i].Expect.CountsDead(); limit > 0 {
+			if measures[i].Dead, err = t.CountQueueDead(ctx, rows[i].No, limit); err != nil {
+				return nil, err
+			}
 		}
 		if measures[i].Pulled() {
 			if measures[i].Workers, err = readWorkers(ctx, t.read, rows[i].No); err != nil {

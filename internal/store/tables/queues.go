@@ -100,10 +100,31 @@ func (d *Dialect) writeQueue(ctx context.Context, q Queries, before *schedule.Qu
 		}
 	}
 	d.WakeQueues(q) // it may be resumed, or may admit more
-	if err := insertQueueEvents(ctx, q, c.Events); err != nil || c.Audit == nil {
+	if err := insertQueueEvents(ctx, q, c.Events); err != nil {
+		return err
+	}
+	if err := d.checkQueueQuota(ctx, q, c); err != nil || c.Audit == nil {
 		return err
 	}
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*c.Audit})
+}
+
+// checkQueueQuota counts after the write: of two transactions that create a queue for one owner at
+// once, the second waits here and then counts what the first has committed.
+func (d *Dialect) checkQueueQuota(ctx context.Context, q Queries, c *schedule.QueueChange) error {
+	if c.OwnerLimit <= 0 {
+		return nil
+	}
+	if d.LockQuota != "" {
+		if _, err := q.Exec(ctx, d.LockQuota, []string{c.After.UserID}); err != nil {
+			return fmt.Errorf("lock the quota: %w", err)
+		}
+	}
+	var living int
+	if _, err := one(ctx, q, []any{&living}, sqlCountQueuesOf, c.After.UserID, c.OwnerLimit+1); err != nil {
+		return fmt.Errorf("count queues of the owner: %w", err)
+	}
+	return schedule.CheckQueueQuota(c.After.UserID, living, c.OwnerLimit)
 }
 
 func insertQueueEvents(ctx context.Context, q Queries, events []schedule.QueueEvent) error {

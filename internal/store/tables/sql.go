@@ -144,6 +144,13 @@ const (
 	sqlGetQueue   = `SELECT ` + queueColumns + ` FROM queues WHERE queue_id = $1`
 	sqlListQueues = `SELECT ` + queueColumns + ` FROM queues
 WHERE queue_id > $1 AND deleted_at IS NULL AND ($2 = '' OR user_id = $2 OR shared) ORDER BY queue_id LIMIT $3`
+	sqlCountQueuesOf = `SELECT count(*) FROM (SELECT 1 FROM queues q WHERE q.user_id = $1 AND q.deleted_at IS NULL LIMIT $2) c`
+	// sqlWaitingOfOwner reads the runs of the owner's schedules, also of deleted ones, and none of others.
+	sqlWaitingOfOwner = `SELECT count(*) FROM (
+	SELECT 1 FROM schedules s JOIN open_runs o ON o.sid = s.sid WHERE s.user_id = $1 AND s.deleted_at IS NULL AND o.queue_state <= 3
+	UNION ALL
+	SELECT 1 FROM schedules s JOIN open_runs o ON o.sid = s.sid WHERE s.user_id = $1 AND s.deleted_at IS NOT NULL AND o.queue_state <= 3
+	LIMIT $2) c`
 	// sqlDueDelayed, sqlDueWaiting and sqlDueChained let a sweep look at what is in a queue now.
 	sqlDueDelayed    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 1`
 	sqlDueWaiting    = `UPDATE open_runs SET due_at = $2 WHERE queue_no = $1 AND queue_state = 2`
@@ -177,15 +184,16 @@ WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, 
 	(SELECT count(*) FROM reservations r WHERE r.queue_no = $1 AND r.granted_at IS NOT NULL),
 	st.stalled_until, st.stall_level, st.stall_reason
 FROM queues q LEFT JOIN queue_states st USING (queue_no) WHERE queue_no = $1`
+	sqlCountQueueDead = `SELECT count(*) FROM (SELECT 1 FROM ended_runs e WHERE e.dead AND e.queue_no = $1 LIMIT $2) c`
 	// sqlOldestWaiting reads the first runs of each priority: positions are drawn at entry, so
 	// the oldest run is one of them unless as many were put before it. In a fair queue it is the
-	// first one of its key.
+	// first one of its key. A run whose start was later than its entry waits since then.
 	sqlOldestWaiting = `WITH RECURSIVE p (priority) AS (
 	SELECT (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 ORDER BY o.effective_priority LIMIT 1)
 	UNION ALL
 	SELECT (SELECT o.effective_priority FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority > p.priority
 		ORDER BY o.effective_priority LIMIT 1) FROM p WHERE p.priority IS NOT NULL)
-SELECT min((SELECT min(c.enqueued_at) FROM (SELECT o.enqueued_at FROM open_runs o
+SELECT min((SELECT min(CASE WHEN c.fire_at > c.enqueued_at THEN c.fire_at ELSE c.enqueued_at END) FROM (SELECT o.enqueued_at, o.fire_at FROM open_runs o
 	WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = p.priority
 	ORDER BY o.fair_order, o.position_key, o.idempotency_key LIMIT $2) c)) FROM p WHERE p.priority IS NOT NULL`
 	sqlPositionOf = `SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 AND o.effective_priority = $2

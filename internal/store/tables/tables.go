@@ -84,6 +84,7 @@ type Statements struct {
 	LockRecords, NoteOpenReport, ReadRunLog, ReadLastLog, Failing                                 string
 	CountEnded, CountDead, CountCalls, ListEvents, ListRevisions, FirstSent, RecentOutcomes, Lag  string
 	LockQueue                                                                                     string // "": a write transaction is alone
+	LockQuota                                                                                     string // of the owners in $1; "": a write transaction is alone
 	ShareQueue                                                                                    string // ends the statement that reads a queue for an entry: nobody changes it meanwhile
 	LockLimits                                                                                    string // of the ids in $1; "": a write transaction is alone
 	LimitsNow                                                                                     string // of rows of limit_id and key: their numbers, uses and rates

@@ -5,6 +5,9 @@ var queueMutants = []struct {
 	name  string
 	edits []edit
 }{
+	{"retries in a queue without a policy wait as those of schedules", []edit{{
+		"internal/store/memory/failures.go", `facts = &ledger.AttemptFacts{Setting: t.opts.QueuedRetry}`, `facts = &ledger.AttemptFacts{}`,
+	}}},
 	{"a queue has any number of runs in flight", []edit{{
 		"internal/ledger/admission.go", `Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight),`, `Now: req.Now, Free: free, MaxInFlight: 10_000,`,
 	}}},

@@ -258,7 +258,7 @@ func (l *ledgerWatch) policyOf(r *schedule.Run, f *life, inQueue bool) schedule.
 		policy = q.row.Retry
 	}
 	if policy.MaxAttempts == 0 && inQueue { // only its request names attempts
-		policy = schedule.RetryPolicy{BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: "transient,timeout,lost,deadline"}
+		policy = schedule.RetryPolicy{BackoffMS: backoffOfJobs, FactorPercent: 200, MaxBackoffMS: maxBackoffOfJobs, On: "transient,timeout,lost,deadline"}
 	}
 	return policy
 }

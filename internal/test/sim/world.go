@@ -97,7 +97,7 @@ func newWorld(seed uint64, o Options) *world {
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
-	w.ledger = memory.New(memory.Options{Clock: time.Now, Changes: w.profile.changes, Watch: memory.Watch{
+	w.ledger = memory.New(memory.Options{Clock: time.Now, QueuedRetry: schedule.QueuedRetry(attemptsOfJobs, backoffOfJobs, maxBackoffOfJobs), Changes: w.profile.changes, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Queue: w.watch.queue, Limit: w.watch.limit, Group: w.watch.group, Reservation: w.watch.reservation, Takeover: w.watch.takeover, Guarded: w.watch.guarded, Result: w.watch.result,
 		Backfill: w.watch.backfill, Commit: w.watch.commit, Late: w.late,
 	}})
@@ -108,7 +108,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.registrar = registrar.New(registrar.Options{
 		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Groups: api, Reservations: api, Now: w.clients.now, Logger: quiet,
 		Webhook: func(string) ([]string, bool) { return nil, true },
-		Config:  registrar.Config{CanCancel: w.profile.executorCancels},
+		Config:  registrar.Config{CanCancel: w.profile.executorCancels, DefaultBackoffMS: backoffOfJobs, DefaultMaxBackoffMS: maxBackoffOfJobs},
 	})
 	if err := w.ledger.SetShards(context.Background(), w.profile.shards, w.began); err != nil {
 		w.violation("set shards: %v", err)

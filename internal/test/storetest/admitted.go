@@ -15,6 +15,7 @@ var admittedRuns = []check{
 	{"a failed run with attempts left has a retry in its queue, at its place", lifeRetried},
 	{"the last attempt is dead, and a deletion of its schedule ends no attempts", lifeDead},
 	{"without a policy of its schedule a run follows the one of its queue, as it is in force", lifeQueuePolicy},
+	{"where neither the schedule nor the queue has a policy, retries wait as the settings say", lifeSettingsPolicy},
 	{"a retry by hand enters the queue of the run before it", lifeRetriedByHand},
 	{"the waits of a job whose attempts were renewed by hand begin again", lifeRenewed},
 	{"a cancel ends a waiting or delayed run at once", lifeCancelWaiting},
@@ -127,6 +128,24 @@ func lifeQueuePolicy(r *rig) {
 	j.admission(1)
 	failed := j.end(run, schedule.StatusFailed)
 	j.hold(failed.IsDead() && failed.MaxAttempts == 3, "its attempts are those of its entry, got %+v", failed)
+}
+
+func lifeSettingsPolicy(r *rig) {
+	j := r.jobs("q")
+	j.of = r.create("plain.template", func(s *schedule.Schedule) {
+		s.CronExpr, s.NextRunAt, s.PlanAt, s.Retry = "", time.Time{}, time.Time{}, schedule.RetryPolicy{}
+	})
+	run := j.job("a", 0, func(run *schedule.Run) { run.MaxAttempts = 4 })
+	j.enqueue(0, run)
+	for _, want := range []time.Duration{7 * time.Second, 14 * time.Second, 20 * time.Second} {
+		j.admission(1)
+		failed := j.end(run, schedule.StatusFailed)
+		run = r.next(failed)
+		wait := run.FireAt.Sub(failed.CompletedAt)
+		j.hold(wait >= want*9/10 && wait <= want*11/10, "the retry waits %s, want about %s", wait, want)
+		r.now = run.FireAt
+		j.sweepQueues()
+	}
 }
 
 func lifeRetriedByHand(r *rig) {

@@ -26,6 +26,8 @@ var enqueues = []check{
 	{"decide sees that a queue is closed or deleted, or that there is none", enqueueFacts},
 	{"the open runs of a queue are counted by kind, up to a limit", enqueueCounts},
 	{"the run that entered first is found behind others, whatever its priority", enqueueOldest},
+	{"a run that waited for its start waits in its queue since then", enqueueOldestDelayed},
+	{"the dead runs of a queue are counted, and measured where the queue promises something", enqueueDead},
 	{"what explains a waiting run is read at once", enqueuePlace},
 	{"what waits is listed page by page, with delayed runs last", enqueuePages},
 	{"the leader of its shard learns nothing of a job", enqueueUnled},

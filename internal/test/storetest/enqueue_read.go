@@ -51,6 +51,46 @@ func enqueueOldest(r *rig) {
 	oldest("the second is behind a later one", second)
 }
 
+func enqueueOldestDelayed(r *rig) {
+	j := r.jobs("q")
+	j.enqueue(0, j.job("later", 0, delayed(r.at(time.Hour))))
+	r.now = r.at(time.Hour)
+	j.sweepQueues()
+	r.now = r.at(time.Minute)
+	c, err := j.CountQueue(r.ctx, j.queue.No, 1)
+	r.ok(err, "count")
+	j.hold(c.Waiting == 1 && c.WaitingSince.Equal(r.at(-time.Minute)), "it waits since its start, got %+v", c)
+}
+
+func enqueueDead(r *rig) {
+	promised := func(q *schedule.Queue) {
+		q.MaxInFlight, q.Expect.DeadAtMost = 10, new(uint32)
+	}
+	j, other := r.jobs("q", promised), r.jobs("z")
+	last := func(run *schedule.Run) { run.MaxAttempts = 1 }
+	runs := []schedule.Run{j.job("a", 0, last), j.job("b", 0, last), j.job("retried", 0), j.job("good", 0, last)}
+	foreign := other.job("foreign", 0, last)
+	j.enqueue(0, runs...)
+	other.enqueue(0, foreign)
+	j.admission(10)
+	other.admission(10)
+	for i := range runs[:3] {
+		j.end(runs[i], schedule.StatusFailed)
+	}
+	j.end(runs[3], schedule.StatusSuccess)
+	other.end(foreign, schedule.StatusFailed)
+	dead := func(limit, want int) {
+		n, err := j.CountQueueDead(r.ctx, j.queue.No, limit)
+		r.ok(err, "count")
+		j.hold(n == want, "%d are dead, got %d", want, n)
+	}
+	dead(10, 2)
+	dead(1, 1)
+	measures, err := r.MeasureQueues(r.ctx, 10, 100, r.now)
+	r.ok(err, "measure")
+	j.hold(len(measures) == 2 && measures[0].Dead == 2 && measures[1].Dead == 0, "only a queue with a promise counts its dead runs, got %+v", measures)
+}
+
 func enqueuePlace(r *rig) {
 	j := r.jobs("q", func(q *schedule.Queue) { q.MaxInFlight = 2 })
 	j.put("a", "b", "c")

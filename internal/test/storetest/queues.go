@@ -56,6 +56,7 @@ func queueRoundTrip(r *rig) {
 	q := r.queue("q", func(q *schedule.Queue) {
 		q.Retry = schedule.RetryPolicy{MaxAttempts: 5}.Resolved()
 		q.History, q.ExpiresMS, q.MaxRunMS = schedule.HistoryFailed, 9000, 8000
+		q.Expect = schedule.QueueExpect{WaitWithinMS: 6000, DeadAtMost: new(uint32)}
 		q.Shared, q.Closed, q.Fair, q.Weights = true, true, schedule.FairKey, map[string]uint32{"a b": 7}
 		q.Delivery, q.Workers, q.HeartbeatMS = schedule.DeliveryPull, []string{"worker"}, 7000
 		q.Pause = schedule.Pause{Paused: true, Note: "GPU away", By: "ada", Until: r.at(time.Hour)}

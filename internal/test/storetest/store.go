@@ -20,6 +20,10 @@ import (
 	"github.com/carillon/carillon/worker/leader"
 )
 
+// QueuedRetry is what the stores of the suite are opened with, for runs in queues where neither
+// their schedule nor their queue has a policy.
+var QueuedRetry = schedule.QueuedRetry(3, 7_000, 20_000)
+
 // Store is everything that the components need of a store, in one.
 type Store interface {
 	worker.PlanStore

@@ -55,7 +55,8 @@ type Queue struct {
 	Delayed uint32 `protobuf:"varint,19,opt,name=delayed,proto3" json:"delayed,omitempty"`
 	// Runs that were admitted and are not over.
 	InFlight uint32 `protobuf:"varint,20,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// When the longest waiting run entered the queue. Null: none waits.
+	// When the longest waiting run entered the queue, or could start if that was
+	// later. Null: none waits.
 	OldestEnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=oldest_enqueued_at,json=oldestEnqueuedAt,proto3" json:"oldest_enqueued_at,omitempty"`
 	// The stored definition is damaged: nothing starts until it is registered
 	// again.
@@ -88,7 +89,7 @@ type Queue struct {
 	// How long a run may wait that has no bound of its own; 0: any time.
 	ExpiresMs uint32 `protobuf:"varint,41,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
 	// Automatic retries of runs whose schedule has no policy. Unset: those of runs
-	// in queues, DEFAULT_MAX_ATTEMPTS attempts.
+	// in queues, DEFAULT_MAX_ATTEMPTS attempts with the waits of DEFAULT_BACKOFF_MS.
 	Retry *RetryPolicy `protobuf:"bytes,42,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Whether keys take turns within a priority.
 	Fair string `protobuf:"bytes,50,opt,name=fair,proto3" json:"fair,omitempty"`
@@ -119,7 +120,11 @@ type Queue struct {
 	// Set while the executor cannot take work: nothing starts before this time.
 	StalledUntil *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=stalled_until,json=stalledUntil,proto3" json:"stalled_until,omitempty"`
 	// Why.
-	StallReason   string `protobuf:"bytes,91,opt,name=stall_reason,json=stallReason,proto3" json:"stall_reason,omitempty"`
+	StallReason string `protobuf:"bytes,91,opt,name=stall_reason,json=stallReason,proto3" json:"stall_reason,omitempty"`
+	// What it promises. Unset: nothing.
+	Expect *QueueExpectation `protobuf:"bytes,120,opt,name=expect,proto3" json:"expect,omitempty"`
+	// Each promise, and whether it is kept.
+	Promises      []*QueuePromise `protobuf:"bytes,121,rep,name=promises,proto3" json:"promises,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +488,141 @@ func (x *Queue) GetStallReason() string {
 	return ""
 }
 
+func (x *Queue) GetExpect() *QueueExpectation {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
+}
+
+func (x *Queue) GetPromises() []*QueuePromise {
+	if x != nil {
+		return x.Promises
+	}
+	return nil
+}
+
+// QueueExpectation is what a queue promises: GetQueue, doctor and metrics say
+// whether it is kept. A broken promise changes nothing about its runs.
+type QueueExpectation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No run waits for longer than this once it may start, within 1000 to
+	// 2592000000. Default: not promised.
+	WaitWithinMs *uint32 `protobuf:"varint,1,opt,name=wait_within_ms,json=waitWithinMs,proto3,oneof" json:"wait_within_ms,omitempty"`
+	// At most so many runs of it are dead: they failed for good, and were not
+	// retried since. At most 100000. Default: not promised.
+	DeadAtMost    *uint32 `protobuf:"varint,2,opt,name=dead_at_most,json=deadAtMost,proto3,oneof" json:"dead_at_most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueExpectation) Reset() {
+	*x = QueueExpectation{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueExpectation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueExpectation) ProtoMessage() {}
+
+func (x *QueueExpectation) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueExpectation.ProtoReflect.Descriptor instead.
+func (*QueueExpectation) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *QueueExpectation) GetWaitWithinMs() uint32 {
+	if x != nil && x.WaitWithinMs != nil {
+		return *x.WaitWithinMs
+	}
+	return 0
+}
+
+func (x *QueueExpectation) GetDeadAtMost() uint32 {
+	if x != nil && x.DeadAtMost != nil {
+		return *x.DeadAtMost
+	}
+	return 0
+}
+
+// QueuePromise says whether a promise of a queue is kept.
+type QueuePromise struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// wait_within_ms or dead_at_most.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Kept  bool   `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	// A sentence about it.
+	Says          string `protobuf:"bytes,3,opt,name=says,proto3" json:"says,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuePromise) Reset() {
+	*x = QueuePromise{}
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuePromise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuePromise) ProtoMessage() {}
+
+func (x *QueuePromise) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuePromise.ProtoReflect.Descriptor instead.
+func (*QueuePromise) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *QueuePromise) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *QueuePromise) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+func (x *QueuePromise) GetSays() string {
+	if x != nil {
+		return x.Says
+	}
+	return ""
+}
+
 // QueueWorker is a worker that fetches runs of a queue.
 type QueueWorker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -501,7 +641,7 @@ type QueueWorker struct {
 
 func (x *QueueWorker) Reset() {
 	*x = QueueWorker{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +653,7 @@ func (x *QueueWorker) String() string {
 func (*QueueWorker) ProtoMessage() {}
 
 func (x *QueueWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[1]
+	mi := &file_carillon_v1_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +666,7 @@ func (x *QueueWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueWorker.ProtoReflect.Descriptor instead.
 func (*QueueWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QueueWorker) GetWorkerId() string {
@@ -580,7 +720,7 @@ type QueueShare struct {
 
 func (x *QueueShare) Reset() {
 	*x = QueueShare{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +732,7 @@ func (x *QueueShare) String() string {
 func (*QueueShare) ProtoMessage() {}
 
 func (x *QueueShare) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[2]
+	mi := &file_carillon_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +745,7 @@ func (x *QueueShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueShare.ProtoReflect.Descriptor instead.
 func (*QueueShare) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QueueShare) GetFairKey() string {
@@ -655,7 +795,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +807,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[3]
+	mi := &file_carillon_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +820,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *QueueEvent) GetTime() *timestamppb.Timestamp {
@@ -744,8 +884,9 @@ type UpsertQueueRequest struct {
 	// Automatic retries of runs whose schedule has no policy, and of requests that
 	// name no attempts. max_attempts of it is DEFAULT_MAX_ATTEMPTS by default. A
 	// run keeps the number of attempts that it entered with; backoff and classes
-	// are those in force. Default: DEFAULT_MAX_ATTEMPTS attempts with the defaults
-	// of a policy.
+	// are those in force. backoff_ms and max_backoff_ms are DEFAULT_BACKOFF_MS and
+	// DEFAULT_MAX_BACKOFF_MS by default. Default: DEFAULT_MAX_ATTEMPTS attempts with
+	// these waits.
 	Retry *RetryPolicy `protobuf:"bytes,32,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Waiting runs at which new ones are refused. Concurrent requests may exceed
 	// it by their own number. Default 100000; 0: any number.
@@ -777,6 +918,8 @@ type UpsertQueueRequest struct {
 	// run.cancelled, group.ended and run.retrying. Default: all except
 	// run.retrying.
 	WebhookEvents []string `protobuf:"bytes,22,rep,name=webhook_events,json=webhookEvents,proto3" json:"webhook_events,omitempty"`
+	// What it promises. Default: nothing.
+	Expect *QueueExpectation `protobuf:"bytes,120,opt,name=expect,proto3" json:"expect,omitempty"`
 	// none (default): runs of a priority start in the order in which they entered.
 	// key: within a priority keys take turns, in proportion to their weights,
 	// however many runs one of them has. When it is set to key, runs that wait go
@@ -808,7 +951,7 @@ type UpsertQueueRequest struct {
 
 func (x *UpsertQueueRequest) Reset() {
 	*x = UpsertQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +963,7 @@ func (x *UpsertQueueRequest) String() string {
 func (*UpsertQueueRequest) ProtoMessage() {}
 
 func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[4]
+	mi := &file_carillon_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +976,7 @@ func (x *UpsertQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueRequest.ProtoReflect.Descriptor instead.
 func (*UpsertQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpsertQueueRequest) GetQueueId() string {
@@ -969,6 +1112,13 @@ func (x *UpsertQueueRequest) GetWebhookEvents() []string {
 	return nil
 }
 
+func (x *UpsertQueueRequest) GetExpect() *QueueExpectation {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
+}
+
 func (x *UpsertQueueRequest) GetFair() string {
 	if x != nil && x.Fair != nil {
 		return *x.Fair
@@ -1020,7 +1170,7 @@ type UpsertQueueResponse struct {
 
 func (x *UpsertQueueResponse) Reset() {
 	*x = UpsertQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1182,7 @@ func (x *UpsertQueueResponse) String() string {
 func (*UpsertQueueResponse) ProtoMessage() {}
 
 func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[5]
+	mi := &file_carillon_v1_queue_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1195,7 @@ func (x *UpsertQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertQueueResponse.ProtoReflect.Descriptor instead.
 func (*UpsertQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpsertQueueResponse) GetQueue() *Queue {
@@ -1064,7 +1214,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1226,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[6]
+	mi := &file_carillon_v1_queue_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1239,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetQueueRequest) GetQueueId() string {
@@ -1108,7 +1258,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1270,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[7]
+	mi := &file_carillon_v1_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1283,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetQueueResponse) GetQueue() *Queue {
@@ -1157,7 +1307,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1319,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[8]
+	mi := &file_carillon_v1_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1332,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListQueuesRequest) GetUserId() string {
@@ -1216,7 +1366,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1378,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[9]
+	mi := &file_carillon_v1_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1391,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1272,7 +1422,7 @@ type DeleteQueueRequest struct {
 
 func (x *DeleteQueueRequest) Reset() {
 	*x = DeleteQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1434,7 @@ func (x *DeleteQueueRequest) String() string {
 func (*DeleteQueueRequest) ProtoMessage() {}
 
 func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[10]
+	mi := &file_carillon_v1_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1447,7 @@ func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeleteQueueRequest) GetQueueId() string {
@@ -1333,7 +1483,7 @@ type DeleteQueueResponse struct {
 
 func (x *DeleteQueueResponse) Reset() {
 	*x = DeleteQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1495,7 @@ func (x *DeleteQueueResponse) String() string {
 func (*DeleteQueueResponse) ProtoMessage() {}
 
 func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[11]
+	mi := &file_carillon_v1_queue_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1508,7 @@ func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteQueueResponse) GetCancelled() uint32 {
@@ -1393,7 +1543,7 @@ type PauseQueueRequest struct {
 
 func (x *PauseQueueRequest) Reset() {
 	*x = PauseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1555,7 @@ func (x *PauseQueueRequest) String() string {
 func (*PauseQueueRequest) ProtoMessage() {}
 
 func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[12]
+	mi := &file_carillon_v1_queue_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1568,7 @@ func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueRequest.ProtoReflect.Descriptor instead.
 func (*PauseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PauseQueueRequest) GetQueueId() string {
@@ -1467,7 +1617,7 @@ type PauseQueueResponse struct {
 
 func (x *PauseQueueResponse) Reset() {
 	*x = PauseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1629,7 @@ func (x *PauseQueueResponse) String() string {
 func (*PauseQueueResponse) ProtoMessage() {}
 
 func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[13]
+	mi := &file_carillon_v1_queue_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1642,7 @@ func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseQueueResponse.ProtoReflect.Descriptor instead.
 func (*PauseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PauseQueueResponse) GetQueue() *Queue {
@@ -1522,7 +1672,7 @@ type ResumeQueueRequest struct {
 
 func (x *ResumeQueueRequest) Reset() {
 	*x = ResumeQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1684,7 @@ func (x *ResumeQueueRequest) String() string {
 func (*ResumeQueueRequest) ProtoMessage() {}
 
 func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[14]
+	mi := &file_carillon_v1_queue_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1697,7 @@ func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueRequest.ProtoReflect.Descriptor instead.
 func (*ResumeQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResumeQueueRequest) GetQueueId() string {
@@ -1580,7 +1730,7 @@ type ResumeQueueResponse struct {
 
 func (x *ResumeQueueResponse) Reset() {
 	*x = ResumeQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1742,7 @@ func (x *ResumeQueueResponse) String() string {
 func (*ResumeQueueResponse) ProtoMessage() {}
 
 func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[15]
+	mi := &file_carillon_v1_queue_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1755,7 @@ func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeQueueResponse.ProtoReflect.Descriptor instead.
 func (*ResumeQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResumeQueueResponse) GetQueue() *Queue {
@@ -1628,7 +1778,7 @@ type CloseQueueRequest struct {
 
 func (x *CloseQueueRequest) Reset() {
 	*x = CloseQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1790,7 @@ func (x *CloseQueueRequest) String() string {
 func (*CloseQueueRequest) ProtoMessage() {}
 
 func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[16]
+	mi := &file_carillon_v1_queue_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1803,7 @@ func (x *CloseQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueRequest.ProtoReflect.Descriptor instead.
 func (*CloseQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CloseQueueRequest) GetQueueId() string {
@@ -1686,7 +1836,7 @@ type CloseQueueResponse struct {
 
 func (x *CloseQueueResponse) Reset() {
 	*x = CloseQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1848,7 @@ func (x *CloseQueueResponse) String() string {
 func (*CloseQueueResponse) ProtoMessage() {}
 
 func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[17]
+	mi := &file_carillon_v1_queue_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1861,7 @@ func (x *CloseQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseQueueResponse.ProtoReflect.Descriptor instead.
 func (*CloseQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CloseQueueResponse) GetQueue() *Queue {
@@ -1734,7 +1884,7 @@ type OpenQueueRequest struct {
 
 func (x *OpenQueueRequest) Reset() {
 	*x = OpenQueueRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1896,7 @@ func (x *OpenQueueRequest) String() string {
 func (*OpenQueueRequest) ProtoMessage() {}
 
 func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[18]
+	mi := &file_carillon_v1_queue_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1909,7 @@ func (x *OpenQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueRequest.ProtoReflect.Descriptor instead.
 func (*OpenQueueRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenQueueRequest) GetQueueId() string {
@@ -1792,7 +1942,7 @@ type OpenQueueResponse struct {
 
 func (x *OpenQueueResponse) Reset() {
 	*x = OpenQueueResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1954,7 @@ func (x *OpenQueueResponse) String() string {
 func (*OpenQueueResponse) ProtoMessage() {}
 
 func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[19]
+	mi := &file_carillon_v1_queue_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1967,7 @@ func (x *OpenQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQueueResponse.ProtoReflect.Descriptor instead.
 func (*OpenQueueResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OpenQueueResponse) GetQueue() *Queue {
@@ -1840,7 +1990,7 @@ type ListQueueEventsRequest struct {
 
 func (x *ListQueueEventsRequest) Reset() {
 	*x = ListQueueEventsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2002,7 @@ func (x *ListQueueEventsRequest) String() string {
 func (*ListQueueEventsRequest) ProtoMessage() {}
 
 func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[20]
+	mi := &file_carillon_v1_queue_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2015,7 @@ func (x *ListQueueEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListQueueEventsRequest) GetQueueId() string {
@@ -1899,7 +2049,7 @@ type ListQueueEventsResponse struct {
 
 func (x *ListQueueEventsResponse) Reset() {
 	*x = ListQueueEventsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2061,7 @@ func (x *ListQueueEventsResponse) String() string {
 func (*ListQueueEventsResponse) ProtoMessage() {}
 
 func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[21]
+	mi := &file_carillon_v1_queue_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2074,7 @@ func (x *ListQueueEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListQueueEventsResponse) GetEvents() []*QueueEvent {
@@ -2013,7 +2163,7 @@ type EnqueueRunRequest struct {
 
 func (x *EnqueueRunRequest) Reset() {
 	*x = EnqueueRunRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2175,7 @@ func (x *EnqueueRunRequest) String() string {
 func (*EnqueueRunRequest) ProtoMessage() {}
 
 func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[22]
+	mi := &file_carillon_v1_queue_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2188,7 @@ func (x *EnqueueRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EnqueueRunRequest) GetQueueId() string {
@@ -2215,7 +2365,7 @@ type UniqueKey struct {
 
 func (x *UniqueKey) Reset() {
 	*x = UniqueKey{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2377,7 @@ func (x *UniqueKey) String() string {
 func (*UniqueKey) ProtoMessage() {}
 
 func (x *UniqueKey) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[23]
+	mi := &file_carillon_v1_queue_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2390,7 @@ func (x *UniqueKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniqueKey.ProtoReflect.Descriptor instead.
 func (*UniqueKey) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UniqueKey) GetKey() string {
@@ -2294,7 +2444,7 @@ type EnqueueRunResponse struct {
 
 func (x *EnqueueRunResponse) Reset() {
 	*x = EnqueueRunResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2456,7 @@ func (x *EnqueueRunResponse) String() string {
 func (*EnqueueRunResponse) ProtoMessage() {}
 
 func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[24]
+	mi := &file_carillon_v1_queue_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2469,7 @@ func (x *EnqueueRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EnqueueRunResponse) GetRun() *Run {
@@ -2370,7 +2520,7 @@ type EnqueueRunsRequest struct {
 
 func (x *EnqueueRunsRequest) Reset() {
 	*x = EnqueueRunsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2532,7 @@ func (x *EnqueueRunsRequest) String() string {
 func (*EnqueueRunsRequest) ProtoMessage() {}
 
 func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[25]
+	mi := &file_carillon_v1_queue_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2545,7 @@ func (x *EnqueueRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EnqueueRunsRequest) GetQueueId() string {
@@ -2495,7 +2645,7 @@ type NewQueuedRun struct {
 
 func (x *NewQueuedRun) Reset() {
 	*x = NewQueuedRun{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2657,7 @@ func (x *NewQueuedRun) String() string {
 func (*NewQueuedRun) ProtoMessage() {}
 
 func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[26]
+	mi := &file_carillon_v1_queue_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2670,7 @@ func (x *NewQueuedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewQueuedRun.ProtoReflect.Descriptor instead.
 func (*NewQueuedRun) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NewQueuedRun) GetScheduleId() string {
@@ -2640,7 +2790,7 @@ type EnqueueRunsResponse struct {
 
 func (x *EnqueueRunsResponse) Reset() {
 	*x = EnqueueRunsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2802,7 @@ func (x *EnqueueRunsResponse) String() string {
 func (*EnqueueRunsResponse) ProtoMessage() {}
 
 func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[27]
+	mi := &file_carillon_v1_queue_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2815,7 @@ func (x *EnqueueRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRunsResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EnqueueRunsResponse) GetIdempotencyKeys() []string {
@@ -2709,7 +2859,7 @@ type ListWaitingRequest struct {
 
 func (x *ListWaitingRequest) Reset() {
 	*x = ListWaitingRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2871,7 @@ func (x *ListWaitingRequest) String() string {
 func (*ListWaitingRequest) ProtoMessage() {}
 
 func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[28]
+	mi := &file_carillon_v1_queue_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2884,7 @@ func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
 func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListWaitingRequest) GetQueueId() string {
@@ -2769,7 +2919,7 @@ type ListWaitingResponse struct {
 
 func (x *ListWaitingResponse) Reset() {
 	*x = ListWaitingResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2931,7 @@ func (x *ListWaitingResponse) String() string {
 func (*ListWaitingResponse) ProtoMessage() {}
 
 func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[29]
+	mi := &file_carillon_v1_queue_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2944,7 @@ func (x *ListWaitingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWaitingResponse.ProtoReflect.Descriptor instead.
 func (*ListWaitingResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListWaitingResponse) GetRuns() []*Run {
@@ -2838,7 +2988,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3000,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[30]
+	mi := &file_carillon_v1_queue_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3013,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Reservation) GetReservationId() string {
@@ -2965,7 +3115,7 @@ type ReserveSlotRequest struct {
 
 func (x *ReserveSlotRequest) Reset() {
 	*x = ReserveSlotRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3127,7 @@ func (x *ReserveSlotRequest) String() string {
 func (*ReserveSlotRequest) ProtoMessage() {}
 
 func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[31]
+	mi := &file_carillon_v1_queue_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3140,7 @@ func (x *ReserveSlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSlotRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReserveSlotRequest) GetQueueId() string {
@@ -3046,7 +3196,7 @@ type ReserveSlotResponse struct {
 
 func (x *ReserveSlotResponse) Reset() {
 	*x = ReserveSlotResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3208,7 @@ func (x *ReserveSlotResponse) String() string {
 func (*ReserveSlotResponse) ProtoMessage() {}
 
 func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[32]
+	mi := &file_carillon_v1_queue_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3221,7 @@ func (x *ReserveSlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSlotResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSlotResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReserveSlotResponse) GetReservation() *Reservation {
@@ -3099,7 +3249,7 @@ type GetReservationRequest struct {
 
 func (x *GetReservationRequest) Reset() {
 	*x = GetReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3261,7 @@ func (x *GetReservationRequest) String() string {
 func (*GetReservationRequest) ProtoMessage() {}
 
 func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[33]
+	mi := &file_carillon_v1_queue_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3274,7 @@ func (x *GetReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationRequest.ProtoReflect.Descriptor instead.
 func (*GetReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetReservationRequest) GetReservationId() string {
@@ -3150,7 +3300,7 @@ type GetReservationResponse struct {
 
 func (x *GetReservationResponse) Reset() {
 	*x = GetReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3312,7 @@ func (x *GetReservationResponse) String() string {
 func (*GetReservationResponse) ProtoMessage() {}
 
 func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[34]
+	mi := &file_carillon_v1_queue_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3325,7 @@ func (x *GetReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReservationResponse.ProtoReflect.Descriptor instead.
 func (*GetReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetReservationResponse) GetReservation() *Reservation {
@@ -3194,7 +3344,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3356,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[35]
+	mi := &file_carillon_v1_queue_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3369,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListReservationsRequest) GetQueueId() string {
@@ -3238,7 +3388,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3400,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[36]
+	mi := &file_carillon_v1_queue_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3413,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3285,7 +3435,7 @@ type ExtendReservationRequest struct {
 
 func (x *ExtendReservationRequest) Reset() {
 	*x = ExtendReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3297,7 +3447,7 @@ func (x *ExtendReservationRequest) String() string {
 func (*ExtendReservationRequest) ProtoMessage() {}
 
 func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[37]
+	mi := &file_carillon_v1_queue_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3310,7 +3460,7 @@ func (x *ExtendReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationRequest.ProtoReflect.Descriptor instead.
 func (*ExtendReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExtendReservationRequest) GetReservationId() string {
@@ -3336,7 +3486,7 @@ type ExtendReservationResponse struct {
 
 func (x *ExtendReservationResponse) Reset() {
 	*x = ExtendReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3498,7 @@ func (x *ExtendReservationResponse) String() string {
 func (*ExtendReservationResponse) ProtoMessage() {}
 
 func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[38]
+	mi := &file_carillon_v1_queue_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3511,7 @@ func (x *ExtendReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendReservationResponse.ProtoReflect.Descriptor instead.
 func (*ExtendReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExtendReservationResponse) GetReservation() *Reservation {
@@ -3380,7 +3530,7 @@ type ReleaseReservationRequest struct {
 
 func (x *ReleaseReservationRequest) Reset() {
 	*x = ReleaseReservationRequest{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[39]
+	mi := &file_carillon_v1_queue_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3542,7 @@ func (x *ReleaseReservationRequest) String() string {
 func (*ReleaseReservationRequest) ProtoMessage() {}
 
 func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[39]
+	mi := &file_carillon_v1_queue_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3555,7 @@ func (x *ReleaseReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{39}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReleaseReservationRequest) GetReservationId() string {
@@ -3425,7 +3575,7 @@ type ReleaseReservationResponse struct {
 
 func (x *ReleaseReservationResponse) Reset() {
 	*x = ReleaseReservationResponse{}
-	mi := &file_carillon_v1_queue_proto_msgTypes[40]
+	mi := &file_carillon_v1_queue_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3587,7 @@ func (x *ReleaseReservationResponse) String() string {
 func (*ReleaseReservationResponse) ProtoMessage() {}
 
 func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_queue_proto_msgTypes[40]
+	mi := &file_carillon_v1_queue_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3600,7 @@ func (x *ReleaseReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReservationResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseReservationResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{40}
+	return file_carillon_v1_queue_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReleaseReservationResponse) GetReservation() *Reservation {
@@ -3464,7 +3614,7 @@ var File_carillon_v1_queue_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x0f\n" +
+	"\x17carillon/v1/queue.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/limit.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/schedule.proto\x1a carillon/v1/simulate_queue.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x0f\n" +
 	"\x05Queue\x12\x19\n" +
 	"\bqueue_id\x18\x01 \x01(\tR\aqueueId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
@@ -3522,13 +3672,25 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x11starts_per_minute\x18o \x01(\x01R\x0fstartsPerMinute\x12&\n" +
 	"\x0fends_per_minute\x18p \x01(\x01R\rendsPerMinute\x12?\n" +
 	"\rstalled_until\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\fstalledUntil\x12!\n" +
-	"\fstall_reason\x18[ \x01(\tR\vstallReason\x1a9\n" +
+	"\fstall_reason\x18[ \x01(\tR\vstallReason\x125\n" +
+	"\x06expect\x18x \x01(\v2\x1d.carillon.v1.QueueExpectationR\x06expect\x125\n" +
+	"\bpromises\x18y \x03(\v2\x19.carillon.v1.QueuePromiseR\bpromises\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa7\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa0\x01\n" +
+	"\x10QueueExpectation\x126\n" +
+	"\x0ewait_within_ms\x18\x01 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x00R\fwaitWithinMs\x88\x01\x01\x120\n" +
+	"\fdead_at_most\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xa0\x8d\x06H\x01R\n" +
+	"deadAtMost\x88\x01\x01B\x11\n" +
+	"\x0f_wait_within_msB\x0f\n" +
+	"\r_dead_at_most\"q\n" +
+	"\fQueuePromise\x129\n" +
+	"\x05field\x18\x01 \x01(\tB#\xbaH r\x1eR\x0ewait_within_msR\fdead_at_mostR\x05field\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\bR\x04kept\x12\x12\n" +
+	"\x04says\x18\x03 \x01(\tR\x04says\"\xa7\x01\n" +
 	"\vQueueWorker\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x123\n" +
@@ -3547,7 +3709,7 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\rR\brevision\"\xf9\r\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"\xb0\x0e\n" +
 	"\x12UpsertQueueRequest\x12A\n" +
 	"\bqueue_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aqueueId\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x16\n" +
@@ -3577,7 +3739,8 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\xbaH\a*\x05\x18\xe8\a(\x01H\x05R\x0fmaxReservations\x88\x01\x01\x12<\n" +
 	"\awebhook\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\awebhook\x12\x85\x01\n" +
 	"\x0ewebhook_events\x18\x16 \x03(\tB^\xbaH[\x92\x01X\x10\x06\"TrRR\rrun.succeededR\n" +
-	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x12)\n" +
+	"run.failedR\vrun.skippedR\rrun.cancelledR\vgroup.endedR\frun.retryingR\rwebhookEvents\x125\n" +
+	"\x06expect\x18x \x01(\v2\x1d.carillon.v1.QueueExpectationR\x06expect\x12)\n" +
 	"\x04fair\x182 \x01(\tB\x10\xbaH\rr\vR\x04noneR\x03keyH\x06R\x04fair\x88\x01\x01\x12`\n" +
 	"\aweights\x183 \x03(\v2,.carillon.v1.UpsertQueueRequest.WeightsEntryB\x18\xbaH\x15\x9a\x01\x12\x10\xe8\a\"\x05r\x03\x18\x80\x01*\x06*\x04\x18d(\x01R\aweights\x122\n" +
 	"\bdelivery\x18P \x01(\tB\x11\xbaH\x0er\fR\x04pushR\x04pullH\aR\bdelivery\x88\x01\x01\x12)\n" +
@@ -3843,145 +4006,150 @@ func file_carillon_v1_queue_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_queue_proto_rawDescData
 }
 
-var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_carillon_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_carillon_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),                      // 0: carillon.v1.Queue
-	(*QueueWorker)(nil),                // 1: carillon.v1.QueueWorker
-	(*QueueShare)(nil),                 // 2: carillon.v1.QueueShare
-	(*QueueEvent)(nil),                 // 3: carillon.v1.QueueEvent
-	(*UpsertQueueRequest)(nil),         // 4: carillon.v1.UpsertQueueRequest
-	(*UpsertQueueResponse)(nil),        // 5: carillon.v1.UpsertQueueResponse
-	(*GetQueueRequest)(nil),            // 6: carillon.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 7: carillon.v1.GetQueueResponse
-	(*ListQueuesRequest)(nil),          // 8: carillon.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 9: carillon.v1.ListQueuesResponse
-	(*DeleteQueueRequest)(nil),         // 10: carillon.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),        // 11: carillon.v1.DeleteQueueResponse
-	(*PauseQueueRequest)(nil),          // 12: carillon.v1.PauseQueueRequest
-	(*PauseQueueResponse)(nil),         // 13: carillon.v1.PauseQueueResponse
-	(*ResumeQueueRequest)(nil),         // 14: carillon.v1.ResumeQueueRequest
-	(*ResumeQueueResponse)(nil),        // 15: carillon.v1.ResumeQueueResponse
-	(*CloseQueueRequest)(nil),          // 16: carillon.v1.CloseQueueRequest
-	(*CloseQueueResponse)(nil),         // 17: carillon.v1.CloseQueueResponse
-	(*OpenQueueRequest)(nil),           // 18: carillon.v1.OpenQueueRequest
-	(*OpenQueueResponse)(nil),          // 19: carillon.v1.OpenQueueResponse
-	(*ListQueueEventsRequest)(nil),     // 20: carillon.v1.ListQueueEventsRequest
-	(*ListQueueEventsResponse)(nil),    // 21: carillon.v1.ListQueueEventsResponse
-	(*EnqueueRunRequest)(nil),          // 22: carillon.v1.EnqueueRunRequest
-	(*UniqueKey)(nil),                  // 23: carillon.v1.UniqueKey
-	(*EnqueueRunResponse)(nil),         // 24: carillon.v1.EnqueueRunResponse
-	(*EnqueueRunsRequest)(nil),         // 25: carillon.v1.EnqueueRunsRequest
-	(*NewQueuedRun)(nil),               // 26: carillon.v1.NewQueuedRun
-	(*EnqueueRunsResponse)(nil),        // 27: carillon.v1.EnqueueRunsResponse
-	(*ListWaitingRequest)(nil),         // 28: carillon.v1.ListWaitingRequest
-	(*ListWaitingResponse)(nil),        // 29: carillon.v1.ListWaitingResponse
-	(*Reservation)(nil),                // 30: carillon.v1.Reservation
-	(*ReserveSlotRequest)(nil),         // 31: carillon.v1.ReserveSlotRequest
-	(*ReserveSlotResponse)(nil),        // 32: carillon.v1.ReserveSlotResponse
-	(*GetReservationRequest)(nil),      // 33: carillon.v1.GetReservationRequest
-	(*GetReservationResponse)(nil),     // 34: carillon.v1.GetReservationResponse
-	(*ListReservationsRequest)(nil),    // 35: carillon.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),   // 36: carillon.v1.ListReservationsResponse
-	(*ExtendReservationRequest)(nil),   // 37: carillon.v1.ExtendReservationRequest
-	(*ExtendReservationResponse)(nil),  // 38: carillon.v1.ExtendReservationResponse
-	(*ReleaseReservationRequest)(nil),  // 39: carillon.v1.ReleaseReservationRequest
-	(*ReleaseReservationResponse)(nil), // 40: carillon.v1.ReleaseReservationResponse
-	nil,                                // 41: carillon.v1.Queue.LabelsEntry
-	nil,                                // 42: carillon.v1.Queue.WeightsEntry
-	nil,                                // 43: carillon.v1.UpsertQueueRequest.LabelsEntry
-	nil,                                // 44: carillon.v1.UpsertQueueRequest.WeightsEntry
-	(*timestamppb.Timestamp)(nil),      // 45: google.protobuf.Timestamp
-	(*Rate)(nil),                       // 46: carillon.v1.Rate
-	(*RetryPolicy)(nil),                // 47: carillon.v1.RetryPolicy
-	(*Debounce)(nil),                   // 48: carillon.v1.Debounce
-	(*Run)(nil),                        // 49: carillon.v1.Run
-	(*SimulateQueueRequest)(nil),       // 50: carillon.v1.SimulateQueueRequest
-	(*SimulateQueueResponse)(nil),      // 51: carillon.v1.SimulateQueueResponse
+	(*QueueExpectation)(nil),           // 1: carillon.v1.QueueExpectation
+	(*QueuePromise)(nil),               // 2: carillon.v1.QueuePromise
+	(*QueueWorker)(nil),                // 3: carillon.v1.QueueWorker
+	(*QueueShare)(nil),                 // 4: carillon.v1.QueueShare
+	(*QueueEvent)(nil),                 // 5: carillon.v1.QueueEvent
+	(*UpsertQueueRequest)(nil),         // 6: carillon.v1.UpsertQueueRequest
+	(*UpsertQueueResponse)(nil),        // 7: carillon.v1.UpsertQueueResponse
+	(*GetQueueRequest)(nil),            // 8: carillon.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 9: carillon.v1.GetQueueResponse
+	(*ListQueuesRequest)(nil),          // 10: carillon.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 11: carillon.v1.ListQueuesResponse
+	(*DeleteQueueRequest)(nil),         // 12: carillon.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),        // 13: carillon.v1.DeleteQueueResponse
+	(*PauseQueueRequest)(nil),          // 14: carillon.v1.PauseQueueRequest
+	(*PauseQueueResponse)(nil),         // 15: carillon.v1.PauseQueueResponse
+	(*ResumeQueueRequest)(nil),         // 16: carillon.v1.ResumeQueueRequest
+	(*ResumeQueueResponse)(nil),        // 17: carillon.v1.ResumeQueueResponse
+	(*CloseQueueRequest)(nil),          // 18: carillon.v1.CloseQueueRequest
+	(*CloseQueueResponse)(nil),         // 19: carillon.v1.CloseQueueResponse
+	(*OpenQueueRequest)(nil),           // 20: carillon.v1.OpenQueueRequest
+	(*OpenQueueResponse)(nil),          // 21: carillon.v1.OpenQueueResponse
+	(*ListQueueEventsRequest)(nil),     // 22: carillon.v1.ListQueueEventsRequest
+	(*ListQueueEventsResponse)(nil),    // 23: carillon.v1.ListQueueEventsResponse
+	(*EnqueueRunRequest)(nil),          // 24: carillon.v1.EnqueueRunRequest
+	(*UniqueKey)(nil),                  // 25: carillon.v1.UniqueKey
+	(*EnqueueRunResponse)(nil),         // 26: carillon.v1.EnqueueRunResponse
+	(*EnqueueRunsRequest)(nil),         // 27: carillon.v1.EnqueueRunsRequest
+	(*NewQueuedRun)(nil),               // 28: carillon.v1.NewQueuedRun
+	(*EnqueueRunsResponse)(nil),        // 29: carillon.v1.EnqueueRunsResponse
+	(*ListWaitingRequest)(nil),         // 30: carillon.v1.ListWaitingRequest
+	(*ListWaitingResponse)(nil),        // 31: carillon.v1.ListWaitingResponse
+	(*Reservation)(nil),                // 32: carillon.v1.Reservation
+	(*ReserveSlotRequest)(nil),         // 33: carillon.v1.ReserveSlotRequest
+	(*ReserveSlotResponse)(nil),        // 34: carillon.v1.ReserveSlotResponse
+	(*GetReservationRequest)(nil),      // 35: carillon.v1.GetReservationRequest
+	(*GetReservationResponse)(nil),     // 36: carillon.v1.GetReservationResponse
+	(*ListReservationsRequest)(nil),    // 37: carillon.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),   // 38: carillon.v1.ListReservationsResponse
+	(*ExtendReservationRequest)(nil),   // 39: carillon.v1.ExtendReservationRequest
+	(*ExtendReservationResponse)(nil),  // 40: carillon.v1.ExtendReservationResponse
+	(*ReleaseReservationRequest)(nil),  // 41: carillon.v1.ReleaseReservationRequest
+	(*ReleaseReservationResponse)(nil), // 42: carillon.v1.ReleaseReservationResponse
+	nil,                                // 43: carillon.v1.Queue.LabelsEntry
+	nil,                                // 44: carillon.v1.Queue.WeightsEntry
+	nil,                                // 45: carillon.v1.UpsertQueueRequest.LabelsEntry
+	nil,                                // 46: carillon.v1.UpsertQueueRequest.WeightsEntry
+	(*timestamppb.Timestamp)(nil),      // 47: google.protobuf.Timestamp
+	(*Rate)(nil),                       // 48: carillon.v1.Rate
+	(*RetryPolicy)(nil),                // 49: carillon.v1.RetryPolicy
+	(*Debounce)(nil),                   // 50: carillon.v1.Debounce
+	(*Run)(nil),                        // 51: carillon.v1.Run
+	(*SimulateQueueRequest)(nil),       // 52: carillon.v1.SimulateQueueRequest
+	(*SimulateQueueResponse)(nil),      // 53: carillon.v1.SimulateQueueResponse
 }
 var file_carillon_v1_queue_proto_depIdxs = []int32{
-	41, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
-	45, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
-	45, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
-	45, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
-	45, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
-	46, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
-	47, // 6: carillon.v1.Queue.retry:type_name -> carillon.v1.RetryPolicy
-	42, // 7: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
-	2,  // 8: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
-	1,  // 9: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
-	45, // 10: carillon.v1.Queue.stalled_until:type_name -> google.protobuf.Timestamp
-	45, // 11: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
-	45, // 12: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
-	47, // 13: carillon.v1.UpsertQueueRequest.retry:type_name -> carillon.v1.RetryPolicy
-	43, // 14: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
-	46, // 15: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
-	44, // 16: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
-	0,  // 17: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 18: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 19: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	45, // 20: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 21: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 22: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 23: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
-	0,  // 24: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
-	3,  // 25: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
-	45, // 26: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	23, // 27: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
-	48, // 28: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
-	49, // 29: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
-	26, // 30: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
-	45, // 31: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
-	23, // 32: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
-	49, // 33: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
-	45, // 34: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	45, // 35: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
-	45, // 36: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
-	30, // 37: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 38: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 39: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
-	30, // 40: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	30, // 41: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
-	4,  // 42: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
-	6,  // 43: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
-	8,  // 44: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	10, // 45: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
-	12, // 46: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	14, // 47: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	16, // 48: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
-	18, // 49: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
-	20, // 50: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
-	22, // 51: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
-	25, // 52: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
-	28, // 53: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
-	50, // 54: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
-	31, // 55: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
-	33, // 56: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
-	35, // 57: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
-	37, // 58: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
-	39, // 59: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
-	5,  // 60: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
-	7,  // 61: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
-	9,  // 62: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	11, // 63: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
-	13, // 64: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	15, // 65: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	17, // 66: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
-	19, // 67: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
-	21, // 68: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
-	24, // 69: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
-	27, // 70: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
-	29, // 71: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
-	51, // 72: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
-	32, // 73: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
-	34, // 74: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
-	36, // 75: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
-	38, // 76: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
-	40, // 77: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
-	60, // [60:78] is the sub-list for method output_type
-	42, // [42:60] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	43, // 0: carillon.v1.Queue.labels:type_name -> carillon.v1.Queue.LabelsEntry
+	47, // 1: carillon.v1.Queue.paused_until:type_name -> google.protobuf.Timestamp
+	47, // 2: carillon.v1.Queue.created_at:type_name -> google.protobuf.Timestamp
+	47, // 3: carillon.v1.Queue.updated_at:type_name -> google.protobuf.Timestamp
+	47, // 4: carillon.v1.Queue.oldest_enqueued_at:type_name -> google.protobuf.Timestamp
+	48, // 5: carillon.v1.Queue.rate:type_name -> carillon.v1.Rate
+	49, // 6: carillon.v1.Queue.retry:type_name -> carillon.v1.RetryPolicy
+	44, // 7: carillon.v1.Queue.weights:type_name -> carillon.v1.Queue.WeightsEntry
+	4,  // 8: carillon.v1.Queue.shares:type_name -> carillon.v1.QueueShare
+	3,  // 9: carillon.v1.Queue.fetching:type_name -> carillon.v1.QueueWorker
+	47, // 10: carillon.v1.Queue.stalled_until:type_name -> google.protobuf.Timestamp
+	1,  // 11: carillon.v1.Queue.expect:type_name -> carillon.v1.QueueExpectation
+	2,  // 12: carillon.v1.Queue.promises:type_name -> carillon.v1.QueuePromise
+	47, // 13: carillon.v1.QueueWorker.seen_at:type_name -> google.protobuf.Timestamp
+	47, // 14: carillon.v1.QueueEvent.time:type_name -> google.protobuf.Timestamp
+	49, // 15: carillon.v1.UpsertQueueRequest.retry:type_name -> carillon.v1.RetryPolicy
+	45, // 16: carillon.v1.UpsertQueueRequest.labels:type_name -> carillon.v1.UpsertQueueRequest.LabelsEntry
+	48, // 17: carillon.v1.UpsertQueueRequest.rate:type_name -> carillon.v1.Rate
+	1,  // 18: carillon.v1.UpsertQueueRequest.expect:type_name -> carillon.v1.QueueExpectation
+	46, // 19: carillon.v1.UpsertQueueRequest.weights:type_name -> carillon.v1.UpsertQueueRequest.WeightsEntry
+	0,  // 20: carillon.v1.UpsertQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 21: carillon.v1.GetQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 22: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	47, // 23: carillon.v1.PauseQueueRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 24: carillon.v1.PauseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 25: carillon.v1.ResumeQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 26: carillon.v1.CloseQueueResponse.queue:type_name -> carillon.v1.Queue
+	0,  // 27: carillon.v1.OpenQueueResponse.queue:type_name -> carillon.v1.Queue
+	5,  // 28: carillon.v1.ListQueueEventsResponse.events:type_name -> carillon.v1.QueueEvent
+	47, // 29: carillon.v1.EnqueueRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	25, // 30: carillon.v1.EnqueueRunRequest.unique:type_name -> carillon.v1.UniqueKey
+	50, // 31: carillon.v1.UniqueKey.debounce:type_name -> carillon.v1.Debounce
+	51, // 32: carillon.v1.EnqueueRunResponse.run:type_name -> carillon.v1.Run
+	28, // 33: carillon.v1.EnqueueRunsRequest.runs:type_name -> carillon.v1.NewQueuedRun
+	47, // 34: carillon.v1.NewQueuedRun.run_at:type_name -> google.protobuf.Timestamp
+	25, // 35: carillon.v1.NewQueuedRun.unique:type_name -> carillon.v1.UniqueKey
+	51, // 36: carillon.v1.ListWaitingResponse.runs:type_name -> carillon.v1.Run
+	47, // 37: carillon.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	47, // 38: carillon.v1.Reservation.granted_at:type_name -> google.protobuf.Timestamp
+	47, // 39: carillon.v1.Reservation.ends_at:type_name -> google.protobuf.Timestamp
+	32, // 40: carillon.v1.ReserveSlotResponse.reservation:type_name -> carillon.v1.Reservation
+	32, // 41: carillon.v1.GetReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	32, // 42: carillon.v1.ListReservationsResponse.reservations:type_name -> carillon.v1.Reservation
+	32, // 43: carillon.v1.ExtendReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	32, // 44: carillon.v1.ReleaseReservationResponse.reservation:type_name -> carillon.v1.Reservation
+	6,  // 45: carillon.v1.QueueService.UpsertQueue:input_type -> carillon.v1.UpsertQueueRequest
+	8,  // 46: carillon.v1.QueueService.GetQueue:input_type -> carillon.v1.GetQueueRequest
+	10, // 47: carillon.v1.QueueService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	12, // 48: carillon.v1.QueueService.DeleteQueue:input_type -> carillon.v1.DeleteQueueRequest
+	14, // 49: carillon.v1.QueueService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	16, // 50: carillon.v1.QueueService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	18, // 51: carillon.v1.QueueService.CloseQueue:input_type -> carillon.v1.CloseQueueRequest
+	20, // 52: carillon.v1.QueueService.OpenQueue:input_type -> carillon.v1.OpenQueueRequest
+	22, // 53: carillon.v1.QueueService.ListQueueEvents:input_type -> carillon.v1.ListQueueEventsRequest
+	24, // 54: carillon.v1.QueueService.EnqueueRun:input_type -> carillon.v1.EnqueueRunRequest
+	27, // 55: carillon.v1.QueueService.EnqueueRuns:input_type -> carillon.v1.EnqueueRunsRequest
+	30, // 56: carillon.v1.QueueService.ListWaiting:input_type -> carillon.v1.ListWaitingRequest
+	52, // 57: carillon.v1.QueueService.SimulateQueue:input_type -> carillon.v1.SimulateQueueRequest
+	33, // 58: carillon.v1.QueueService.ReserveSlot:input_type -> carillon.v1.ReserveSlotRequest
+	35, // 59: carillon.v1.QueueService.GetReservation:input_type -> carillon.v1.GetReservationRequest
+	37, // 60: carillon.v1.QueueService.ListReservations:input_type -> carillon.v1.ListReservationsRequest
+	39, // 61: carillon.v1.QueueService.ExtendReservation:input_type -> carillon.v1.ExtendReservationRequest
+	41, // 62: carillon.v1.QueueService.ReleaseReservation:input_type -> carillon.v1.ReleaseReservationRequest
+	7,  // 63: carillon.v1.QueueService.UpsertQueue:output_type -> carillon.v1.UpsertQueueResponse
+	9,  // 64: carillon.v1.QueueService.GetQueue:output_type -> carillon.v1.GetQueueResponse
+	11, // 65: carillon.v1.QueueService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	13, // 66: carillon.v1.QueueService.DeleteQueue:output_type -> carillon.v1.DeleteQueueResponse
+	15, // 67: carillon.v1.QueueService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	17, // 68: carillon.v1.QueueService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	19, // 69: carillon.v1.QueueService.CloseQueue:output_type -> carillon.v1.CloseQueueResponse
+	21, // 70: carillon.v1.QueueService.OpenQueue:output_type -> carillon.v1.OpenQueueResponse
+	23, // 71: carillon.v1.QueueService.ListQueueEvents:output_type -> carillon.v1.ListQueueEventsResponse
+	26, // 72: carillon.v1.QueueService.EnqueueRun:output_type -> carillon.v1.EnqueueRunResponse
+	29, // 73: carillon.v1.QueueService.EnqueueRuns:output_type -> carillon.v1.EnqueueRunsResponse
+	31, // 74: carillon.v1.QueueService.ListWaiting:output_type -> carillon.v1.ListWaitingResponse
+	53, // 75: carillon.v1.QueueService.SimulateQueue:output_type -> carillon.v1.SimulateQueueResponse
+	34, // 76: carillon.v1.QueueService.ReserveSlot:output_type -> carillon.v1.ReserveSlotResponse
+	36, // 77: carillon.v1.QueueService.GetReservation:output_type -> carillon.v1.GetReservationResponse
+	38, // 78: carillon.v1.QueueService.ListReservations:output_type -> carillon.v1.ListReservationsResponse
+	40, // 79: carillon.v1.QueueService.ExtendReservation:output_type -> carillon.v1.ExtendReservationResponse
+	42, // 80: carillon.v1.QueueService.ReleaseReservation:output_type -> carillon.v1.ReleaseReservationResponse
+	63, // [63:81] is the sub-list for method output_type
+	45, // [45:63] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_queue_proto_init() }
@@ -3993,19 +4161,20 @@ func file_carillon_v1_queue_proto_init() {
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_schedule_proto_init()
 	file_carillon_v1_simulate_queue_proto_init()
-	file_carillon_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[22].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[23].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[6].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[24].OneofWrappers = []any{}
 	file_carillon_v1_queue_proto_msgTypes[25].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[26].OneofWrappers = []any{}
-	file_carillon_v1_queue_proto_msgTypes[37].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[27].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[28].OneofWrappers = []any{}
+	file_carillon_v1_queue_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_queue_proto_rawDesc), len(file_carillon_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
