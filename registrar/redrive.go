@@ -26,7 +26,7 @@ func (r *Registrar) RedriveRuns(ctx context.Context, in RedriveInput) (RedriveRe
 	page, err := r.runs.RedriveRuns(ctx, in.Filter, func(found []schedule.RunInput) (schedule.RedriveChange, error) {
 		now := r.now()
 		order := schedule.RedriveOrder{
-			RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts, RatePerMinute: in.RatePerMinute, Before: in.Page.Before, Began: in.Page.Began, Now: now,
+			RequestID: in.RequestID, RequestedBy: in.Actor, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts, RatePerMinute: in.RatePerMinute, Before: in.Page.Before, Began: in.Page.Began, Now: now,
 		}
 		runs, left := ledger.Redrive(found, &order)
 		out = RedriveResult{Redriven: len(runs), Left: left}

@@ -223,6 +223,7 @@ func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRun
 	done, err := s.queues.Enqueue(ctx, registrar.EnqueueInput{
 		QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(),
 		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(), Waits: req.GetWaitMs() > 0,
+		Actor: s.actor(ctx),
 	})
 	if err != nil {
 		return nil, err
@@ -288,7 +289,7 @@ func place(ctx context.Context, queues Queues, run *schedule.Run, out *carillonv
 
 func (s *queueServer) EnqueueRuns(ctx context.Context, req *carillonv1.EnqueueRunsRequest) (*carillonv1.EnqueueRunsResponse, error) {
 	in := registrar.EnqueueInput{
-		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(), Batch: true,
+		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(), Batch: true, Actor: s.actor(ctx),
 	}
 	for _, run := range req.GetRuns() {
 		in.Runs = append(in.Runs, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs))

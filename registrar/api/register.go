@@ -52,7 +52,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Groups == nil {
 		carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
 	} else {
-		carillonv1.RegisterGroupServiceServer(server, &groupServer{groups: s.Groups, queues: s.Queues})
+		carillonv1.RegisterGroupServiceServer(server, &groupServer{groups: s.Groups, queues: s.Queues, actor: s.Actor})
 	}
 	if s.Queues == nil {
 		carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})

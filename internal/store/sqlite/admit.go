@@ -112,7 +112,7 @@ func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows
 		d := &out.Dispatches[i]
 		lease := d.Begun.Request.Lease
 		n, err := t.exec(ctx, sqlDispatch, keyArg(d.Run.Key), int64(d.Run.Deliveries), micros(d.Run.ClaimedAt), int64(lease.Holder), micros(lease.Until),
-			micros(d.Run.TimeoutAt), micros(req.Now))
+			micros(d.Run.TimeoutAt), micros(req.Now), int64(d.Run.Queue.AdmittedAs.Code()))
 		if err == nil && n != 1 {
 			err = errNotWaiting
 		}
