@@ -43,6 +43,8 @@ FROM unnest($1::bytea[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], $
 	AS u(key, queue_state, fire_at, due_at, timeout_at, send_after, updated_at, fair_key, fair_order)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status > 1`
 
+	sqlOpenAmong = `SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[])`
+
 	sqlNextQueuedDue = `
 SELECT o.due_at FROM (
 	(SELECT o.due_at FROM open_runs o WHERE o.state = 4 ORDER BY o.due_at LIMIT 1)
@@ -342,6 +344,17 @@ func (s *Store) sweepQueued(ctx context.Context, tx pgx.Tx, req *schedule.QueueS
 		}
 	}
 	return insertEvents(ctx, tx, events)
+}
+
+// OpenAmong are those of the runs that are not over.
+func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (open map[schedule.Key]bool, err error) {
+	open = make(map[schedule.Key]bool)
+	var raw []byte
+	err = each(ctx, s.pool, []any{&raw}, func() error { open[schedule.Key(raw)] = true; return nil }, sqlOpenAmong, keyBytes(keys))
+	if err != nil {
+		return nil, fmt.Errorf("look for %d open runs: %w", len(keys), err)
+	}
+	return open, nil
 }
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order.

@@ -256,6 +256,21 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 	return nil
 }
 
+// OpenAmong are those of the runs that are not over.
+func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (map[schedule.Key]bool, error) {
+	open := make(map[schedule.Key]bool)
+	var found schedule.Key
+	err := s.readers.query(ctx, sqlOpenAmong, func(scan scan) error {
+		err := scan((*key)(&found))
+		open[found] = true
+		return err
+	}, keyList(keys))
+	if err != nil {
+		return nil, fmt.Errorf("look for %d open runs: %w", len(keys), err)
+	}
+	return open, nil
+}
+
 // ListWaiting lists the runs of a queue that are not admitted, in its order.
 func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {
 	list := func(statement string) func(limit, offset int) ([]schedule.Run, error) {

@@ -11,6 +11,8 @@ ON CONFLICT (queue_no, minute, workflow_id, ended, writer) DO UPDATE SET n = m.n
  timeout_at = ?6, send_after = NULL, first_sent_at = COALESCE(first_sent_at, ?7), updated_at = ?7,
  admitted_as = ?8 WHERE idempotency_key = ?1 AND queue_state = 2`
 
+	sqlOpenAmong = `SELECT o.idempotency_key FROM json_each(?) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)`
+
 	// sqlMoveQueued writes a run of a queue that no call holds, as a rule has made it.
 	sqlMoveQueued = `UPDATE open_runs SET queue_state = ?2, fire_at = ?3, due_at = ?4, timeout_at = ?5, send_after = ?6, updated_at = ?7,
  fair_key = ?8, fair_order = ?9 WHERE idempotency_key = ?1 AND +state IN (4, 5)`

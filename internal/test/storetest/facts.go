@@ -40,7 +40,9 @@ func admittedAs(r *rig) {
 	j.hold(j.listed()[0].Queue.AdmittedAs == "", "a run that waits was not admitted")
 	j.accept(old)
 	ended := j.end(old, schedule.StatusFailed)
-	j.everyView(old.Key, func(view string, run schedule.Run) { equal(r, view+": in history", run.Queue.AdmittedAs, schedule.AdmittedAged) })
+	j.everyView(old.Key, func(view string, run schedule.Run) {
+		equal(r, view+": in history", run.Queue.AdmittedAs, schedule.AdmittedAged)
+	})
 	next := r.ledger(r.next(ended).Key)
 	equal(r, "the attempt after it", next.Queue.AdmittedAs, schedule.Admittance(""))
 }

@@ -157,7 +157,7 @@ type Run struct {
 	// What its last STARTED report said of how far it is. Null: nothing, or it is
 	// over.
 	Progress *RunProgress `protobuf:"bytes,94,opt,name=progress,proto3" json:"progress,omitempty"`
-	// Who asked for the run: the subject that put it into its queue, started it by
+	// Who requested the run: the subject that put it into its queue, started it by
 	// hand, retried it by hand or made its backfill or group. The attempts that
 	// Carillon plans after it have the same. Empty: Carillon itself, or not known.
 	RequestedBy string `protobuf:"bytes,100,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
