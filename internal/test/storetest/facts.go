@@ -12,6 +12,7 @@ var runFacts = []check{
 	{"so does a fetch of a worker", fetchedAs},
 	{"a run that goes back is noted as its next admission chooses it", admittedAgain},
 	{"who asked for a job is known of its attempts and in history", requestedJob},
+	{"of many runs those are named that are not over", openAmong},
 	{"who asked for a run of a schedule stays when it enters a queue", requestedSlot},
 }
 
@@ -86,4 +87,20 @@ func requestedSlot(r *rig) {
 	equal(r, "what has entered", entered.RequestedBy, "ada")
 	equal(r, "in its queue", r.ledger(run.Key).RequestedBy, "ada")
 	equal(r, "what its launcher gets", q.admits(1, "a")[0].RequestedBy, "ada")
+}
+
+func openAmong(r *rig) {
+	j := r.jobs("q")
+	runs := j.put("waits", "runs", "over")
+	j.admits(2, "waits runs")
+	j.accept(runs[0])
+	j.accept(runs[1])
+	j.end(runs[1], schedule.StatusSuccess)
+	keys := []schedule.Key{runs[0].Key, runs[1].Key, runs[2].Key, {1}}
+	open, err := j.OpenAmong(j.ctx, keys)
+	j.ok(err, "look for open runs")
+	equal(r, "open runs", open, map[schedule.Key]bool{runs[0].Key: true, runs[2].Key: true})
+	open, err = j.OpenAmong(j.ctx, nil)
+	j.ok(err, "look for none")
+	equal(r, "of none", len(open), 0)
 }
