@@ -65,7 +65,7 @@ func (r *Registrar) checkRedrive(ctx context.Context, in *RedriveInput) error {
 	var c schedule.Collect
 	checkID(&c, "request_id", in.RequestID)
 	if !in.All && !narrows(f) {
-		c.Add("filter", "", "is empty", "name the runs, or set all to redrive every dead run")
+		c.Note("filter", "names no runs", "set queue_id, schedule_id, workflow_id, user_id, reason, error_code, failure_class, from, to or keys, or all to redrive every dead run")
 	}
 	if err := c.Err(); err != nil {
 		return err

@@ -185,20 +185,6 @@ func (s *Store) CountQueue(ctx context.Context, queueNo int32, limit int) (c sch
 	return c, err
 }
 
-// OpenAmong are those of the runs that are not over.
-func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (open map[schedule.Key]bool, err error) {
-	open = make(map[schedule.Key]bool)
-	err = s.read(ctx, func() error {
-		for _, key := range keys {
-			if r := s.runs[key]; r != nil && !r.Status.Terminal() {
-				open[key] = true
-			}
-		}
-		return nil
-	})
-	return open, err
-}
-
 // PositionOf returns the place of a waiting run in its queue and priority, at most limit.
 func (s *Store) PositionOf(ctx context.Context, run *schedule.Run, limit int) (position int, err error) {
 	if run.Queue.State != schedule.QueueWaiting {
