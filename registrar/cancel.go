@@ -63,7 +63,7 @@ func (r *Registrar) checkCancel(ctx context.Context, in *CancelRunsInput) (err e
 	}
 	if !narrows(f) && f.GroupNo == 0 {
 		var c schedule.Collect
-		c.Note("filter", "names no runs", "set queue_id, schedule_id, workflow_id, user_id, group_id, reason, error_code, failure_class, from, to or keys")
+		c.Note("filter", "names no runs", "set queue_id, schedule_id, workflow_id, user_id, from, to or keys")
 		return c.Err()
 	}
 	f.ScheduleID, err = r.named(ctx, f.ScheduleID)

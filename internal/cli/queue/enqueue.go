@@ -66,22 +66,14 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 				}
 			}
 			proto.Merge(req, flagged)
-			if !wait.On {
-				resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
-				if err != nil {
-					return err
-				}
-				return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
+			if wait.On {
+				return enqueueAndWait(ctx, o, l, req, wait)
 			}
-			began := time.Now()
-			resp, err := enqueueToWait(ctx, l, req)
+			resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
 			if err != nil {
 				return err
 			}
-			if wait.For > 0 {
-				wait.For = max(wait.For-time.Since(began), time.Millisecond)
-			}
-			return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
+			return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
 		}),
 	}
 	f := cmd.Flags()
@@ -92,6 +84,19 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 	o.Flags(cmd)
 	o.CompleteArg(cmd, client.QueueIDs)
 	return o.CompleteFlags(cmd)
+}
+
+// enqueueAndWait puts a run into a queue and waits for its end.
+func enqueueAndWait(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.EnqueueRunRequest, wait run.Wait) error {
+	began := time.Now()
+	resp, err := enqueueToWait(ctx, l, req)
+	if err != nil {
+		return err
+	}
+	if wait.For > 0 {
+		wait.For = max(wait.For-time.Since(began), time.Millisecond)
+	}
+	return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
 }
 
 // enqueueToWait puts a run into a queue; the command then waits for its end. A server that restarts
