@@ -69,21 +69,25 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 			if wait.On {
 				return enqueueAndWait(ctx, o, l, req, wait)
 			}
-			resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
+			return enqueueOne(ctx, o, l, req)
 		}),
 	}
 	f := cmd.Flags()
 	unique = entryFlags(f, flagged)
+	wait.Register(f, "wait until the run and its automatic retries have ended, for a `DURATION` at most (default: any time)")
 	f.StringVarP(&file, "file", "f", "", "`FILE` with a run as JSON, or several as JSON Lines; - is standard input")
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
-	wait.Register(f, "wait until the run and its automatic retries have ended, for a `DURATION` at most (default: any time)")
 	o.Flags(cmd)
 	o.CompleteArg(cmd, client.QueueIDs)
 	return o.CompleteFlags(cmd)
+}
+
+func enqueueOne(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.EnqueueRunRequest) error {
+	resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
+	if err != nil {
+		return err
+	}
+	return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
 }
 
 // enqueueAndWait puts a run into a queue and waits for its end.
