@@ -62,7 +62,9 @@ func (r *Registrar) checkCancel(ctx context.Context, in *CancelRunsInput) (err e
 		return err
 	}
 	if !narrows(f) && f.GroupNo == 0 {
-		return schedule.Invalid("filter", "", "is empty", "name the runs by a queue, schedule, workflow, owner, time or keys")
+		var c schedule.Collect
+		c.Note("filter", "names no runs", "set queue_id, schedule_id, workflow_id, user_id, from, to or keys")
+		return c.Err()
 	}
 	f.ScheduleID, err = r.named(ctx, f.ScheduleID)
 	return err

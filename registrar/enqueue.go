@@ -55,6 +55,7 @@ type EnqueueInput struct {
 	Batch     bool   // name refused runs by their index
 	Waits     bool   `json:"-"`          // the caller waits for the ends: they get rows of history
 	GroupID   string `json:",omitempty"` // of the group that all runs join
+	Actor     string `json:"-"`
 
 	newGroup  bool // the runs are the first members of a group: there may be none
 	completes bool // the last run enters at the end of the group

@@ -95,7 +95,7 @@ func (e *enqueue) row(q *schedule.Queue, limits schedule.Limits, i int, key sche
 		at = at.Add(time.Duration(*in.DelayMS) * time.Millisecond)
 	}
 	row := plan.NewRow(s, plan.Slot{Key: key, RunAt: at, FireAt: at}, schedule.TriggerJob, schedule.OverlapAllow)
-	row.Input, row.Priority, row.CreatedAt = in.Input, value(in.Priority, s.Priority), now
+	row.Input, row.Priority, row.RequestedBy, row.CreatedAt = in.Input, value(in.Priority, s.Priority), e.Actor, now
 	if row.MaxAttempts = s.Retry.QueuedAttempts(q, e.attempts); in.MaxAttempts != nil {
 		row.MaxAttempts = int32(*in.MaxAttempts)
 	}

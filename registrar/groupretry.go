@@ -17,6 +17,7 @@ type RetryGroupInput struct {
 	GroupID    string
 	NewGroupID string
 	Renew      bool
+	Actor      string
 }
 
 // RetryGroup makes a sealed group of the members of an ended one that have not succeeded.
@@ -50,6 +51,11 @@ func (r *Registrar) RetryGroup(ctx context.Context, in RetryGroupInput) (Changed
 	e.join = func(f schedule.EnqueueFacts, out *schedule.Enqueue) error {
 		after := g
 		after.UserID, after.QueueNo, after.CreatedAt = e.UserID, f.Queue.No, out.Now.Truncate(time.Microsecond)
+		if old.OnComplete != nil {
+			completes := *old.OnComplete
+			completes.RequestedBy = in.Actor
+			after.OnComplete = &completes
+		}
 		ledger.EnterGroup(&after, out.Runs, false)
 		out.Group = &after
 		return nil
@@ -83,7 +89,7 @@ func (r *Registrar) toRetry(ctx context.Context, g *schedule.JobGroup, in *Retry
 		return nil, err
 	}
 	now, schedules := r.now(), make(map[string]*schedule.Schedule)
-	order := schedule.RedriveOrder{RequestID: in.NewGroupID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}
+	order := schedule.RedriveOrder{RequestID: in.NewGroupID, RequestedBy: in.Actor, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}
 	var rows []schedule.Run
 	for _, old := range last {
 		if !slices.Contains(retryable, old.Status) { // it succeeded, or is retried by hand

@@ -24,6 +24,7 @@ type GroupInput struct {
 	Sealed     bool
 	OnComplete *QueuedInput
 	Webhook    string
+	Actor      string `json:"-"`
 }
 
 // ChangedGroup is a group after a call, with the runs that were added.
@@ -48,7 +49,7 @@ func (r *Registrar) CreateGroup(ctx context.Context, in GroupInput) (ChangedGrou
 		GroupID: in.GroupID, Mode: in.Mode, OnFailure: in.OnFailure, State: schedule.GroupRunning, Sealed: in.Sealed, Webhook: in.Webhook,
 		BodyHash: sha256.Sum256(text),
 	}
-	e := &enqueue{EnqueueInput: EnqueueInput{QueueID: in.QueueID, UserID: in.UserID, Runs: in.Runs, Batch: true, newGroup: true}}
+	e := &enqueue{EnqueueInput: EnqueueInput{QueueID: in.QueueID, UserID: in.UserID, Runs: in.Runs, Batch: true, newGroup: true, Actor: in.Actor}}
 	if in.OnComplete != nil {
 		e.Runs, e.completes = append(append([]QueuedInput(nil), in.Runs...), *in.OnComplete), true
 	}
@@ -97,7 +98,7 @@ func (in *GroupInput) check() error {
 func completion(r *schedule.Run) *schedule.GroupRun {
 	return &schedule.GroupRun{
 		ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, MaxQueued: r.MaxQueued, Input: r.Input, Priority: r.Priority,
-		MaxAttempts: r.MaxAttempts, Limits: r.Queue.Limits, Webhook: r.Webhook, FairKey: r.Queue.FairKey, WorkflowID: r.WorkflowID, Version: r.Version,
+		MaxAttempts: r.MaxAttempts, Limits: r.Queue.Limits, Webhook: r.Webhook, FairKey: r.Queue.FairKey, RequestedBy: r.RequestedBy, WorkflowID: r.WorkflowID, Version: r.Version,
 	}
 }
 
@@ -142,6 +143,7 @@ type AddInput struct {
 	GroupID   string
 	RequestID string // "": a repeat adds further members
 	Runs      []QueuedInput
+	Actor     string
 }
 
 // AddToGroup puts more members into the queue of a group, all or none.
@@ -150,7 +152,7 @@ func (r *Registrar) AddToGroup(ctx context.Context, in AddInput) (out ChangedGro
 	if err != nil {
 		return out, err
 	}
-	done, err := r.Enqueue(ctx, EnqueueInput{QueueID: g.QueueID, UserID: g.UserID, RequestID: in.RequestID, GroupID: in.GroupID, Runs: in.Runs, Batch: true})
+	done, err := r.Enqueue(ctx, EnqueueInput{QueueID: g.QueueID, UserID: g.UserID, RequestID: in.RequestID, GroupID: in.GroupID, Runs: in.Runs, Batch: true, Actor: in.Actor})
 	if err != nil {
 		return out, err
 	}

@@ -98,6 +98,23 @@ func (r *Registrar) Position(ctx context.Context, run *schedule.Run) (int, error
 	return n, err
 }
 
+// OpenAmong reports which of the runs are not over. It does not ask who the caller is, who was given
+// the keys.
+func (r *Registrar) OpenAmong(ctx context.Context, keys []schedule.Key) ([]bool, error) {
+	if r.entries == nil {
+		return nil, schedule.ErrUnsupported
+	}
+	found, err := r.entries.OpenAmong(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	open := make([]bool, len(keys))
+	for i, key := range keys {
+		open[i] = found[key]
+	}
+	return open, nil
+}
+
 // WaitingInput asks for a page of the runs that wait in a queue.
 type WaitingInput struct {
 	QueueID       string

@@ -26,7 +26,7 @@ func (r *Registrar) RedriveRuns(ctx context.Context, in RedriveInput) (RedriveRe
 	page, err := r.runs.RedriveRuns(ctx, in.Filter, func(found []schedule.RunInput) (schedule.RedriveChange, error) {
 		now := r.now()
 		order := schedule.RedriveOrder{
-			RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts, RatePerMinute: in.RatePerMinute, Before: in.Page.Before, Began: in.Page.Began, Now: now,
+			RequestID: in.RequestID, RequestedBy: in.Actor, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts, RatePerMinute: in.RatePerMinute, Before: in.Page.Before, Began: in.Page.Began, Now: now,
 		}
 		runs, left := ledger.Redrive(found, &order)
 		out = RedriveResult{Redriven: len(runs), Left: left}
@@ -65,7 +65,7 @@ func (r *Registrar) checkRedrive(ctx context.Context, in *RedriveInput) error {
 	var c schedule.Collect
 	checkID(&c, "request_id", in.RequestID)
 	if !in.All && !narrows(f) {
-		c.Add("filter", "", "is empty", "name the runs, or set all to redrive every dead run")
+		c.Note("filter", "names no runs", "set queue_id, schedule_id, workflow_id, user_id, reason, error_code, failure_class, from, to or keys, or all to redrive every dead run")
 	}
 	if err := c.Err(); err != nil {
 		return err

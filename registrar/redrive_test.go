@@ -79,7 +79,7 @@ func TestARedriveWritesRunsWithAnEventForEachSchedule(t *testing.T) {
 		r.Fatalf("it writes %d runs and %d events", len(change.Runs), len(change.Events))
 	}
 	for _, run := range change.Runs {
-		if run.Key != schedule.RetryKey(run.RetryOf, "one") || run.MaxAttempts != 6 || !run.FireAt.Equal(noon) {
+		if run.Key != schedule.RetryKey(run.RetryOf, "one") || run.MaxAttempts != 6 || run.RequestedBy != "me" || !run.FireAt.Equal(noon) {
 			r.Errorf("a new run is %+v", run)
 		}
 	}

@@ -206,6 +206,8 @@ type EnqueueStore interface {
 	// PositionOf is the place of a waiting run in its queue and priority, 1 for the next, and
 	// limit if it is not before that. 0: it does not wait.
 	PositionOf(ctx context.Context, r *schedule.Run, limit int) (int, error)
+	// OpenAmong are those of the runs that are not over.
+	OpenAmong(ctx context.Context, keys []schedule.Key) (map[schedule.Key]bool, error)
 	// QueueWorkers are the workers that have fetched runs of a queue in the last day, the last one
 	// first, and the runs that they have.
 	QueueWorkers(ctx context.Context, queueNo int32) (workers []schedule.QueueWorker, runs map[string][]schedule.Key, err error)

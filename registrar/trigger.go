@@ -40,7 +40,7 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		}
 		now := r.now()
 		row.RunAt = now.Truncate(time.Millisecond)
-		row.FireAt, row.Input = row.RunAt, in.Input
+		row.FireAt, row.Input, row.RequestedBy = row.RunAt, in.Input, in.Actor
 		e := newEvent(s, schedule.EventTriggered, in.Actor, now)
 		e.From, e.To, e.Count = row.RunAt, row.RunAt, 1
 		e.Note = "request_id " + in.RequestID
@@ -148,7 +148,7 @@ func (r *Registrar) retry(found schedule.RunInput, in RetryInput, now time.Time)
 	if found.Schedule == nil || !found.Schedule.Alive() {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
 	}
-	row := ledger.RetryByHand(&old, found.Definition, found.Queue, &schedule.RedriveOrder{RequestID: in.RequestID, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
+	row := ledger.RetryByHand(&old, found.Definition, found.Queue, &schedule.RedriveOrder{RequestID: in.RequestID, RequestedBy: in.Actor, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
 	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
 	if old.IsJob() { // it takes no part in overlap

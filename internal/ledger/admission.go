@@ -229,6 +229,9 @@ func AdmitRuns(req *schedule.AdmitRequest, f *QueueFacts, c *Choice, found []Wai
 			continue
 		}
 		d.StartAt, d.Aged = chosen.StartAt, chosen.Aged
+		if d.Run.Queue.AdmittedAs = schedule.AdmittedInOrder; chosen.Aged {
+			d.Run.Queue.AdmittedAs = schedule.AdmittedAged
+		}
 		if req.Fetch != nil {
 			d.handOver(f, req.Fetch.Worker, out.Fetched.slots[len(out.Dispatches)], req.Now)
 		}

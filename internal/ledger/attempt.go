@@ -123,7 +123,7 @@ func successor(r *schedule.Run, key schedule.Key) schedule.Run {
 		Key: key, ScheduleID: r.ScheduleID, Revision: r.Revision, UserID: r.UserID, WorkflowID: r.WorkflowID, Version: r.Version,
 		RunAt: r.RunAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, AttemptsBefore: r.AttemptsBefore, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, Webhook: r.Webhook, CreatedAt: r.CompletedAt,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, AttemptsBefore: r.AttemptsBefore, RetryOf: r.Key, Input: r.Input, Priority: r.Priority, Webhook: r.Webhook, RequestedBy: r.RequestedBy, CreatedAt: r.CompletedAt,
 	}
 }
 

@@ -148,7 +148,7 @@ func GroupCompletion(g *schedule.JobGroup) (r schedule.Run, ok bool) {
 		Key: g.EndKey(), ScheduleID: c.ScheduleID, Revision: c.Revision, UserID: g.UserID, WorkflowID: c.WorkflowID, Version: c.Version,
 		RunAt: g.EndedAt, FireAt: g.EndedAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerJob,
 		OverlapKey: c.OverlapKey, OverlapPolicy: schedule.OverlapAllow, MaxQueued: c.MaxQueued,
-		Attempt: 1, MaxAttempts: c.MaxAttempts, Input: c.Input, Priority: c.Priority, Webhook: c.Webhook, CreatedAt: g.EndedAt,
+		Attempt: 1, MaxAttempts: c.MaxAttempts, Input: c.Input, Priority: c.Priority, Webhook: c.Webhook, RequestedBy: c.RequestedBy, CreatedAt: g.EndedAt,
 		Queue: schedule.QueuePlace{
 			No: g.QueueNo, State: schedule.QueueWaiting, Priority: schedule.QueuePriority(c.Priority), EnqueuedAt: g.EndedAt, Limits: c.Limits,
 			FairKey: c.FairKey, KeepHistory: true, // the group names it

@@ -42,7 +42,7 @@ func CountedOnly(r *schedule.Run, history schedule.History, webhook string, hold
 
 // PlaceInHistory is what history has of the place of a run in its queue.
 func PlaceInHistory(p *schedule.QueuePlace) schedule.QueuePlace {
-	return schedule.QueuePlace{No: p.No, EnqueuedAt: p.EnqueuedAt, Limits: p.Limits, FairKey: p.FairKey, GroupNo: p.GroupNo, GroupSeq: p.GroupSeq, Worker: p.Worker}
+	return schedule.QueuePlace{No: p.No, EnqueuedAt: p.EnqueuedAt, Limits: p.Limits, FairKey: p.FairKey, GroupNo: p.GroupNo, GroupSeq: p.GroupSeq, Worker: p.Worker, AdmittedAs: p.AdmittedAs}
 }
 
 // MinuteCount is what ends add to a row of queue_minutes. Of names the workflow: by its name, or by

@@ -16,6 +16,7 @@ func RetryByHand(old *schedule.Run, d *schedule.Definition, q *schedule.Queue, o
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
 		Attempt: old.Attempt + 1, MaxAttempts: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority, Webhook: old.Webhook,
+		RequestedBy: o.RequestedBy,
 	}
 	if old.IsJob() { // the leader puts the run of a slot into its queue once its overlap group is free
 		enterQueueAgain(&row, old, fireAt)

@@ -274,7 +274,7 @@ func (f *feeding) slotOf(at time.Time) slotOf { return slotOf{f.c.Backfill.Sched
 func (f *feeding) row(at time.Time, key schedule.Key) schedule.Run {
 	b := &f.c.Backfill
 	row := newRow(f.c.Definition, b.Revision, Slot{RunAt: at, Key: key}, schedule.TriggerBackfill)
-	row.OverlapPolicy, row.Exclusive = schedule.OverlapAllow, false
+	row.OverlapPolicy, row.Exclusive, row.RequestedBy = schedule.OverlapAllow, false, b.CreatedBy
 	if b.OverlapPolicy.Exclusive() {
 		row.OverlapPolicy, row.Exclusive = schedule.OverlapSkip, true
 	}

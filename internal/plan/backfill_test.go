@@ -96,6 +96,7 @@ func TestABackfillInsertsTheNextSlots(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := morning()
+			c.Backfill.CreatedBy = "ada"
 			if tc.edit != nil {
 				tc.edit(c)
 			}
@@ -103,7 +104,7 @@ func TestABackfillInsertsTheNextSlots(t *testing.T) {
 			var got []time.Time
 			for _, row := range d.Rows {
 				got = append(got, row.RunAt)
-				if row.Trigger != schedule.TriggerBackfill || row.Key != schedule.SlotKey("s", row.RunAt) || row.FireAt.Before(lunch) || row.Revision != 2 {
+				if row.Trigger != schedule.TriggerBackfill || row.Key != schedule.SlotKey("s", row.RunAt) || row.FireAt.Before(lunch) || row.Revision != 2 || row.RequestedBy != "ada" {
 					t.Errorf("the row is %+v", row)
 				}
 			}

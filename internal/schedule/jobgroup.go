@@ -114,6 +114,7 @@ type GroupRun struct {
 	Limits      Limits          `json:"limits,omitempty"`
 	Webhook     string          `json:"webhook,omitempty"`
 	FairKey     string          `json:"fair_key,omitempty"`
+	RequestedBy string          `json:"requested_by,omitempty"` // who made the group
 	// What the caller has asked for, to show it.
 	WorkflowID string `json:"workflow_id"`
 	Version    int32  `json:"version"`

@@ -29,6 +29,24 @@ func QueueStateOf(code int16) (s QueueState, ok bool) { return wordOf(QueueState
 // Admitted reports whether the run counts as in flight.
 func (s QueueState) Admitted() bool { return s == QueueDispatching || s == QueueRunning }
 
+// Admittance says how an admission chose a run.
+type Admittance string
+
+// The admittances.
+const (
+	AdmittedInOrder Admittance = "order" // nothing that could start was before it
+	AdmittedAged    Admittance = "aged"  // it had waited for promote_after_ms, and passed others
+)
+
+// Admittances is the closed set. The tables have the places in it, counted from 1.
+var Admittances = []Admittance{AdmittedInOrder, AdmittedAged}
+
+// Code is the number of an admittance in the tables; 0: none.
+func (a Admittance) Code() int16 { return codeOf(Admittances, a) }
+
+// AdmittanceOf is the admittance with a number; ok = false: there is none.
+func AdmittanceOf(code int16) (a Admittance, ok bool) { return wordOf(Admittances, code) }
+
 // QueuePlace is the place of a run in its dispatch queue. The zero value is that of a run
 // outside of queues.
 type QueuePlace struct {
@@ -40,6 +58,7 @@ type QueuePlace struct {
 	FairOrder  int64      // fair_order: lower goes first; 0: the run has drawn none
 	Position   int64      // position_key: lower goes first
 	EnqueuedAt time.Time
+	AdmittedAs Admittance // how the last admission chose it; "": there was none
 	// KeepHistory: the end of the open run gets a row of history, whatever its queue keeps: a caller
 	// waits for it, or its schedule needs it.
 	KeepHistory bool

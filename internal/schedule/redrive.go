@@ -17,7 +17,9 @@ type DeadCount struct {
 // RedriveOrder says how dead runs are retried by hand.
 type RedriveOrder struct {
 	RequestID string // the keys of the new runs follow from it
-	Renew     bool   // give them automatic retries
+	// RequestedBy is the caller, which the new runs name.
+	RequestedBy string
+	Renew       bool // give them automatic retries
 	// JobAttempts is how many attempts a job has whose schedule has no policy.
 	JobAttempts uint32
 	// RatePerMinute spaces fire_at from Began on; 0: all are due at Now. Before is how many

@@ -44,6 +44,10 @@ type Run struct {
 	Input         json.RawMessage // nil: the revision's
 	Priority      int32
 
+	// RequestedBy is the caller that asked for the run: by hand, as a job, in a backfill or as a retry.
+	// The attempts that Carillon plans after it keep it. "": Carillon itself, or an unknown caller.
+	RequestedBy string
+
 	RunID   string // given by the executor
 	TraceID string
 

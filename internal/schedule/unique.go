@@ -100,7 +100,7 @@ func (u *Unique) Check(c *Collect, field string) {
 	case u.Scope == UniquePeriod && u.PeriodMS == 0:
 		c.Note(field+".period_ms", "is required with scope period", "say how long the key is held, from the first entry on")
 	case u.Scope != UniquePeriod && u.PeriodMS != 0:
-		c.Add(field+".period_ms", u.PeriodMS, "is for scope period", "set scope to period, or leave it out")
+		c.Add(field+".period_ms", u.PeriodMS, "is for scope period", "leave it out, or use the scope period")
 	case u.period() > MaxUniquePeriod:
 		c.Add(field+".period_ms", u.PeriodMS, "is over "+Milliseconds(MaxUniquePeriod), "")
 	}

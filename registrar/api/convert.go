@@ -103,7 +103,7 @@ func revisionOf(r *schedule.Revision) *carillonv1.ScheduleRevision {
 func runOf(r *schedule.Run) *carillonv1.Run {
 	out := &carillonv1.Run{
 		IdempotencyKey: r.Key.String(), ScheduleId: r.ScheduleID, Revision: count32(r.Revision),
-		UserId: r.UserID, WorkflowId: r.WorkflowID, Version: r.Version,
+		UserId: r.UserID, WorkflowId: r.WorkflowID, Version: r.Version, RequestedBy: r.RequestedBy,
 		RunAt: timestamp(r.RunAt), FireAt: timestamp(r.FireAt),
 		Status: string(r.Status), Reason: string(r.Reason), Trigger: string(r.Trigger), OverlapPolicy: string(r.OverlapPolicy),
 		Attempt: r.Attempt, Snoozes: r.Snoozes, Limits: r.Queue.Limits.Texts(), Deliveries: r.Deliveries, Priority: r.Priority,
@@ -114,7 +114,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		MaxAttempts: max(r.MaxAttempts, 1), FailureClass: string(r.FailureClass), Dead: r.IsDead(),
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
-		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, WorkerId: r.Queue.Worker, EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
+		QueueId: r.Queue.ID, QueueState: string(r.Queue.State), GroupId: r.Queue.GroupID, FairKey: r.Queue.FairKey, WorkerId: r.Queue.Worker, AdmittedAs: string(r.Queue.AdmittedAs), EnqueuedAt: timestamp(r.Queue.EnqueuedAt),
 		Unique: uniqueOf(r.Queue.Unique),
 	}
 	if !registrar.MayBeTold(r) {

@@ -19,12 +19,13 @@ type groupServer struct {
 	carillonv1.UnimplementedGroupServiceServer
 	groups Groups
 	queues Queues
+	actor  func(context.Context) string
 }
 
 func (s *groupServer) CreateGroup(ctx context.Context, req *carillonv1.CreateGroupRequest) (*carillonv1.CreateGroupResponse, error) {
 	in := registrar.GroupInput{
 		GroupID: req.GetGroupId(), QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), Mode: schedule.GroupMode(req.GetMode()),
-		OnFailure: schedule.GroupFailure(req.GetOnFailure()), Runs: queuedInputs(req.GetRuns()), Sealed: req.GetSealed(), Webhook: req.GetWebhook(),
+		OnFailure: schedule.GroupFailure(req.GetOnFailure()), Runs: queuedInputs(req.GetRuns()), Sealed: req.GetSealed(), Webhook: req.GetWebhook(), Actor: s.actor(ctx),
 	}
 	if run := req.GetOnComplete(); run != nil {
 		complete := queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs)
@@ -38,7 +39,7 @@ func (s *groupServer) CreateGroup(ctx context.Context, req *carillonv1.CreateGro
 }
 
 func (s *groupServer) AddToGroup(ctx context.Context, req *carillonv1.AddToGroupRequest) (*carillonv1.AddToGroupResponse, error) {
-	done, err := s.groups.AddToGroup(ctx, registrar.AddInput{GroupID: req.GetGroupId(), RequestID: req.GetRequestId(), Runs: queuedInputs(req.GetRuns())})
+	done, err := s.groups.AddToGroup(ctx, registrar.AddInput{GroupID: req.GetGroupId(), RequestID: req.GetRequestId(), Runs: queuedInputs(req.GetRuns()), Actor: s.actor(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (s *groupServer) CancelGroup(ctx context.Context, req *carillonv1.CancelGro
 }
 
 func (s *groupServer) RetryGroup(ctx context.Context, req *carillonv1.RetryGroupRequest) (*carillonv1.RetryGroupResponse, error) {
-	done, err := s.groups.RetryGroup(ctx, registrar.RetryGroupInput{GroupID: req.GetGroupId(), NewGroupID: req.GetNewGroupId(), Renew: req.GetRenew()})
+	done, err := s.groups.RetryGroup(ctx, registrar.RetryGroupInput{GroupID: req.GetGroupId(), NewGroupID: req.GetNewGroupId(), Renew: req.GetRenew(), Actor: s.actor(ctx)})
 	if err != nil {
 		return nil, err
 	}

@@ -34,5 +34,5 @@ func (s *runServer) MoveRun(ctx context.Context, req *carillonv1.MoveRunRequest)
 	}
 	out := runOf(run)
 	s.links.add(out)
-	return &carillonv1.MoveRunResponse{Run: out}, place(ctx, s.queues, run, out)
+	return &carillonv1.MoveRunResponse{Run: out}, setPosition(ctx, s.queues, run, out)
 }

@@ -23,6 +23,7 @@ type queueServer struct {
 	now    func() time.Time
 	ending <-chan struct{}
 	links  Links
+	waits  *waits
 }
 
 // How far the runs of a queue are counted.
@@ -223,15 +224,22 @@ func queuedInput(w queuedWork, priority *int32, delay, attempts, expires *uint32
 }
 
 func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
+	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
+	free, err := place(s.waits.ends, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	done, err := s.queues.Enqueue(ctx, registrar.EnqueueInput{
 		QueueID: cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(),
-		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(), Waits: req.GetWaitMs() > 0,
+		Runs: []registrar.QueuedInput{queuedInput(req, req.Priority, req.DelayMs, req.MaxAttempts, req.ExpiresMs)}, GroupID: req.GetGroupId(), Waits: wait > 0,
+		Actor: s.actor(ctx),
 	})
 	if err != nil {
 		return nil, err
 	}
 	resp := &carillonv1.EnqueueRunResponse{Repeated: done.Repeated, Duplicate: done.Marks.Duplicate(0), Replaced: done.Marks.Replaced(0)}
-	run, err := s.ended(ctx, cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), done.Keys[0], time.Duration(req.GetWaitMs())*time.Millisecond)
+	run, err := s.ended(ctx, cmp.Or(req.GetQueueId(), schedule.DefaultQueueID), done.Keys[0], wait)
 	if err != nil {
 		return nil, err
 	}
@@ -241,46 +249,15 @@ func (s *queueServer) EnqueueRun(ctx context.Context, req *carillonv1.EnqueueRun
 	return resp, nil
 }
 
-// Pauses between two looks at a run that a caller waits for.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-)
-
-// ended waits for the end of a run that was put into a queue, at most for a time, and returns it as it
-// is then.
-func (s *queueServer) ended(ctx context.Context, queueID string, key schedule.Key, wait time.Duration) (*schedule.Run, error) {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		run, err := s.entered(ctx, queueID, key)
-		if err != nil || wait == 0 || run.Status.Terminal() {
-			return run, err
-		}
-		look := time.NewTimer(pause)
-		select {
-		case <-look.C:
-			continue
-		case <-deadline.C:
-		case <-s.ending: // the run goes on, and its key is of use
-		case <-ctx.Done():
-			look.Stop()
-			return nil, status.FromContextError(ctx.Err()).Err()
-		}
-		look.Stop()
-		return s.entered(ctx, queueID, key)
-	}
-}
-
 // placed is a run with its place in its queue.
 func (s *queueServer) placed(ctx context.Context, run *schedule.Run) (*carillonv1.Run, error) {
 	out := runOf(run)
 	s.links.add(out)
-	return out, place(ctx, s.queues, run, out)
+	return out, setPosition(ctx, s.queues, run, out)
 }
 
-// place sets the position of a run.
-func place(ctx context.Context, queues Queues, run *schedule.Run, out *carillonv1.Run) error {
+// setPosition sets the position of a run.
+func setPosition(ctx context.Context, queues Queues, run *schedule.Run, out *carillonv1.Run) error {
 	if queues == nil {
 		return nil
 	}
@@ -291,7 +268,7 @@ func place(ctx context.Context, queues Queues, run *schedule.Run, out *carillonv
 
 func (s *queueServer) EnqueueRuns(ctx context.Context, req *carillonv1.EnqueueRunsRequest) (*carillonv1.EnqueueRunsResponse, error) {
 	in := registrar.EnqueueInput{
-		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(), Batch: true,
+		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Position: req.Position, Next: req.GetNext(), Batch: true, Actor: s.actor(ctx),
 	}
 	for _, run := range req.GetRuns() {
 		in.Runs = append(in.Runs, queuedInput(run, run.Priority, run.DelayMs, run.MaxAttempts, run.ExpiresMs))
@@ -361,7 +338,7 @@ func (s *runServer) UpdateRun(ctx context.Context, req *carillonv1.UpdateRunRequ
 	}
 	out := runOf(run)
 	s.links.add(out)
-	return &carillonv1.UpdateRunResponse{Run: out}, place(ctx, s.queues, run, out)
+	return &carillonv1.UpdateRunResponse{Run: out}, setPosition(ctx, s.queues, run, out)
 }
 
 func queueOf(q *schedule.Queue, now time.Time) *carillonv1.Queue {

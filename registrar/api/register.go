@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -33,6 +34,9 @@ type Services struct {
 	Links Links
 	// Now is the clock that runs are stamped by; nil: time.Now.
 	Now func() time.Time
+	// EndWaits and GrantWaits bound the calls that wait with wait_ms, for ends of runs and for grants of
+	// reservations; 0: the default.
+	EndWaits, GrantWaits int
 	// Ending is closed at shutdown to end watches. nil: they end with their clients.
 	Ending <-chan struct{}
 }
@@ -52,12 +56,12 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Groups == nil {
 		carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
 	} else {
-		carillonv1.RegisterGroupServiceServer(server, &groupServer{groups: s.Groups, queues: s.Queues})
+		carillonv1.RegisterGroupServiceServer(server, &groupServer{groups: s.Groups, queues: s.Queues, actor: s.Actor})
 	}
 	if s.Queues == nil {
 		carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
 	} else {
-		carillonv1.RegisterQueueServiceServer(server, &queueServer{queues: s.Queues, runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
+		carillonv1.RegisterQueueServiceServer(server, &queueServer{queues: s.Queues, runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links, waits: newWaits(s.Queues, cmp.Or(s.EndWaits, mostEndWaits), cmp.Or(s.GrantWaits, mostGrantWaits))})
 	}
 	if s.Limits == nil {
 		carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})

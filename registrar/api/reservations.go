@@ -4,14 +4,18 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
 )
 
 func (s *queueServer) ReserveSlot(ctx context.Context, req *carillonv1.ReserveSlotRequest) (*carillonv1.ReserveSlotResponse, error) {
+	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
+	free, err := place(s.waits.grants, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	done, err := s.queues.Reserve(ctx, registrar.ReserveInput{
 		QueueID: req.GetQueueId(), UserID: req.GetUserId(), RequestID: req.GetRequestId(), Limits: req.GetLimits(), HoldMS: req.GetHoldMs(), Actor: s.actor(ctx),
 	})
@@ -19,8 +23,8 @@ func (s *queueServer) ReserveSlot(ctx context.Context, req *carillonv1.ReserveSl
 		return nil, err
 	}
 	resp := &carillonv1.ReserveSlotResponse{Repeated: done.Repeated}
-	if req.GetWaitMs() > 0 && !done.Granted() {
-		if done, err = s.granted(ctx, done.ID, time.Duration(req.GetWaitMs())*time.Millisecond); err != nil {
+	if wait > 0 && !done.Granted() {
+		if done, err = s.granted(ctx, done.ID, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -33,35 +37,17 @@ func (s *queueServer) GetReservation(ctx context.Context, req *carillonv1.GetRes
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.granted(ctx, id, time.Duration(req.GetWaitMs())*time.Millisecond)
+	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
+	free, err := place(s.waits.grants, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	found, err := s.granted(ctx, id, wait)
 	if err != nil {
 		return nil, err
 	}
 	return &carillonv1.GetReservationResponse{Reservation: reservationOf(&found)}, nil
-}
-
-// granted waits for the grant of a reservation, at most for a time, and returns it as it is then.
-func (s *queueServer) granted(ctx context.Context, id schedule.Key, wait time.Duration) (registrar.ReservationNow, error) {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		found, err := s.queues.GetReservation(ctx, id, wait > 0)
-		if err != nil || wait == 0 || found.Granted() {
-			return found, err
-		}
-		look := time.NewTimer(pause)
-		select {
-		case <-look.C:
-			continue
-		case <-deadline.C:
-		case <-s.ending: // another process goes on
-		case <-ctx.Done():
-			look.Stop()
-			return registrar.ReservationNow{}, status.FromContextError(ctx.Err()).Err()
-		}
-		look.Stop()
-		return s.queues.GetReservation(ctx, id, true)
-	}
 }
 
 func (s *queueServer) ListReservations(ctx context.Context, req *carillonv1.ListReservationsRequest) (*carillonv1.ListReservationsResponse, error) {

@@ -65,7 +65,7 @@ func (s *runServer) shown(ctx context.Context, run *schedule.Run) (*carillonv1.G
 	if err := s.addWebhookStates(ctx, []schedule.Run{*run}, []*carillonv1.Run{resp.GetRun()}); err != nil {
 		return nil, err
 	}
-	return resp, place(ctx, s.queues, run, resp.GetRun())
+	return resp, setPosition(ctx, s.queues, run, resp.GetRun())
 }
 
 // runFilter is the common part of ListRuns, WatchRuns and ExportRuns.

@@ -116,6 +116,9 @@ type Queues interface {
 	MoveRuns(ctx context.Context, in registrar.MoveInput) (*schedule.Run, error)
 	// Position is the place of a waiting run in its queue and priority; 0: none, or far behind.
 	Position(ctx context.Context, run *schedule.Run) (int, error)
+	// OpenAmong reports which of the runs are not over, also of other owners: the caller was given the
+	// keys.
+	OpenAmong(ctx context.Context, keys []schedule.Key) ([]bool, error)
 	// QueueIDOf is the queue of a run; "": none.
 	QueueIDOf(ctx context.Context, run *schedule.Run) (string, error)
 }

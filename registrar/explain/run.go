@@ -95,6 +95,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	x.unique()
 	x.grouped()
 	x.told()
+	x.requested()
 	x.life()
 	x.result()
 	x.attempts()
@@ -322,6 +323,17 @@ func keysShown(keys []schedule.Key) string {
 }
 
 func (x *runText) block(b RunBlock) { x.out.BlockedBy = append(x.out.BlockedBy, b) }
+
+// requested says who asked for the run, and how its queue chose it.
+func (x *runText) requested() {
+	r := x.Run
+	if r.RequestedBy != "" {
+		x.say("It was requested by %s", schedule.Quote(r.RequestedBy))
+	}
+	if r.Queue.AdmittedAs == schedule.AdmittedAged {
+		x.say("It was admitted ahead of its order: it had waited for promote_after_ms of its queue")
+	}
+}
 
 // life is what has happened to it so far.
 func (x *runText) life() {

@@ -132,6 +132,10 @@ func TestARunIsExplained(t *testing.T) {
 			inState(schedule.QueueRunning, schedule.StatusStarted)(r)
 			r.TimeoutAt = now.Add(time.Minute)
 		}, want: []string{"is in progress: the executor reports that it runs; it fails at 2026-03-08T12:01:30Z"}},
+		{name: "somebody asked for it, and it was old", edit: func(r *schedule.Run) {
+			inState(schedule.QueueRunning, schedule.StatusStarted)(r)
+			r.RequestedBy, r.Queue.AdmittedAs = "carl", schedule.AdmittedAged
+		}, want: []string{`It was requested by "carl".`, "It was admitted ahead of its order: it had waited for promote_after_ms of its queue."}},
 		{name: "it has failed and is tried again", edit: failed, facts: func(f *explain.RunFacts) {
 			f.Next = &schedule.Run{Key: schedule.AttemptKey(key), FireAt: now.Add(10 * time.Second), Queue: schedule.QueuePlace{No: 3, State: schedule.QueueDelayed}, Status: schedule.StatusEnqueued}
 		}, want: []string{"ran and failed", "The executor reported a failure: exit status 1 (EXIT)", "It was attempt 1 of 3. The next attempt is due at 2026-03-08T12:00:40Z"}, not: "dead"},

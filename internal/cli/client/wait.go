@@ -21,3 +21,9 @@ func Unanswered(err error) bool {
 	var refused *CallError
 	return errors.As(err, &refused) && (refused.Code == codes.Unavailable || refused.Code == codes.DeadlineExceeded)
 }
+
+// Exhausted reports whether the server refused a call that may pass later.
+func Exhausted(err error) bool {
+	var refused *CallError
+	return errors.As(err, &refused) && refused.Code == codes.ResourceExhausted
+}

@@ -22,6 +22,14 @@ const (
 	ExitNotFound = 4
 )
 
+// Exit codes of commands that wait for the end of a run; 0 is SUCCESS.
+const (
+	ExitRunFailed    = 10
+	ExitRunSkipped   = 11
+	ExitRunCancelled = 12
+	ExitRunGoesOn    = 13 // the wait was over before the run
+)
+
 // ErrDiffers is the result of a dry run that would change something.
 var ErrDiffers error = &shownError{text: "something would change", code: ExitDiffers}
 
@@ -40,6 +48,18 @@ func Shown(text string) error { return &shownError{text: text, code: ExitFailed}
 
 // Exit ends with a code, and says nothing.
 func Exit(code int) error { return &shownError{text: "exit", code: code} }
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e *codedError) ExitCode() int { return e.code }
+func (e *codedError) Unwrap() error { return e.error }
+
+// WithCode gives an error an exit code.
+func WithCode(code int, err error) error { return &codedError{err, code} }
 
 // usageError is an invalid command line.
 type usageError struct {

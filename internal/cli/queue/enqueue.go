@@ -3,8 +3,10 @@ package queue
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +24,7 @@ import (
 func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	var file, input string
-	var wait bool
+	var wait run.Wait
 	var unique func() *carillonv1.UniqueKey
 	flagged := &carillonv1.EnqueueRunRequest{}
 	cmd := &cobra.Command{
@@ -32,13 +34,15 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 			"names; flags then replace single fields. A file with several JSON values, such as JSON Lines, is a batch of up\n" +
 			"to 5000 runs: all of them enter the queue, or none. The queue \"default\" is made at its first use.\n\n" +
 			"With --unique no run is added while another one holds the key: the output is the key of that run.\n\n" +
-			"With --wait the command returns when the run ends, and fails unless the run succeeds.",
+			"With --wait the command returns when the run and its automatic retries have ended: with 0 if the run succeeded, 10\n" +
+			"FAILED, 11 SKIPPED, 12 CANCELLED, and 13 if the time is over, or Ctrl-C came, and the run goes on. A restart of the\n" +
+			"server does not end the wait.",
 		Example: "  carillon enqueue gpu --workflow resize --version 3 --user ada --input '{\"image\": 17}'\n" +
-			"  carillon enqueue gpu --schedule nightly --priority 10 --wait\n" +
+			"  carillon enqueue gpu --schedule nightly --priority 10 --wait=30m\n" +
 			"  carillon enqueue gpu -f job.json --request-id order-17\n" +
 			"  carillon enqueue search --workflow index --version 1 --unique doc-7 --on-duplicate replace --debounce 5s\n" +
 			"  carillon enqueue mail --user ops -f - < jobs.jsonl",
-		Args: command.ExactArgs("QUEUE"),
+		Args: wait.Args(command.ExactArgs("QUEUE")),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			flagged.QueueId, flagged.Unique = args[0], unique()
 			if input != "" {
@@ -62,24 +66,60 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 				}
 			}
 			proto.Merge(req, flagged)
-			resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
-			if err != nil {
-				return err
+			if wait.On {
+				return enqueueAndWait(ctx, o, l, req, wait)
 			}
-			if wait {
-				return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
-			}
-			return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
+			return enqueueOne(ctx, o, l, req)
 		}),
 	}
 	f := cmd.Flags()
 	unique = entryFlags(f, flagged)
+	wait.Register(f, "wait until the run and its automatic retries have ended, for a `DURATION` at most (default: any time)")
 	f.StringVarP(&file, "file", "f", "", "`FILE` with a run as JSON, or several as JSON Lines; - is standard input")
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
-	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
 	o.Flags(cmd)
 	o.CompleteArg(cmd, client.QueueIDs)
 	return o.CompleteFlags(cmd)
+}
+
+func enqueueOne(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.EnqueueRunRequest) error {
+	resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
+	if err != nil {
+		return err
+	}
+	return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
+}
+
+// enqueueAndWait puts a run into a queue and waits for its end.
+func enqueueAndWait(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.EnqueueRunRequest, wait run.Wait) error {
+	began := time.Now()
+	resp, err := enqueueToWait(ctx, l, req)
+	if err != nil {
+		return err
+	}
+	if wait.For > 0 {
+		wait.For = max(wait.For-time.Since(began), time.Millisecond)
+	}
+	return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
+}
+
+// enqueueToWait puts a run into a queue; the command then waits for its end. A server that restarts
+// meanwhile gets the same request again. wait_ms keeps the row of the run, also where history has only
+// failures.
+func enqueueToWait(ctx context.Context, l *client.Link, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
+	req.RequestId, req.WaitMs = cmp.Or(req.GetRequestId(), rand.Text()), 1
+	began := time.Now()
+	for {
+		resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
+		if !client.Unanswered(err) || ctx.Err() != nil || time.Since(began) > client.OutageTimeout {
+			return resp, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(client.MaxPause / 2):
+		}
+	}
 }
 
 // entryFlags are the flags of a run's fields. unique is its unique key, once they are parsed.
@@ -126,11 +166,11 @@ func writeEnqueued(p *render.Page, resp *carillonv1.EnqueueRunResponse) {
 }
 
 // enqueueBatch puts all values into the queue. Flags that describe a run replace those of each.
-func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged *carillonv1.EnqueueRunRequest, values [][]byte, wait bool) error {
+func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged *carillonv1.EnqueueRunRequest, values [][]byte, wait run.Wait) error {
 	if flagged.GetGroupId() != "" {
 		return errors.New("--group is for one run; add several with `carillon group add`")
 	}
-	if wait {
+	if wait.On {
 		return errors.New("--wait waits for one run; follow a batch with `carillon run watch`")
 	}
 	req := &carillonv1.EnqueueRunsRequest{

@@ -152,10 +152,15 @@ func (r *reserving) look(ctx context.Context, have *carillonv1.Reservation, dead
 			resp, err = client.Call(ctx, r.l, r.l.Queues().GetReservation, &carillonv1.GetReservationRequest{ReservationId: have.GetReservationId(), WaitMs: uint32(wait.Milliseconds())})
 			found = resp.GetReservation()
 		}
-		if !client.Unanswered(err) || ctx.Err() != nil {
-			return found, err
-		}
 		now := time.Now()
+		switch full := have != nil && client.Exhausted(err); { // no place to wait: look again
+		case !full && !client.Unanswered(err) || ctx.Err() != nil:
+			return found, err
+		case full && r.wait > 0 && now.After(deadline):
+			return have, nil
+		case full:
+			outage = now
+		}
 		if outage.IsZero() {
 			outage = now
 		}

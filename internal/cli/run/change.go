@@ -12,13 +12,13 @@ import (
 )
 
 func newRetryCommand(o *client.Client) *cobra.Command {
-	var wait bool
+	var wait Wait
 	req := &carillonv1.RetryRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "retry KEY",
 		Short:   "Retry a run that has ended",
 		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
-		Args:    command.ExactArgs("KEY"),
+		Args:    wait.Args(command.ExactArgs("KEY")),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.IdempotencyKey = args[0]
 			resp, err := client.Call(ctx, l, l.Runs().RetryRun, req)
@@ -32,7 +32,7 @@ func newRetryCommand(o *client.Client) *cobra.Command {
 	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	f.BoolVar(&req.Renew, "renew", false, "give the new run the automatic retries of its schedule")
-	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
+	wait.Register(f, "wait until the new attempt and its automatic retries have ended, for a `DURATION` at most (default: any time)")
 	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
 }

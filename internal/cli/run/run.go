@@ -60,13 +60,6 @@ func newGetCommand(o *client.Client) *cobra.Command {
 
 // writeRun writes all fields of a run.
 func writeRun(p *render.Page, r *carillonv1.Run) {
-	var attempts string
-	switch n := launchAttempts(r); {
-	case r.GetLaunch() != nil:
-		attempts = fmt.Sprintf("%d, %d reached the executor", n, r.GetDeliveries())
-	case n > 0:
-		attempts = fmt.Sprint(n)
-	}
 	class := r.GetFailureClass()
 	if r.GetDead() {
 		class += ", no retry follows"
@@ -85,12 +78,14 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
 		[2]string{"trigger", r.GetTrigger()},
+		[2]string{"requested by", r.GetRequestedBy()},
 		[2]string{"queue", r.GetQueueId()},
 		[2]string{"in queue", placeInQueue(p, r)},
 		[2]string{"limits", strings.Join(r.GetLimits(), ", ")},
 		[2]string{"unique key", unique(p, r.GetUnique())},
 		[2]string{"entered queue", p.When(r.GetEnqueuedAt())},
 		[2]string{"fair key", r.GetFairKey()},
+		[2]string{"admitted as", r.GetAdmittedAs()},
 		[2]string{"worker", r.GetWorkerId()},
 		[2]string{"webhook", webhook(r)},
 		[2]string{"attempt", attempt(r)},
@@ -104,7 +99,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 		[2]string{"waiting since", p.When(r.GetWaitingSince())},
 		[2]string{"claimed", p.When(r.GetClaimedAt())},
 		[2]string{"launched", p.When(r.GetLaunchedAt())},
-		[2]string{"launch attempts", attempts},
+		[2]string{"launch attempts", launches(r)},
 		[2]string{"next attempt", p.When(r.GetLaunch().GetNextAttemptAt())},
 		[2]string{"fails at", p.When(r.GetLaunch().GetGivesUpAt())},
 		[2]string{"started", p.When(r.GetStartedAt())},
@@ -121,6 +116,17 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	)
 	writeResult(p, r)
 	writeAttempts(p, r.GetLaunch().GetLog())
+}
+
+// launches are its launch attempts, in words.
+func launches(r *carillonv1.Run) string {
+	switch n := launchAttempts(r); {
+	case r.GetLaunch() != nil:
+		return fmt.Sprintf("%d, %d reached the executor", n, r.GetDeliveries())
+	case n > 0:
+		return fmt.Sprint(n)
+	}
+	return ""
 }
 
 func exitCode(r *carillonv1.Run) string {

@@ -87,12 +87,17 @@ func TestWaitingForARun(t *testing.T) {
 		{
 			name: "that fails", args: []string{"schedule", "trigger", "nightly", "--wait"},
 			end:  &carillonv1.Run{IdempotencyKey: clitest.KeyA, Status: "FAILED", Reason: "workflow_failed", ErrorMessage: "exit 3"},
-			code: command.ExitFailed, errs: "carillon: run 5f0c5a3d9b1e ended FAILED (workflow_failed): exit 3\n",
+			code: command.ExitRunFailed, errs: "carillon: run 5f0c5a3d9b1e ended FAILED (workflow_failed): exit 3\n",
+		},
+		{
+			name: "that is skipped", args: []string{"schedule", "trigger", "nightly", "--wait=1h"},
+			end:  &carillonv1.Run{IdempotencyKey: clitest.KeyA, Status: "SKIPPED", Reason: "expired"},
+			code: command.ExitRunSkipped, errs: "carillon: run 5f0c5a3d9b1e ended SKIPPED (expired)\n",
 		},
 		{
 			name: "that is cancelled, after a retry", args: []string{"run", "retry", clitest.KeyB, "--wait"},
 			end:  &carillonv1.Run{IdempotencyKey: clitest.KeyA, Status: "CANCELLED", Reason: "cancelled"},
-			code: command.ExitFailed, errs: "carillon: run 5f0c5a3d9b1e ended CANCELLED (cancelled)\n",
+			code: command.ExitRunCancelled, errs: "carillon: run 5f0c5a3d9b1e ended CANCELLED (cancelled)\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 func newTriggerCommand(o *client.Client) *cobra.Command {
 	var input string
-	var wait bool
+	var wait run.Wait
 	req := &carillonv1.TriggerScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:   "trigger ID",
@@ -22,7 +22,7 @@ func newTriggerCommand(o *client.Client) *cobra.Command {
 		Long: "Runs the schedule once, now, paused or not. With --wait the command returns when the run ends,\n" +
 			"and fails unless the run succeeds.",
 		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
-		Args:    command.ExactArgs("ID"),
+		Args:    wait.Args(command.ExactArgs("ID")),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
 			if input != "" {
@@ -43,7 +43,7 @@ func newTriggerCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&input, "input", "", "`JSON` instead of the schedule's own input, or @FILE")
 	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
-	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
+	wait.Register(f, "wait until the run and its automatic retries have ended, for a `DURATION` at most (default: any time)")
 	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
 }

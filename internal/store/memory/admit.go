@@ -111,6 +111,7 @@ func (t *tx) writeDispatched(req *schedule.AdmitRequest, out *ledger.Dispatched)
 		}
 		t.change(r, func(r *schedule.Run) {
 			r.Enter(schedule.StatusLaunching)
+			r.Queue.AdmittedAs = d.Run.Queue.AdmittedAs
 			r.Deliveries, r.ClaimedAt, r.TimeoutAt, r.ClaimedUntil, r.UpdatedAt = d.Run.Deliveries, d.Run.ClaimedAt, d.Run.TimeoutAt, time.Time{}, at(req.Now)
 		})
 		t.hold(r, d.Begun.Request, req.Now)

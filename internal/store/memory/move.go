@@ -66,3 +66,17 @@ func (t *tx) behindAll(runs []schedule.Run) {
 		}
 	}
 }
+
+// OpenAmong are those of the runs that are not over.
+func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (open map[schedule.Key]bool, err error) {
+	open = make(map[schedule.Key]bool)
+	err = s.read(ctx, func() error {
+		for _, key := range keys {
+			if r := s.runs[key]; r != nil && !r.Status.Terminal() {
+				open[key] = true
+			}
+		}
+		return nil
+	})
+	return open, err
+}

@@ -138,7 +138,7 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 		WaitingSince: at(r.WaitingSince), Attempt: max(r.Attempt, 1), MaxAttempts: r.MaxAttempts, StartBy: at(r.StartBy), RetryOf: r.RetryOf, Snoozes: r.Snoozes, Interruptions: r.Interruptions, AttemptsBefore: r.AttemptsBefore,
 		Input: clone(r.Input), Priority: r.Priority, TraceID: r.TraceID,
 		Queue: r.Queue, Epoch: r.Epoch,
-		Webhook:   r.Webhook,
+		Webhook: r.Webhook, RequestedBy: r.RequestedBy,
 		CreatedAt: either(r.CreatedAt, now), UpdatedAt: either(r.UpdatedAt, now),
 	}
 	row.Queue.EnqueuedAt = at(r.Queue.EnqueuedAt)

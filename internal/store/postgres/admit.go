@@ -31,8 +31,9 @@ const (
 	sqlDispatch = `
 UPDATE open_runs o SET queue_state = 4, deliveries = u.deliveries, claimed_at = u.claimed_at, holder = u.holder, lease_until = u.lease_until,
 	due_at = u.lease_until, timeout_at = u.timeout_at, send_after = NULL, first_sent_at = coalesce(o.first_sent_at, $1), updated_at = $1,
-	admission = $8
-FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::timestamptz[], $7::timestamptz[]) AS u(key, deliveries, claimed_at, holder, lease_until, timeout_at)
+	admission = $9, admitted_as = u.admitted_as
+FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::timestamptz[], $7::timestamptz[], $8::smallint[])
+	AS u(key, deliveries, claimed_at, holder, lease_until, timeout_at, admitted_as)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 3`
 
 	// sqlNumberAdmission numbers runs that a worker has fetched.
@@ -175,7 +176,8 @@ func writeDispatched(ctx context.Context, tx pgx.Tx, req *schedule.AdmitRequest,
 		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.ClaimedAt }),
 		column(out.Dispatches, func(d *dispatch) pgtype.Int8 { return noneOrInt(int64(d.Begun.Request.Lease.Holder)) }),
 		column(out.Dispatches, func(d *dispatch) time.Time { return d.Begun.Request.Lease.Until }),
-		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.TimeoutAt }), visit)
+		column(out.Dispatches, func(d *dispatch) time.Time { return d.Run.TimeoutAt }),
+		column(out.Dispatches, func(d *dispatch) int16 { return d.Run.Queue.AdmittedAs.Code() }), visit)
 	if err == nil && n != len(out.Dispatches) {
 		err = fmt.Errorf("%d of %d locked runs were there", n, len(out.Dispatches))
 	}

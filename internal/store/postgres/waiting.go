@@ -2,10 +2,24 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/tables"
 )
+
+const sqlOpenAmong = `SELECT o.idempotency_key FROM open_runs o WHERE o.idempotency_key = ANY($1::bytea[])`
+
+// OpenAmong are those of the runs that are not over.
+func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (open map[schedule.Key]bool, err error) {
+	open = make(map[schedule.Key]bool)
+	var raw []byte
+	err = each(ctx, s.pool, []any{&raw}, func() error { open[schedule.Key(raw)] = true; return nil }, sqlOpenAmong, keyBytes(keys))
+	if err != nil {
+		return nil, fmt.Errorf("look for %d open runs: %w", len(keys), err)
+	}
+	return open, nil
+}
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order.
 func (s *Store) ListWaiting(ctx context.Context, f schedule.WaitingFilter) ([]schedule.Run, error) {

@@ -112,7 +112,7 @@ func writeDispatched(ctx context.Context, t tx, req *schedule.AdmitRequest, rows
 		d := &out.Dispatches[i]
 		lease := d.Begun.Request.Lease
 		n, err := t.exec(ctx, sqlDispatch, keyArg(d.Run.Key), int64(d.Run.Deliveries), micros(d.Run.ClaimedAt), int64(lease.Holder), micros(lease.Until),
-			micros(d.Run.TimeoutAt), micros(req.Now))
+			micros(d.Run.TimeoutAt), micros(req.Now), int64(d.Run.Queue.AdmittedAs.Code()))
 		if err == nil && n != 1 {
 			err = errNotWaiting
 		}
@@ -254,6 +254,21 @@ func (s *Store) sweepQueued(ctx context.Context, t tx, req *schedule.QueueSweep,
 		out.Ended[i].Run = r.Run
 	}
 	return nil
+}
+
+// OpenAmong are those of the runs that are not over.
+func (s *Store) OpenAmong(ctx context.Context, keys []schedule.Key) (map[schedule.Key]bool, error) {
+	open := make(map[schedule.Key]bool)
+	var found schedule.Key
+	err := s.readers.query(ctx, sqlOpenAmong, func(scan scan) error {
+		err := scan((*key)(&found))
+		open[found] = true
+		return err
+	}, keyList(keys))
+	if err != nil {
+		return nil, fmt.Errorf("look for %d open runs: %w", len(keys), err)
+	}
+	return open, nil
 }
 
 // ListWaiting lists the runs of a queue that are not admitted, in its order.

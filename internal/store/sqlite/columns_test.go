@@ -39,7 +39,7 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 	wantEnded := row.Run
 	wantEnded.WaitingSince, wantEnded.ClaimedUntil, wantEnded.StartBy, wantEnded.DeadlineAt, wantEnded.SnoozeUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{} // history has no use for them
 	wantEnded.AttemptsBefore, wantEnded.Progress = 0, ""
-	wantEnded.Queue = schedule.QueuePlace{No: row.Queue.No, FairKey: row.Queue.FairKey, EnqueuedAt: row.Queue.EnqueuedAt, Limits: row.Queue.Limits, GroupNo: row.Queue.GroupNo, GroupSeq: row.Queue.GroupSeq, Worker: row.Queue.Worker}
+	wantEnded.Queue = schedule.QueuePlace{No: row.Queue.No, FairKey: row.Queue.FairKey, EnqueuedAt: row.Queue.EnqueuedAt, Limits: row.Queue.Limits, GroupNo: row.Queue.GroupNo, GroupSeq: row.Queue.GroupSeq, Worker: row.Queue.Worker, AdmittedAs: row.Queue.AdmittedAs}
 	if d := cmp.Diff(wantEnded, ended); d != "" {
 		t.Errorf("history (- written, + read):\n%s", d)
 	}

@@ -13,8 +13,10 @@ ON CONFLICT (queue_no, minute, workflow_id, ended, writer) DO UPDATE SET n = m.n
 	sqlDrawPositions = `UPDATE queue_positions SET last = last + $1 RETURNING last - $1 + 1`
 
 	sqlDispatch = `UPDATE open_runs SET queue_state = 4, deliveries = ?2, claimed_at = ?3, holder = nullif(?4, 0), lease_until = ?5, due_at = ?5,
- timeout_at = ?6, send_after = NULL, first_sent_at = COALESCE(first_sent_at, ?7), updated_at = ?7
- WHERE idempotency_key = ?1 AND queue_state = 2`
+ timeout_at = ?6, send_after = NULL, first_sent_at = COALESCE(first_sent_at, ?7), updated_at = ?7,
+ admitted_as = ?8 WHERE idempotency_key = ?1 AND queue_state = 2`
+
+	sqlOpenAmong = `SELECT o.idempotency_key FROM json_each(?) j CROSS JOIN open_runs o ON o.idempotency_key = unhex(j.value)`
 
 	// sqlMoveQueued writes a run of a queue that no call holds, as a rule has made it.
 	sqlMoveQueued = `UPDATE open_runs SET queue_state = ?2, fire_at = ?3, due_at = ?4, timeout_at = ?5, send_after = ?6, updated_at = ?7,

@@ -323,6 +323,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlDispatch":          "sqlite_autoindex_open_runs_1",
 		"sqlMoveQueued":        "sqlite_autoindex_open_runs_1",
 		"sqlChangeQueued":      "sqlite_autoindex_open_runs_1",
+		"sqlOpenAmong":         "sqlite_autoindex_open_runs_1",
 		"sqlMovePlace":         "sqlite_autoindex_open_runs_1",
 	} {
 		steps := explain(t, db, completed(all, name))

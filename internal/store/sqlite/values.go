@@ -183,7 +183,7 @@ func (o optional) arg() any {
 	return int64(**o.n)
 }
 
-// status, trigger, policy and queueState scan a number, as the tables of runs have it, or a
+// status, trigger, policy, queueState and admittance scan a number, as the tables of runs have it, or a
 // word, as the view has it. The number is bound.
 type (
 	status  schedule.Status
@@ -191,6 +191,7 @@ type (
 	policy  schedule.OverlapPolicy
 
 	queueState schedule.QueueState
+	admittance schedule.Admittance
 )
 
 func (s *status) Scan(v any) error { return scanCode(v, s, schedule.StatusOf) }
@@ -201,6 +202,8 @@ func (p *policy) Scan(v any) error { return scanCode(v, p, schedule.OverlapPolic
 
 func (q *queueState) Scan(v any) error { return scanCode(v, q, schedule.QueueStateOf) }
 
+func (a *admittance) Scan(v any) error { return scanCode(v, a, schedule.AdmittanceOf) }
+
 func (s *status) arg() any { return count(schedule.Status(*s).Code()) }
 
 func (t *trigger) arg() any { return count(schedule.Trigger(*t).Code()) }
@@ -208,6 +211,8 @@ func (t *trigger) arg() any { return count(schedule.Trigger(*t).Code()) }
 func (p *policy) arg() any { return count(schedule.OverlapPolicy(*p).Code()) }
 
 func (q *queueState) arg() any { return count(schedule.QueueState(*q).Code()) }
+
+func (a *admittance) arg() any { return count(schedule.Admittance(*a).Code()) }
 
 func scanCode[C, W ~string](v any, to *C, word func(int16) (W, bool)) error {
 	switch v := v.(type) {

@@ -26,7 +26,7 @@ ORDER BY o.worker_id, o.worker_slot LIMIT $2`
 	// sqlHandOver writes an admitted run as one that a worker has: STARTED, and held by no launcher.
 	sqlHandOver = `UPDATE open_runs SET status = 4, queue_state = 5, deliveries = $2, claimed_at = $3, launched_at = $4, timeout_at = $5, deadline_at = $6,
 	due_at = $7, worker_id = $8, worker_slot = $9, holder = NULL, lease_until = NULL, send_after = NULL, error_code = NULL, error_message = NULL,
-	first_sent_at = coalesce(first_sent_at, $10), updated_at = $10
+	first_sent_at = coalesce(first_sent_at, $10), updated_at = $10, admitted_as = $11
 WHERE idempotency_key = $1 AND status = 3`
 )
 
@@ -63,7 +63,7 @@ func HandOver(ctx context.Context, q Queries, out *ledger.Dispatched, now time.T
 	for i := range out.Dispatches {
 		d := &out.Dispatches[i]
 		r := &d.Run
-		n, err := q.Exec(ctx, sqlHandOver, r.Key, r.Deliveries, r.ClaimedAt, r.LaunchedAt, r.TimeoutAt, r.DeadlineAt, d.Due, r.Queue.Worker, r.Queue.WorkerSlot, now)
+		n, err := q.Exec(ctx, sqlHandOver, r.Key, r.Deliveries, r.ClaimedAt, r.LaunchedAt, r.TimeoutAt, r.DeadlineAt, d.Due, r.Queue.Worker, r.Queue.WorkerSlot, now, r.Queue.AdmittedAs.Code())
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows", n)
 		}

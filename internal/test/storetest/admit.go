@@ -94,6 +94,7 @@ func admitRecords(r *rig) {
 	equal(r, "input to send", string(d.EffectiveInput()), string(rawJSON))
 	want := before
 	want.Queue.State, want.Deliveries, want.ClaimedAt, want.TimeoutAt, want.UpdatedAt = schedule.QueueDispatching, 1, r.now, r.at(retryFor), r.now
+	want.Queue.AdmittedAs = schedule.AdmittedInOrder
 	equal(r, "the run in the ledger", r.ledger(before.Key), want)
 	equal(r, "the run that is sent", bodily(stored(d.Run)), bodily(want))
 	req := r.beginRequest(d.Run)

@@ -49,7 +49,7 @@ func lifeEnded(r *rig) {
 	r.now = r.at(time.Minute)
 	j.accept(run)
 	got := j.end(run, schedule.StatusSuccess)
-	want := schedule.QueuePlace{No: j.queue.No, EnqueuedAt: entered}
+	want := schedule.QueuePlace{No: j.queue.No, EnqueuedAt: entered, AdmittedAs: schedule.AdmittedInOrder}
 	equal(r, "its place in history", got.Queue, want)
 	j.everyView(run.Key, func(view string, run schedule.Run) { equal(r, view+": place", run.Queue, want) })
 	j.hold(got.ClaimedAt.Equal(entered), "it was admitted then, got %s", got.ClaimedAt)

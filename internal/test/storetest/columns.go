@@ -65,7 +65,7 @@ var inView = map[string]string{"policy": "overlap_policy", "send_after": "claime
 
 // notInView are columns for which the view has words, those of the order of a queue, the target of
 // messages, what a run keeps, and whether history keeps it.
-var notInView = []string{"status", "trigger", "policy", "queue_no", "queue_state", "effective_priority", "position_key", "fair_key", "fair_order", "webhook", "group_no", "kept_limits", "keep_history"}
+var notInView = []string{"status", "trigger", "policy", "queue_no", "queue_state", "effective_priority", "position_key", "fair_key", "fair_order", "webhook", "group_no", "kept_limits", "keep_history", "admitted_as"}
 
 // Fill gives each exported field of a row of a run a value of its own, for tests that no
 // column is left out or mistaken for another one. The run is of revision 1 of schedule s.
@@ -88,6 +88,7 @@ func fill(t testing.TB, v reflect.Value, n *int64) {
 		fillFields(t, v, n)
 		to.ScheduleID, to.Revision = "s", 1
 		to.Status, to.Trigger, to.OverlapPolicy, to.Exclusive = schedule.StatusStarted, schedule.TriggerManual, schedule.OverlapQueue, true
+		to.Queue.AdmittedAs = schedule.AdmittedAged
 		to.Queue.State, to.Queue.ID, to.Queue.GroupID, to.Queue.Unique = schedule.QueueRunning, "", "", nil // the registrar names the queue and the group, and reads the key
 	case *string:
 		*to = strings.Repeat("x", int(*n))

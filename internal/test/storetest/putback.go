@@ -26,7 +26,7 @@ func backAtItsPlace(r *rig) {
 	j.hold(j.putsBack(runs[0]), "it waits again")
 	j.waits("a c d")
 	want := before
-	want.ClaimedAt, want.UpdatedAt = r.at(-time.Second), r.now
+	want.ClaimedAt, want.UpdatedAt, want.Queue.AdmittedAs = r.at(-time.Second), r.now, schedule.AdmittedInOrder
 	equal(r, "the run", r.ledger(runs[0].Key), want)
 	j.hold(!j.putsBack(runs[0]), "it waits already")
 	j.enqueue(1, j.job("first", 0))

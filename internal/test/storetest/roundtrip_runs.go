@@ -16,6 +16,7 @@ func plannedFields(r *rig, s schedule.Schedule) schedule.Run {
 		run.Snoozes, run.Interruptions, run.AttemptsBefore = 7, 2, 4
 		run.Input, run.Priority, run.MaxQueued = rawJSON, -7, 1000
 		run.OverlapPolicy, run.Exclusive = schedule.OverlapQueue, true
+		run.RequestedBy = "ada"
 		run.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 		run.CreatedAt, run.UpdatedAt = r.now, r.now
 	})
@@ -112,10 +113,10 @@ func livedRunSurvives(r *rig) {
 	}
 	r.everyView(want.Key, func(view string, run schedule.Run) { equal(r, view+": runs", run, stored(want)) })
 
-	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                                                 // see snoozes
-	want.Progress = "x"                                                                                                                                                                                                                                                                                       // see reportedFacts
-	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                                              // see webhookOwn
-	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, KeepHistory: true, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
+	want.WaitingSince, want.ClaimedUntil, want.StartBy, want.DeadlineAt, want.SnoozeUntil = r.now, r.now, r.now, r.now, r.now                                                                                                                                                                                                                       // see snoozes
+	want.Progress = "x"                                                                                                                                                                                                                                                                                                                             // see reportedFacts
+	want.AttemptsBefore, want.Webhook = 4, "own"                                                                                                                                                                                                                                                                                                    // see webhookOwn
+	want.Queue = schedule.QueuePlace{No: 1, ID: "q", State: schedule.QueueWaiting, Priority: 1, FairKey: "a", FairOrder: 1, Position: 1, EnqueuedAt: r.now, Limits: "gpu", Kept: "gpu", GroupNo: 1, GroupSeq: 1, GroupID: "g", Worker: "w", WorkerSlot: 1, KeepHistory: true, AdmittedAs: schedule.AdmittedInOrder, Unique: &schedule.UniqueHold{}} // see enqueueComesBack
 	r.everyFieldSet(reflect.ValueOf(want), "Run")
 }
 

@@ -169,6 +169,7 @@ var topics = []topic{
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},
 	{name: "admitted runs", checks: admittedRuns},
+	{name: "run facts", checks: runFacts},
 	{name: "slots in queues", checks: entries},
 	{name: "bounds of runs", checks: boundChecks},
 	{name: "put back", checks: putBacks},

@@ -183,7 +183,7 @@ func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.
 		return err
 	})
 	if err != nil {
-		return schedule.Outcome{}, fmt.Errorf("ask by key: %w", askError(err, sent))
+		return schedule.Outcome{}, askError(err, sent) // the launcher says that it asked by key
 	}
 	return outcome(ref.Key, resp)
 }

@@ -2132,7 +2132,9 @@ type EnqueueRunRequest struct {
 	// Makes a repeat safe. Default: none, a repeat makes another run.
 	RequestId string `protobuf:"bytes,14,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Wait up to this long for the end of the run, at most 60000. The answer has
-	// the run as it is then. Default: do not wait.
+	// the run as it is then. RESOURCE_EXHAUSTED with RetryInfo (Retry-After on
+	// REST) while 1000 calls wait so at the same server: nothing enters the queue.
+	// Default: do not wait.
 	WaitMs uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	// Limits that the run uses besides those of its queue: the id of a limit, or
 	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
@@ -3105,7 +3107,8 @@ type ReserveSlotRequest struct {
 	// ExtendReservation moves the end.
 	HoldMs uint32 `protobuf:"varint,4,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
 	// Wait up to this long for the grant, at most 60000. The answer has the
-	// reservation as it is then. Default: do not wait.
+	// reservation as it is then. RESOURCE_EXHAUSTED with RetryInfo while 200 calls
+	// wait so at the same server: nothing is reserved. Default: do not wait.
 	WaitMs uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	// Makes the call safe to repeat, for RETENTION_DAYS.
 	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -3241,7 +3244,8 @@ func (x *ReserveSlotResponse) GetRepeated() bool {
 type GetReservationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
-	// Wait up to this long for the grant, at most 60000. Default: only look.
+	// Wait up to this long for the grant, at most 60000; RESOURCE_EXHAUSTED as
+	// ReserveSlot. Default: only look.
 	WaitMs        uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

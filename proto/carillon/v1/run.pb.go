@@ -156,7 +156,15 @@ type Run struct {
 	ResultExpiresAt *timestamppb.Timestamp `protobuf:"bytes,93,opt,name=result_expires_at,json=resultExpiresAt,proto3" json:"result_expires_at,omitempty"`
 	// What its last STARTED report said of how far it is. Null: nothing, or it is
 	// over.
-	Progress      *RunProgress `protobuf:"bytes,94,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *RunProgress `protobuf:"bytes,94,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Who requested the run: the subject that put it into its queue, started it by
+	// hand, retried it by hand or made its backfill or group. The attempts that
+	// Carillon plans after it have the same. Empty: Carillon itself, or not known.
+	RequestedBy string `protobuf:"bytes,100,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	// How its queue chose it when it was admitted last: order, or aged (it had
+	// waited for promote_after_ms and passed others). Empty: it was not admitted,
+	// has no queue, or an older release admitted it.
+	AdmittedAs    string `protobuf:"bytes,101,opt,name=admitted_as,json=admittedAs,proto3" json:"admitted_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,6 +596,20 @@ func (x *Run) GetProgress() *RunProgress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *Run) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *Run) GetAdmittedAs() string {
+	if x != nil {
+		return x.AdmittedAs
+	}
+	return ""
 }
 
 // RunProgress is how far a run is.
@@ -3725,7 +3747,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x17\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x18\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3801,7 +3823,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tartifacts\x18[ \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x12%\n" +
 	"\x0eresult_problem\x18\\ \x01(\tR\rresultProblem\x12F\n" +
 	"\x11result_expires_at\x18] \x01(\v2\x1a.google.protobuf.TimestampR\x0fresultExpiresAt\x124\n" +
-	"\bprogress\x18^ \x01(\v2\x18.carillon.v1.RunProgressR\bprogressB\f\n" +
+	"\bprogress\x18^ \x01(\v2\x18.carillon.v1.RunProgressR\bprogress\x12!\n" +
+	"\frequested_by\x18d \x01(\tR\vrequestedBy\x125\n" +
+	"\vadmitted_as\x18e \x01(\tB\x14\xbaH\x11r\x0fR\x00R\x05orderR\x04agedR\n" +
+	"admittedAsB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
