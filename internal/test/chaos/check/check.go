@@ -63,8 +63,8 @@ type checker struct {
 	ledger  map[string]record.Run   // by key
 	ranges  map[string][]record.Event
 	events  map[string][]record.Event
-	endings map[string]time.Time // when a witness saw a key's end
-	planned map[string]time.Time // and when it was inserted last
+	endings map[string]time.Time // when the end of a key was committed
+	planned map[string]time.Time // when a witness saw that it was inserted last
 	claimed map[string]time.Time // and claimed
 	rose    time.Duration
 	fell    time.Duration
@@ -115,7 +115,7 @@ func newChecker(e *Evidence) *checker {
 	for _, w := range c.Writes {
 		switch {
 		case rank[w.After] == terminal && rank[w.Before] != terminal:
-			c.endings[w.Key] = w.At
+			c.endings[w.Key] = committed(w)
 		case w.Before == "" && w.After == "PLANNED":
 			c.planned[w.Key] = w.At
 		case w.Before == "PLANNED" && w.After == "LAUNCHING":

@@ -244,6 +244,8 @@ type Write struct {
 
 	ScheduleID string `json:"schedule_id,omitempty"`
 	Bucket     int    `json:"bucket"` // of the row
+
+	Committed time.Time `json:"committed,omitzero"` // the transaction; zero on SQLite, which has one writer
 }
 
 // Failing says whether the product shows a schedule as failing.

@@ -103,7 +103,7 @@ var doses = []dose{
 	}, probes: 15},
 	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, runTimeout: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "short-jobs", jobs: true, workers: 1, faults: 8, mix: []share{
-		{killLeader, 1}, {killLauncher, 3}, {launcherPoint, 3}, {registrarPoint, 1},
+		{killLeader, 1}, {killLauncher, 2}, {launcherPoint, 3}, {stopLauncher, 1}, {registrarPoint, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
@@ -114,7 +114,7 @@ var doses = []dose{
 		{restartStore, 2}, {endSession, 3}, {endSessions, 2}, {blackHole, 2}, {launcherHole, 2}, {resetLinks, 2}, {slowStore, 1},
 	}, probes: 60},
 	{name: "processes", faults: 40, mix: []share{
-		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
+		{killLauncher, 3}, {launcherPoint, 5}, {stopLauncher, 1}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
 	}, probes: 60},
 	{name: "shards", shards: 4, faults: 60, mix: []share{
 		{killLeader, 3}, {killAtPoint, 2}, {termLeader, 2}, {stopLeader, 2}, {killResigning, 1}, {endSession, 1}, {endSessions, 1}, {killWorkers, 1}, {rollAll, 1},

@@ -101,7 +101,7 @@ func (s *site) build(ctx context.Context, o Options) error {
 	if s.dose.store == "sqlite" {
 		return s.buildAlone(ctx, o, logs)
 	}
-	if s.postgres, err = servers.Postgres(ctx, servers.Options{CommitTimes: s.dose.jobs}); err != nil {
+	if s.postgres, err = servers.Postgres(ctx, servers.Options{CommitTimes: true}); err != nil {
 		return err
 	}
 	s.database = s.postgres.URL()
