@@ -50,6 +50,10 @@ type Counts struct {
 	Meanwhile   int `json:"meanwhile"`          // slots of probes that fell due meanwhile
 	Jobs        int `json:"jobs,omitempty"`     // runs of dispatch queues
 	JobKeys     int `json:"job_keys,omitempty"` // that the executor was called with
+	ByGRPC      int `json:"by_grpc,omitempty"`  // calls of such runs by gRPC
+	Fetched     int `json:"fetched,omitempty"`  // and those that workers fetched
+	Counted     int `json:"counted,omitempty"`  // successes without a row
+	Reserved    int `json:"reserved,omitempty"` // reservations that were granted
 	Repeats     int `json:"repeats"`            // calls of the API that were repeated word by word
 }
 
@@ -292,5 +296,6 @@ func (n *Counts) Add(m Counts) {
 	n.Lost, n.Doubled, n.Early, n.WrongSkips = n.Lost+m.Lost, n.Doubled+m.Doubled, n.Early+m.Early, n.WrongSkips+m.WrongSkips
 	n.Kills, n.Pauses, n.Hands = n.Kills+m.Kills, n.Pauses+m.Pauses, n.Hands+m.Hands
 	n.Jobs, n.JobKeys = n.Jobs+m.Jobs, n.JobKeys+m.JobKeys
+	n.ByGRPC, n.Fetched, n.Counted, n.Reserved = n.ByGRPC+m.ByGRPC, n.Fetched+m.Fetched, n.Counted+m.Counted, n.Reserved+m.Reserved
 	n.CaughtUp, n.Meanwhile, n.Repeats = n.CaughtUp+m.CaughtUp, n.Meanwhile+m.Meanwhile, n.Repeats+m.Repeats
 }

@@ -84,6 +84,9 @@ func (c *checker) trueSkips(rows []record.Run) {
 		}
 		// It was judged between these two: a process that is stopped meanwhile takes its time.
 		from, until := skipped.CompletedAt, c.ended(skipped)
+		if c.Settings.Store == "sqlite" {
+			until = until.Add(skipSlack) // the commit comes after this write
+		}
 		if !slices.ContainsFunc(rows, func(r record.Run) bool {
 			return r.Key != skipped.Key && r.Epoch > 0 && !c.begun(r).After(until) && c.ended(r).After(from.Add(-skipSlack-c.rose))
 		}) {

@@ -161,14 +161,14 @@ func (s *site) watchView(ctx context.Context) error {
 
 const sqlTwice = `SELECT HEX(idempotency_key) FROM schedule_runs GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`
 
-// inFlight counts runs that have not ended.
+// inFlight counts runs and reservations that have not ended.
 func (s *site) inFlight(ctx context.Context) (n int, err error) {
 	db, err := s.open()
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM open_runs`).Scan(&n)
+	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM open_runs) + (SELECT count(*) FROM reservations)`).Scan(&n)
 	return n, err
 }
 
