@@ -37,14 +37,14 @@ func (j *jobs) counts() {
 }
 
 // sequences is Q2 for ordered limits: once a run of a key has started, no other one does until its last
-// attempt is over.
+// attempt is over. A first attempt that goes back to the queue was not taken, and has not started.
 func (j *jobs) sequences() {
 	type chain struct {
 		root      string
 		from, end time.Time
 	}
 	chains := make(map[string]map[string]*chain) // by limit and root
-	for key, at := range j.admitted {
+	for key, at := range j.stays {
 		for limit := range strings.SplitSeq(j.limits[key], ",") {
 			if limit == "" || !record.LimitOf(limit).Ordered {
 				continue

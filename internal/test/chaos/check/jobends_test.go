@@ -83,7 +83,38 @@ func TestSoundReservationsCountsAndSequencesPass(t *testing.T) {
 			granted(e, 1, 2.1)
 		},
 		"counted successes": counted,
-		"a sequence":        sequence,
+		"a first attempt of an ordered limit goes back, and another run of the key goes before it": func(e *check.Evidence) {
+			sequence(e)
+			e.Jobs[2].Queue = "accounts"
+			n := e.JobWrites[0]
+			for i, key := range []string{jobA, jobA} {
+				n.Before, n.After = []string{"waiting", "dispatching"}[i], []string{"dispatching", "waiting"}[i]
+				n.Seq, n.Tx, n.Key, n.Limits = int64(100+i), int64(100+i), key, "account=a1"
+				n.Began, n.Committed = at(0.6+0.1*float64(i)-0.01), at(0.6+0.1*float64(i))
+				e.JobWrites = append(e.JobWrites, n)
+				u := n
+				u.Kind, u.Before, u.After = record.UseWrite, []string{"", "used"}[i], []string{"used", ""}[i]
+				e.JobWrites = append(e.JobWrites, u)
+			}
+			other, from := "dd", 0.9
+			enter(e, 0.5, other, "accounts", "", "waiting", -1, "account=a1")
+			enter(e, from, other, "accounts", "waiting", "dispatching", -1, "account=a1")
+			use(e, from, other, "account=a1", "", "used")
+			enter(e, from+0.3, other, "accounts", "dispatching", "", -1, "account=a1")
+			use(e, from+0.3, other, "account=a1", "used", "")
+			for i := range 5 {
+				w := &e.JobWrites[len(e.JobWrites)-5+i]
+				w.Tx = w.Committed.UnixMilli()
+			}
+			slices.SortStableFunc(e.JobWrites, func(a, b record.JobWrite) int { return a.Committed.Compare(b.Committed) })
+			e.Jobs = append(e.Jobs, record.Job{Key: other, Queue: "accounts", Status: "SUCCESS", Trigger: "job", Attempt: 1, MaxAttempts: 2, CompletedAt: at(from + 0.3)})
+			e.JobCalls = append(e.JobCalls,
+				record.Executor{At: at(from + 0.02), Kind: record.Call, Key: other, Number: 1, Queue: "accounts", Input: 9, Body: "b"},
+				record.Executor{At: at(from + 0.02), Kind: record.Begin, Key: other},
+				record.Executor{At: at(from + 0.1), Kind: record.End, Key: other, Status: "SUCCESS"},
+				record.Executor{At: at(from + 0.1), Kind: record.Said, Key: other})
+		},
+		"a sequence": sequence,
 	} {
 		e := soundJobs()
 		add(e)
