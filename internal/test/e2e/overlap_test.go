@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -85,9 +86,27 @@ func (c *checker) trueSkips(rows []run) {
 		}
 		at := skipped.CompletedAt
 		if !slices.ContainsFunc(rows, func(r run) bool {
-			return r.Key != skipped.Key && r.Status != "SKIPPED" && !r.FireAt.After(at) && r.CompletedAt.After(at.Add(-skipSlack))
+			inFlight := !r.ClaimedAt.IsZero() && !r.ClaimedAt.After(at) // also before its fire_at
+			return r.Key != skipped.Key && r.Status != "SKIPPED" && inFlight && r.CompletedAt.After(at.Add(-skipSlack))
 		}) {
 			c.violate(skipped, "it was skipped at %s, when nothing else was in flight", clock(at))
+		}
+	}
+}
+
+// queue-shared-b was claimed 0.7 s before its fire_at; then skip-shared-a, which shares its overlap
+// key, was registered and due at once.
+func TestASlotMayBeSkippedForARunThatIsClaimedAhead(t *testing.T) {
+	noon := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+	for claimed, want := range map[time.Time]int{at(300): 0, at(500): 1, {}: 1} {
+		c := &checker{}
+		c.trueSkips([]run{
+			{ScheduleID: "skip-shared-a", Key: "a", FireAt: at(0), Status: "SKIPPED", Reason: "overlap", CompletedAt: at(400)},
+			{ScheduleID: "queue-shared-b", Key: "b", FireAt: at(1000), Status: "SUCCESS", ClaimedAt: claimed, CompletedAt: at(1100)},
+		})
+		if len(c.violations) != want {
+			t.Errorf("a slot is skipped at %s for a run that was claimed at %s: %d violations, want %d", clock(at(400)), clock(claimed), len(c.violations), want)
 		}
 	}
 }

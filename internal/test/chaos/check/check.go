@@ -50,6 +50,10 @@ type Counts struct {
 	Meanwhile   int `json:"meanwhile"`          // slots of probes that fell due meanwhile
 	Jobs        int `json:"jobs,omitempty"`     // runs of dispatch queues
 	JobKeys     int `json:"job_keys,omitempty"` // that the executor was called with
+	ByGRPC      int `json:"by_grpc,omitempty"`  // calls of such runs by gRPC
+	Fetched     int `json:"fetched,omitempty"`  // and those that workers fetched
+	Counted     int `json:"counted,omitempty"`  // successes without a row
+	Reserved    int `json:"reserved,omitempty"` // reservations that were granted
 	Repeats     int `json:"repeats"`            // calls of the API that were repeated word by word
 }
 
@@ -63,8 +67,8 @@ type checker struct {
 	ledger  map[string]record.Run   // by key
 	ranges  map[string][]record.Event
 	events  map[string][]record.Event
-	endings map[string]time.Time // when a witness saw a key's end
-	planned map[string]time.Time // and when it was inserted last
+	endings map[string]time.Time // when the end of a key was committed
+	planned map[string]time.Time // when a witness saw that it was inserted last
 	claimed map[string]time.Time // and claimed
 	rose    time.Duration
 	fell    time.Duration
@@ -115,7 +119,7 @@ func newChecker(e *Evidence) *checker {
 	for _, w := range c.Writes {
 		switch {
 		case rank[w.After] == terminal && rank[w.Before] != terminal:
-			c.endings[w.Key] = w.At
+			c.endings[w.Key] = committed(w)
 		case w.Before == "" && w.After == "PLANNED":
 			c.planned[w.Key] = w.At
 		case w.Before == "PLANNED" && w.After == "LAUNCHING":
@@ -292,5 +296,6 @@ func (n *Counts) Add(m Counts) {
 	n.Lost, n.Doubled, n.Early, n.WrongSkips = n.Lost+m.Lost, n.Doubled+m.Doubled, n.Early+m.Early, n.WrongSkips+m.WrongSkips
 	n.Kills, n.Pauses, n.Hands = n.Kills+m.Kills, n.Pauses+m.Pauses, n.Hands+m.Hands
 	n.Jobs, n.JobKeys = n.Jobs+m.Jobs, n.JobKeys+m.JobKeys
+	n.ByGRPC, n.Fetched, n.Counted, n.Reserved = n.ByGRPC+m.ByGRPC, n.Fetched+m.Fetched, n.Counted+m.Counted, n.Reserved+m.Reserved
 	n.CaughtUp, n.Meanwhile, n.Repeats = n.CaughtUp+m.CaughtUp, n.Meanwhile+m.Meanwhile, n.Repeats+m.Repeats
 }

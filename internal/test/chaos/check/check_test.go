@@ -167,6 +167,44 @@ func TestACancelExplainsALostRun(t *testing.T) {
 	}
 }
 
+// The launcher that ended the fourth run was stopped between that write and its commit.
+func TestARunIsInFlightUntilItsEndIsCommitted(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	skipFifth(e)
+	const end = 3*3 + 2
+	e.Writes[end].Committed = at(8.5)
+	for _, v := range check.Run(e).Violations {
+		t.Errorf("%s: %s", v.Invariant, v.Text)
+	}
+	e.Writes[end].Committed = at(4.2)
+	if check.Run(e).Broken()["I6"] == 0 {
+		t.Error("a slot is skipped four seconds after the end of the run before it, and nothing is found")
+	}
+}
+
+// The leader that skipped the fifth slot was stopped before its commit, and meanwhile the fourth run ended.
+func TestASkipIsJudgedWhenItIsBegun(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	skipFifth(e)
+	e.Runs[3].CompletedAt = at(8.9)
+	e.Writes = append(e.Writes, record.Write{
+		Seq: int64(len(e.Writes)), At: at(9), Committed: at(20), Writer: "worker-1", Key: keys[4], Before: "PLANNED", After: "SKIPPED", Epoch: 1, Holder: "worker-1", Leader: 1,
+	})
+	for _, v := range check.Run(e).Violations {
+		t.Errorf("%s: %s", v.Invariant, v.Text)
+	}
+}
+
+// skipFifth has the last slot skipped four seconds late, for an overlap.
+func skipFifth(e *check.Evidence) {
+	e.Runs[4].Status, e.Runs[4].Reason, e.Runs[4].CompletedAt = "SKIPPED", "overlap", at(9)
+	e.Runs[4].Deliveries = 0
+	e.Executor = slices.DeleteFunc(e.Executor, func(x record.Executor) bool { return x.Key == keys[4] })
+	e.Writes = slices.DeleteFunc(e.Writes, func(w record.Write) bool { return w.Key == keys[4] })
+}
+
 // Each case breaks one promise in sound evidence.
 func TestWhatIsBrokenIsFound(t *testing.T) {
 	for _, test := range []struct {

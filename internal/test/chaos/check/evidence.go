@@ -42,6 +42,8 @@ type Evidence struct {
 	JobWrites []record.JobWrite
 	JobActs   []record.JobAct
 	Groups    []record.Group
+	Minutes   []record.Minutes
+	Holders   []record.Holder
 
 	Alarms []string // lines of the processes' logs that must not be
 }
@@ -73,6 +75,8 @@ func Load(folder string) (*Evidence, error) {
 		func() (err error) { e.Jobs, err = record.Read[record.Job](folder, record.JobsFile); return },
 		func() (err error) { e.JobActs, err = record.Read[record.JobAct](folder, record.JobActsFile); return },
 		func() (err error) { e.Groups, err = record.Read[record.Group](folder, record.GroupsFile); return },
+		func() (err error) { e.Minutes, err = record.Read[record.Minutes](folder, record.MinutesFile); return },
+		func() (err error) { e.Holders, err = record.Read[record.Holder](folder, record.HoldersFile); return },
 		func() (err error) {
 			e.JobWrites, err = record.Read[record.JobWrite](folder, record.JobWritesFile)
 			return
@@ -85,6 +89,17 @@ func Load(folder string) (*Evidence, error) {
 		if err := read(); err != nil {
 			return nil, err
 		}
+	}
+	workers, err := filepath.Glob(filepath.Join(folder, record.WorkerFiles))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range workers {
+		lines, err := record.Read[record.Executor](folder, filepath.Base(path))
+		if err != nil {
+			return nil, err
+		}
+		e.Executor = append(e.Executor, lines...)
 	}
 	slices.SortStableFunc(e.Faults, func(a, b record.Fault) int { return a.Began.Compare(b.Began) })
 	e.splitCalls()

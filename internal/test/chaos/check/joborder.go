@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,11 @@ func (j *jobs) replay() {
 			j.violate("Q3", j.shown(u.key), "the limit %s is used by it at the end", u.limit)
 		}
 	}
+	for key, p := range m.places {
+		if p.Kind == record.ReserveWrite {
+			j.violate("Q12", j.shown(key), "a reservation of queue %s has not ended", p.Queue)
+		}
+	}
 }
 
 // transactions puts the writes together that were committed together, in the order of the commits.
@@ -84,21 +90,27 @@ func together(a, b record.JobWrite) bool {
 	if a.Tx != 0 || b.Tx != 0 {
 		return a.Tx == b.Tx
 	}
-	admits := func(w record.JobWrite) bool { return w.Kind == record.RunWrite && w.After == "dispatching" }
+	admits := func(w record.JobWrite) bool { return w.Kind == record.RunWrite && admission(w) }
 	return admits(a) && admits(b) && a.Queue == b.Queue || admits(a) && b.Kind == record.UseWrite && b.After != "" || a.Kind == record.UseWrite && b.Kind == record.UseWrite
 }
 
-// compare orders runs of a queue.
+// admission reports whether a write admits a run, or grants a reservation.
+func admission(w record.JobWrite) bool { return w.Before == "waiting" && inFlight(w.After) }
+
+// compare orders the runs of a queue. Reservations go before all of them.
 func compare(a, b record.JobWrite) int {
+	if a.Kind != b.Kind {
+		return cmp.Compare(a.Kind, b.Kind) // reserve, run
+	}
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Fair, b.Fair), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Key, b.Key))
 }
 
-// order is Q2 for the admissions of a transaction.
+// order is Q2 for the admissions of a transaction, and Q12 for the reservations that it passes over.
 func (m *queueModel) order(tx []record.JobWrite) {
 	last := make(map[string]record.JobWrite) // of each queue
 	taken := make(map[string]bool)
 	for _, w := range tx {
-		if w.Kind == record.RunWrite && w.Before == "waiting" && inFlight(w.After) {
+		if w.Kind != record.UseWrite && admission(w) {
 			taken[w.Key] = true
 			if was, known := last[w.Queue]; !known || compare(w, was) > 0 {
 				last[w.Queue] = w
@@ -110,19 +122,26 @@ func (m *queueModel) order(tx []record.JobWrite) {
 			if p.Queue != queue || p.After != "waiting" || taken[key] || compare(p.JobWrite, w) >= 0 || p.since.After(w.Began.Add(-considered-m.rose-m.fell)) {
 				continue
 			}
-			if !m.full(p.Limits, tx, w.Began) {
-				m.violate("Q2", m.shown(key), "it waited in queue %s since %s before run %.12s, which was admitted at %s", queue, clock(p.since), w.Key, clock(w.Committed))
+			withdrawn := p.Kind == record.ReserveWrite && !p.Until.After(w.Committed.Add(m.stall+sloppiness)) // nobody waits for it
+			if withdrawn || m.full(p.JobWrite, tx, w.Began) {
+				continue
 			}
+			promise := "Q2"
+			if p.Kind == record.ReserveWrite {
+				promise = "Q12"
+			}
+			m.violate(promise, m.shown(key), "it waited in queue %s since %s before %.12s, which was admitted at %s", queue, clock(p.since), w.Key, clock(w.Committed))
 		}
 	}
 }
 
-// full reports whether one of the limits can have been full for a transaction that began then.
-func (m *queueModel) full(limits string, tx []record.JobWrite, began time.Time) bool {
-	for limit := range strings.SplitSeq(limits, ",") {
+// full reports whether one of the limits of a run can have been full for a transaction that began then.
+// A use that it has itself, which a run before it left to it, does not count.
+func (m *queueModel) full(of record.JobWrite, tx []record.JobWrite, began time.Time) bool {
+	for limit := range strings.SplitSeq(of.Limits, ",") {
 		used := 0
 		for _, u := range m.uses {
-			if u.limit == limit && (u.freed.IsZero() || !u.freed.Before(began)) {
+			if u.limit == limit && u.key != of.Key && (u.freed.IsZero() || !u.freed.Before(began)) {
 				used++
 			}
 		}
@@ -139,17 +158,10 @@ func (m *queueModel) full(limits string, tx []record.JobWrite, began time.Time) 
 }
 
 // mostInFlight is that of a queue of the workload.
-func mostInFlight(queue string) int {
-	at := slices.IndexFunc(record.Queues, func(q record.Queue) bool { return q.QueueID == queue })
-	return record.Queues[at].MaxInFlight
-}
+func mostInFlight(queue string) int { return record.QueueNamed(queue).MaxInFlight }
 
 // mostOf is how many runs may use a limit of the workload, or one key of it.
-func mostOf(limit string) int {
-	id, _, _ := strings.Cut(limit, "=")
-	at := slices.IndexFunc(record.Limits, func(l record.Limit) bool { return l.LimitID == id })
-	return record.Limits[at].MaxInFlight
-}
+func mostOf(limit string) int { return record.LimitOf(limit).MaxInFlight }
 
 // apply makes the writes of a transaction.
 func (m *queueModel) apply(tx []record.JobWrite) {
@@ -167,13 +179,17 @@ func (m *queueModel) apply(tx []record.JobWrite) {
 		if was := m.places[w.Key].After; was != w.Before {
 			m.violate("Q10", m.shown(w.Key), "it goes from %q to %q at %s, and was %q", w.Before, w.After, clock(w.Committed), was)
 		}
-		if w.Before == "running" && w.After != "" {
+		if w.Kind == record.RunWrite && w.Before == "running" && w.After != "" {
 			m.violate("Q10", m.shown(w.Key), "it goes back from running to %s at %s", w.After, clock(w.Committed))
 		}
 		if w.After == "" {
 			delete(m.places, w.Key)
 		} else {
-			m.places[w.Key] = place{w, w.Committed}
+			since := w.Committed
+			if was := m.places[w.Key]; w.Kind == record.ReserveWrite && was.After == w.After {
+				since = was.since // only its end has moved
+			}
+			m.places[w.Key] = place{w, since}
 		}
 	}
 }
@@ -195,7 +211,15 @@ func (m *queueModel) use(w record.JobWrite) {
 
 // bounds is Q3 once a transaction is committed.
 func (m *queueModel) bounds(tx []record.JobWrite) {
-	for id, n := range m.flying {
+	flying, expired := maps.Clone(m.flying), make(map[string]bool)
+	for key, p := range m.places {
+		// A reservation is over when its time is, and its row is deleted after that.
+		if p.Kind == record.ReserveWrite && inFlight(p.After) && !p.Until.After(tx[0].Committed.Add(m.rose)) {
+			expired[key] = true
+			flying[p.Queue]--
+		}
+	}
+	for id, n := range flying {
 		if most := mostInFlight(id); n > most {
 			m.violate("Q3", m.shown(tx[0].Key), "%d runs of queue %s are in flight at %s; max_in_flight is %d", n, id, clock(tx[0].Committed), most)
 		}
@@ -204,7 +228,9 @@ func (m *queueModel) bounds(tx []record.JobWrite) {
 	holds := make(map[string]bool)
 	for _, u := range m.uses {
 		if u.freed.IsZero() {
-			used[u.limit]++
+			if !expired[u.key] {
+				used[u.limit]++
+			}
 			holds[u.limit+" "+u.key] = true
 		}
 	}
@@ -214,7 +240,7 @@ func (m *queueModel) bounds(tx []record.JobWrite) {
 		}
 	}
 	for _, w := range tx {
-		if p, there := m.places[w.Key]; there && w.Kind == record.RunWrite && inFlight(p.After) && w.Tx != 0 {
+		if p, there := m.places[w.Key]; there && w.Kind != record.UseWrite && inFlight(p.After) && w.Tx != 0 {
 			for limit := range strings.SplitSeq(p.Limits, ",") {
 				if limit != "" && !holds[limit+" "+w.Key] {
 					m.violate("Q3", m.shown(w.Key), "it is %s at %s, and does not use its limit %s", p.After, clock(w.Committed), limit)
@@ -224,8 +250,8 @@ func (m *queueModel) bounds(tx []record.JobWrite) {
 	}
 }
 
-// effectsWithin is Q3 as the world sees it: what is at work at the executor at one time, except for
-// what the ledger has given up.
+// effectsWithin is Q3 as the world sees it: what is at work at the executor and with the holders of
+// reservations at one time, except for what the ledger has given up.
 func (j *jobs) effectsWithin() {
 	type change struct {
 		at time.Time
@@ -233,12 +259,6 @@ func (j *jobs) effectsWithin() {
 		of string
 	}
 	bounds := make(map[string]int)
-	limits := make(map[string]string) // by key
-	for _, w := range j.JobWrites {
-		if w.Kind == record.RunWrite && w.After != "" {
-			limits[w.Key] = w.Limits
-		}
-	}
 	var changes []change
 	for key, e := range j.effects {
 		job := j.byKey[key]
@@ -251,11 +271,15 @@ func (j *jobs) effectsWithin() {
 		}
 		of := []string{"queue " + job.Queue}
 		bounds[of[0]] = mostInFlight(job.Queue)
-		for limit := range strings.SplitSeq(limits[key], ",") {
+		for limit := range strings.SplitSeq(j.limits[key], ",") {
 			if limit != "" {
 				bounds["limit "+limit] = mostOf(limit)
 				of = append(of, "limit "+limit)
 			}
+		}
+		if worker := e.calls[0].Worker; worker != "" {
+			bounds["worker "+worker] = record.WorkerSlots
+			of = append(of, "worker "+worker)
 		}
 		for _, what := range of {
 			if until.After(e.began) {
@@ -263,11 +287,17 @@ func (j *jobs) effectsWithin() {
 			}
 		}
 	}
+	for _, s := range j.slots {
+		if queue := "queue " + s.queue; s.until.After(s.from) {
+			bounds[queue] = mostInFlight(s.queue)
+			changes = append(changes, change{s.from, 1, queue}, change{s.until, -1, queue})
+		}
+	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
 	now := make(map[string]int)
 	for _, c := range changes {
 		if now[c.of] += c.by; now[c.of] > bounds[c.of] {
-			j.violate("Q3", record.Run{RunAt: c.at, ScheduleID: c.of}, "%d runs are at work at %s; the most is %d", now[c.of], clock(c.at), bounds[c.of])
+			j.violate("Q3", record.Run{RunAt: c.at, ScheduleID: c.of}, "%d runs and reservations are at work at %s; the most is %d", now[c.of], clock(c.at), bounds[c.of])
 		}
 	}
 }

@@ -18,6 +18,10 @@ type jobs struct {
 	acts      []record.JobAct          // as they were asked for: none overlaps another
 	left      map[string]time.Time     // when a run left its queue for good
 	admitted  map[string]time.Time     // when its first admission was committed
+	stays     map[string]time.Time     // and its last one, after which it did not go back to the queue
+	entered   map[string]record.JobWrite
+	limits    map[string]string // of each run, as the witness saw them last
+	slots     []heldSlot        // of reservations
 }
 
 // jobChecks checks what people did with queues.
@@ -26,6 +30,7 @@ func (c *checker) jobChecks() {
 		return
 	}
 	j := c.newJobs()
+	j.counts()
 	c.report.Counts.Jobs, c.report.Counts.JobKeys = len(c.Jobs), len(j.effects)
 	j.kept()
 	for _, key := range slices.Sorted(maps.Keys(j.byKey)) {
@@ -35,8 +40,11 @@ func (c *checker) jobChecks() {
 	j.sent()
 	j.stopped()
 	j.inputs()
+	j.cancels()
 	j.groups()
 	j.replay()
+	j.sequences()
+	j.holders()
 	j.effectsWithin()
 	c.openCalls(j.effects, func(key string) record.Run { return j.shown(key) })
 }
@@ -44,7 +52,8 @@ func (c *checker) jobChecks() {
 func (c *checker) newJobs() *jobs {
 	j := &jobs{
 		checker: c, effects: effects(c.JobCalls), byKey: make(map[string]*record.Job), followers: make(map[string][]*record.Job),
-		acts: slices.Clone(c.JobActs), left: make(map[string]time.Time), admitted: make(map[string]time.Time),
+		acts: slices.Clone(c.JobActs), left: make(map[string]time.Time), admitted: make(map[string]time.Time), stays: make(map[string]time.Time),
+		entered: make(map[string]record.JobWrite), limits: make(map[string]string),
 	}
 	slices.SortStableFunc(j.acts, func(a, b record.JobAct) int { return a.Asked.Compare(b.Asked) })
 	for i := range c.Jobs {
@@ -56,12 +65,22 @@ func (c *checker) newJobs() *jobs {
 		c.report.Ended["job "+word(job.Status, job.Reason)]++
 	}
 	for _, w := range c.JobWrites {
-		switch {
-		case w.Kind != record.RunWrite:
-		case w.After == "":
+		if w.Kind != record.RunWrite {
+			continue
+		}
+		if w.After == "" {
 			j.left[w.Key] = w.Committed
-		case inFlight(w.After) && !inFlight(w.Before) && j.admitted[w.Key].IsZero():
-			j.admitted[w.Key] = w.Committed
+			continue
+		}
+		j.limits[w.Key] = w.Limits
+		if w.Before == "" {
+			j.entered[w.Key] = w
+		}
+		if inFlight(w.After) && !inFlight(w.Before) {
+			j.stays[w.Key] = w.Committed
+			if j.admitted[w.Key].IsZero() {
+				j.admitted[w.Key] = w.Committed
+			}
 		}
 	}
 	return j
@@ -134,8 +153,16 @@ func (j *jobs) run(job *record.Job) {
 	}
 }
 
-// givenUp is Q5: only an outage explains that a run has no answer, or its cancel.
+// givenUp is Q5: only an outage explains that a run has no answer, or its cancel. A worker that fetches
+// is given up sooner.
 func (j *jobs) givenUp(job *record.Job) {
+	q := record.QueueNamed(job.Queue)
+	if beat := time.Duration(q.HeartbeatMS) * time.Millisecond; job.Reason == "lost" && q.Delivery == record.Pull {
+		if j.broken(j.admitted[job.Key], job.CompletedAt)+j.rose+j.stall < beat/2 {
+			j.violate("Q5", j.shown(job.Key), "its worker fetches, and it was given up as lost")
+		}
+		return
+	}
 	if !j.explained(j.admitted[job.Key], job.CompletedAt, job.CancelAsked, job.Reason) {
 		j.violate("Q5", j.shown(job.Key), "it was given up as %s without an outage that explains it", job.Reason)
 	}
@@ -145,7 +172,13 @@ func (j *jobs) givenUp(job *record.Job) {
 func (j *jobs) cancelled(job *record.Job) bool {
 	for ; job != nil; job = j.byKey[job.RetryOf] {
 		if slices.ContainsFunc(j.acts, func(act record.JobAct) bool {
-			return act.Verb == record.CancelJob && act.Keys[0] == job.Key && (!act.Refused || act.Unsure)
+			switch act.Verb {
+			case record.CancelJob:
+				return act.Keys[0] == job.Key && (!act.Refused || act.Unsure)
+			case record.CancelQueue:
+				return act.Queue == job.Queue && j.entered[job.Key].Began.Before(act.Answered) && j.left[job.Key].After(act.Asked)
+			}
+			return false
 		}) {
 			return true
 		}
@@ -209,12 +242,22 @@ func (j *jobs) sent() {
 		if at := j.admitted[key]; at.IsZero() || e.first().Before(at.Add(-tolerance-j.fell)) {
 			j.violate("Q6", r, "the executor was called at %s, and it was admitted at %s", clock(e.first()), clock(at))
 		}
+		for _, got := range e.calls {
+			switch {
+			case got.Via == record.ByGRPC:
+				j.report.Counts.ByGRPC++
+			case got.Worker != "":
+				j.report.Counts.Fetched++
+			}
+		}
 		for i, got := range e.calls[1:] {
 			if got.Body != e.calls[0].Body {
 				j.violate("Q6", r, "call %d is another request than the first", i+2)
 			}
 		}
-		if at := j.left[key]; !at.IsZero() && e.first().After(at.Add(sloppiness+j.rose+j.stall)) {
+		// A worker that fetched it and then stood still begins late.
+		late := record.QueueNamed(j.byKey[key].Queue).Delivery == record.Pull && j.leasesLost(j.admitted[key], e.first())
+		if at := j.left[key]; !late && !at.IsZero() && e.first().After(at.Add(sloppiness+j.rose+j.stall)) {
 			j.violate("Q6", r, "its first call came at %s, after its end at %s", clock(e.first()), clock(at))
 		}
 	}
@@ -239,6 +282,13 @@ func (j *jobs) stopped() {
 			for key, e := range j.effects {
 				if job := j.byKey[key]; job != nil && job.Queue == act.Queue && e.first().After(act.Answered.Add(allowed)) && e.first().Before(until) && !j.leasesLost(act.Asked, e.first()) {
 					j.violate("Q9", j.shown(key), "its first call came at %s; the queue was paused at %s until %s", clock(e.first()), clock(act.Answered), clock(until))
+				}
+			}
+		case record.CancelQueue:
+			for key, e := range j.effects {
+				w, known := j.entered[key]
+				if known && w.Queue == act.Queue && w.Committed.Before(act.Asked) && e.first().After(act.Answered.Add(allowed)) && !j.leasesLost(act.Asked, e.first()) {
+					j.violate("Q9", j.shown(key), "its first call came at %s, after the answer to the cancel of its queue at %s", clock(e.first()), clock(act.Answered))
 				}
 			}
 		case record.CancelJob:

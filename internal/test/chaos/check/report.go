@@ -20,7 +20,7 @@ func (r *Report) Print(to io.Writer) {
 	p("slots %d (and %d that fell while a change took place), rows %d, in recorded ranges %d, keys sent %d, sent again %d",
 		n.Slots, n.Optional, n.Rows, n.Recorded, n.Keys, n.Redelivered)
 	if n.Jobs > 0 {
-		p("runs of dispatch queues %d, of them sent %d", n.Jobs, n.JobKeys)
+		p("runs of dispatch queues %d, of them sent %d; calls by gRPC %d, fetched %d; only counted %d; reservations granted %d", n.Jobs, n.JobKeys, n.ByGRPC, n.Fetched, n.Counted, n.Reserved)
 	}
 	p("faults %d, of them leader kills %d, leader pauses %d; terms %d", n.Faults, n.Kills, n.Pauses, n.Terms)
 	var hands []string

@@ -33,7 +33,7 @@ func (c *checker) writes() {
 		}
 		epochs[w.Key] = w.Epoch
 		if w.After == "LAUNCHING" && launching[w.Key].IsZero() {
-			launching[w.Key] = w.At
+			launching[w.Key] = committed(w)
 		}
 		if strings.HasPrefix(w.Writer, "worker") && w.Holder != "" && w.Writer != w.Holder {
 			c.violate("I9", r, "%s writes %s→%s at %s, after %s had begun epoch %d of its shard", w.Writer, w.Before, w.After, clock(w.At), w.Holder, w.Leader)
@@ -52,6 +52,9 @@ func (c *checker) writes() {
 		}
 	}
 }
+
+// committed is when others could see a write.
+func committed(w record.Write) time.Time { return later(w.At, w.Committed) }
 
 // withoutMoves leaves out rows that a new partition of the history takes over from another
 // one: each is inserted once more, as it is.

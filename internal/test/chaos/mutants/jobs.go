@@ -65,4 +65,34 @@ var jobBugs = []bug{
 	{"a run without an answer is not sent again", "mutant-jobs", 3, []change{
 		{"internal/ledger/queued.go", "return r, QueueResend, sooner(due, r.ClaimedUntil)", "return r, QueueLater, sooner(due, r.ClaimedUntil)"},
 	}},
+	{"a success without a row is not counted", "mutant-jobs", 1, []change{
+		{"internal/store/tables/minutes.go", "	if n == 0 {\n		return nil\n	}\n	counts :=", "	if n < 2 {\n		return nil\n	}\n	counts :="},
+	}},
+	{"a queue that keeps only failures keeps none", "mutant-jobs", 1, []change{
+		{"internal/ledger/minutes.go", "case history != schedule.HistoryFailed, r.Status != schedule.StatusSuccess, !r.IsJob():", "case history != schedule.HistoryFailed, !r.IsJob():"},
+	}},
+	{"a failure frees the key of an ordered limit", "mutant-jobs-ordered", 2, []change{
+		{"internal/ledger/kept.go", "if !u.Ordered || run == nil ||", "if u.LimitNo > 0 || run == nil ||"},
+	}},
+	{"the cancel of all runs of a queue leaves one out", "mutant-jobs", 1, []change{
+		{"internal/store/postgres/cancel.go", "change, err := decide(found)", "change, err := decide(found[:max(0, len(found)-1)])"},
+	}},
+	{"runs go before reservations", "mutant-jobs-reserved", 2, []change{
+		{"internal/ledger/admission.go", "Reservations: f.Reserving(req.Now),", "Reservations: f.Reserving(req.Now)[:0],"},
+	}},
+	{"a reservation does not count in max_in_flight", "mutant-jobs-reserved", 2, []change{
+		{"internal/ledger/reservation.go", "r.Granted() && !r.Over(now) {\n			n++", "r.Granted() && !r.Over(now) {\n			n += 0"},
+	}},
+	{"a reservation ends before its time", "mutant-jobs-reserved", 2, []change{
+		{"internal/ledger/reservation.go", "Add(time.Duration(r.HoldMS) * time.Millisecond)", "Add(time.Duration(r.HoldMS) * time.Millisecond / 4)"},
+	}},
+	{"an error in an answer of RunBatch counts as accepted", "mutant-jobs", 1, []change{
+		{"launcher/executor/grpc/batch.go", "		return nil, true, true, status.Error(codes.Code(a.Msg.GetCode()), a.Msg.GetMessage())", "		return a.Msg.GetOutcome(), true, true, nil"},
+	}},
+	{"a worker gets more runs than it has slots", "mutant-jobs", 1, []change{
+		{"internal/ledger/pull.go", "used < int(req.Slots)", "used <= int(req.Slots)"},
+	}},
+	{"a run in an answer that was lost is not given again", "mutant-jobs", 1, []change{
+		{"internal/ledger/pull.go", "if h.QueueNo == f.Queue.No && !h.Cancel {", "if h.QueueNo == f.Queue.No && h.Cancel {"},
+	}},
 }

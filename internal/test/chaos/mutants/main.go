@@ -49,7 +49,12 @@ func proveAll(ctx context.Context, only string) error {
 		return err
 	}
 	// The product as it is must pass what the mutants must not.
-	all := append([]bug{{name: "none", dose: "mutant-calm"}, {name: "none, with jobs", dose: "mutant-jobs"}}, allBugs()...)
+	all := append([]bug{
+		{name: "none", dose: "mutant-calm"},
+		{name: "none, with jobs", dose: "mutant-jobs"},
+		{name: "none, with an ordered limit", dose: "mutant-jobs-ordered", faults: 2},
+		{name: "none, with reservations", dose: "mutant-jobs-reserved", faults: 2},
+	}, allBugs()...)
 	caught, missed := 0, []string{}
 	for i, m := range all {
 		if !strings.Contains(m.name, only) && !strings.Contains(m.dose, only) {

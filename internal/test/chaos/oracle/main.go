@@ -17,6 +17,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/carillon/carillon/internal/test/chaos/record"
 )
 
 func main() {
@@ -24,17 +26,27 @@ func main() {
 	folder := flag.String("folder", ".", "where the log goes")
 	seed := flag.Uint64("seed", 1, "behaviours are drawn from it and the key")
 	temper := flag.String("temper", "wild", "wild, or tame: every run is fine")
+	grpcAddr := flag.String("grpc", "", "where to listen for gRPC")
+	var w worker
+	flag.StringVar(&w.id, "worker", "", "be a worker of this name instead, which fetches runs")
+	flag.StringVar(&w.queue, "queue", "", "where it fetches them")
+	flag.StringVar(&w.servers, "servers", "", "addresses of the processes that answer it, with commas between them")
+	flag.IntVar(&w.slots, "slots", 2, "runs that it works on at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, *addr, *folder, *seed, *temper == "tame"); err != nil {
+	work := func() error { return serve(ctx, *addr, *grpcAddr, *folder, *seed, *temper == "tame") }
+	if w.id != "" {
+		work = func() error { return w.work(ctx, *folder, *seed, *temper == "tame") }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(ctx context.Context, addr, folder string, seed uint64, tame bool) error {
-	o, err := newOracle(ctx, folder, seed, tame)
+func serve(ctx context.Context, addr, grpcAddr, folder string, seed uint64, tame bool) error {
+	o, err := newOracle(ctx, folder, record.ExecutorFile, seed, tame)
 	if err != nil {
 		return err
 	}
@@ -43,6 +55,14 @@ func serve(ctx context.Context, addr, folder string, seed uint64, tame bool) err
 	mux.HandleFunc("DELETE /run/{key}", o.cancel)
 	mux.HandleFunc("GET /seen", o.seen)
 	mux.HandleFunc("POST /incident", o.fail)
+	if grpcAddr != "" {
+		o.work.Go(func() {
+			if err := o.serveGRPC(ctx, grpcAddr); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "oracle:", err)
+				os.Exit(1)
+			}
+		})
+	}
 	for ctx.Err() == nil {
 		if err := o.listen(ctx, addr, mux); err != nil {
 			return err

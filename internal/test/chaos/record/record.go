@@ -50,7 +50,7 @@ var Countable = []string{ExecutorDown, ExecutorBroken, ExecutorHung, "kill", "ki
 // LosesLeases are the faults in which a process that lives can lose its keys to another:
 // it stands still, has no database, or has lost its presence lock.
 var LosesLeases = []string{
-	"stop", "stop at a failpoint", "stopped launcher", "black hole to store", "reset connections", "slow store",
+	"stop", "stop at a failpoint", "stopped launcher", "stopped pull worker", "black hole to store", "reset connections", "slow store",
 	"terminated session", "terminated sessions", "lost presence", "crash of a backend", "restart of Postgres",
 }
 
@@ -105,9 +105,14 @@ type Executor struct {
 	Body         string    `json:"body,omitempty"` // hash of all that a redelivery must repeat
 	Status       string    `json:"status,omitempty"`
 	Text         string    `json:"text,omitempty"`
-	Queue        string    `json:"queue,omitempty"` // of a run in a dispatch queue
-	Input        int       `json:"input,omitempty"` // what such a run was given
+	Queue        string    `json:"queue,omitempty"`  // of a run in a dispatch queue
+	Input        int       `json:"input,omitempty"`  // what such a run was given
+	Worker       string    `json:"worker,omitempty"` // that fetched it
+	Via          string    `json:"via,omitempty"`    // ByGRPC; empty: HTTP
 }
+
+// ByGRPC marks calls by gRPC.
+const ByGRPC = "grpc"
 
 // Definition is what the workload registers.
 type Definition struct {
@@ -244,6 +249,8 @@ type Write struct {
 
 	ScheduleID string `json:"schedule_id,omitempty"`
 	Bucket     int    `json:"bucket"` // of the row
+
+	Committed time.Time `json:"committed,omitzero"` // the transaction; zero on SQLite, which has one writer
 }
 
 // Failing says whether the product shows a schedule as failing.

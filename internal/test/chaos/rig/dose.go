@@ -33,6 +33,8 @@ const (
 	killRegistrar  = "killed registrar"      //
 	registrarPoint = "registrar at failpoint"
 	killWorkers    = "all workers killed"
+	killFetcher    = "killed pull worker"  // SIGKILL, then it starts again under its name
+	stopFetcher    = "stopped pull worker" // SIGSTOP, some times past its heartbeat
 	flushRedis     = "FLUSHALL"
 	restartRedis   = "restart of Redis" // empty
 )
@@ -79,6 +81,9 @@ type dose struct {
 	runTimeout         time.Duration // run timeout, and how long a launch is tried
 	idle               time.Duration // at most, between two changes that people make
 	jobs               bool          // people also put runs into dispatch queues; three launchers
+	pull               bool          // and workers fetch those of one queue
+	busy               string        // the queue that every second call is about; "" with pull: the one that is pulled
+	batch              bool          // all launchers but the first call the executor by gRPC, with RunBatch
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
@@ -103,7 +108,7 @@ var doses = []dose{
 	}, probes: 15},
 	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, runTimeout: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "short-jobs", jobs: true, workers: 1, faults: 8, mix: []share{
-		{killLeader, 1}, {killLauncher, 3}, {launcherPoint, 3}, {registrarPoint, 1},
+		{killLeader, 1}, {killLauncher, 2}, {launcherPoint, 3}, {stopLauncher, 1}, {registrarPoint, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
@@ -114,7 +119,7 @@ var doses = []dose{
 		{restartStore, 2}, {endSession, 3}, {endSessions, 2}, {blackHole, 2}, {launcherHole, 2}, {resetLinks, 2}, {slowStore, 1},
 	}, probes: 60},
 	{name: "processes", faults: 40, mix: []share{
-		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
+		{killLauncher, 3}, {launcherPoint, 5}, {stopLauncher, 1}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
 	}, probes: 60},
 	{name: "shards", shards: 4, faults: 60, mix: []share{
 		{killLeader, 3}, {killAtPoint, 2}, {termLeader, 2}, {stopLeader, 2}, {killResigning, 1}, {endSession, 1}, {endSessions, 1}, {killWorkers, 1}, {rollAll, 1},
@@ -136,7 +141,7 @@ var doses = []dose{
 		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1},
 	}, probes: 15},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
-	{name: "jobs", jobs: true, workers: 1, faults: 100, mix: []share{
+	{name: "jobs", jobs: true, batch: true, workers: 1, faults: 100, mix: []share{
 		{killLauncher, 5},
 		{launcherPoint, 8},
 		{stopLauncher, 2},
@@ -148,7 +153,17 @@ var doses = []dose{
 		{killBackend, 1},
 		{losePresence, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
-	{name: "jobs-sqlite", jobs: true, store: "sqlite", lock: "solo", faults: 50, mix: []share{{killLeader, 1}, {killAtPoint, 2}}, probes: 5, idle: 250 * time.Millisecond},
+	{name: "jobs-pull", jobs: true, pull: true, workers: 1, faults: 60, mix: []share{
+		{killFetcher, 6},
+		{stopFetcher, 4},
+		{killLauncher, 4},
+		{launcherPoint, 5},
+		{stopLauncher, 1},
+		{killRegistrar, 1},
+		{restartStore, 1},
+		{endSessions, 1},
+	}, probes: 5, idle: 250 * time.Millisecond},
+	{name: "jobs-sqlite", jobs: true, pull: true, store: "sqlite", lock: "solo", faults: 50, mix: []share{{killLeader, 2}, {killAtPoint, 4}, {killFetcher, 1}}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "jobs-executor", jobs: true, workers: 1, faults: 12, runTimeout: 8 * time.Second, mix: []share{
 		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLauncher, 1}, {launcherPoint, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
@@ -159,7 +174,9 @@ var doses = []dose{
 	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
-	{name: "mutant-jobs", jobs: true, workers: 1, faults: 3, mix: []share{{killLauncher, 1}, {launcherPoint, 1}}, probes: 4, runTimeout: 8 * time.Second, idle: 250 * time.Millisecond},
+	{name: "mutant-jobs", jobs: true, pull: true, batch: true, workers: 1, faults: 3, mix: []share{{killLauncher, 1}, {launcherPoint, 1}}, probes: 4, runTimeout: 8 * time.Second, idle: 250 * time.Millisecond},
+	{name: "mutant-jobs-ordered", jobs: true, busy: record.OrderedQueue, workers: 1, faults: 2, mix: []share{{killLauncher, 1}}, least: 8 * time.Second, most: 9 * time.Second, probes: 4, runTimeout: 25 * time.Second, idle: 250 * time.Millisecond},
+	{name: "mutant-jobs-reserved", jobs: true, busy: "one", workers: 1, faults: 2, mix: []share{{killLauncher, 1}}, least: 8 * time.Second, most: 9 * time.Second, probes: 4, runTimeout: 25 * time.Second, idle: 250 * time.Millisecond},
 	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
@@ -246,8 +263,8 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 		}
 	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung: // some outlast the time that launches have
 		s.length = between(d.runTimeout/3, d.runTimeout*3/2)
-	case stopLauncher:
-		s.length = between(2*time.Second, 6*time.Second) // leases last three
+	case stopLauncher, stopFetcher:
+		s.length = between(2*time.Second, 6*time.Second) // leases and heartbeats last three
 	case killWorkers:
 		s.length = between(d.grace/20, d.grace/10)
 		if d.grace < 10*time.Second {

@@ -161,14 +161,14 @@ func (s *site) watchView(ctx context.Context) error {
 
 const sqlTwice = `SELECT HEX(idempotency_key) FROM schedule_runs GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`
 
-// inFlight counts runs that have not ended.
+// inFlight counts runs and reservations that have not ended.
 func (s *site) inFlight(ctx context.Context) (n int, err error) {
 	db, err := s.open()
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM open_runs`).Scan(&n)
+	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM open_runs) + (SELECT count(*) FROM reservations)`).Scan(&n)
 	return n, err
 }
 
@@ -231,12 +231,16 @@ func (s *site) dump(ctx context.Context) error {
 	}
 	// Schedules without a spec, which are made for jobs, are nobody's act.
 	const registered = ` schedule_id NOT IN (SELECT schedule_id FROM schedules WHERE managed_by LIKE 'queue:%') `
+	committed := `TIME(pg_xact_commit_timestamp(xid::xid))`
+	if s.dose.store == "sqlite" {
+		committed = "NULL"
+	}
 	tables := []dumped{
 		{record.RunsFile, `SELECT HEX(idempotency_key), schedule_id, revision, TIME(run_at), TIME(fire_at), status, coalesce(reason, ''), trigger,
     overlap_key, overlap_policy, deliveries, epoch, shard, TIME(waiting_since), TIME(created_at), TIME(launched_at), TIME(started_at), TIME(completed_at),
     TIME(cancel_requested_at) FROM schedule_runs WHERE queue_id IS NULL`, scanRun},
 		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events WHERE` + registered + `ORDER BY event_id`, scanEvent},
-		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
+		{record.WritesFile, `SELECT seq, TIME(at), ` + committed + `, writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
 		{record.TermsFile, `SELECT seq, TIME(at), shard, holder, epoch, before, writer FROM chaos_terms ORDER BY seq`, scanTerm},
 		{record.FailingFile, `SELECT s.schedule_id, TIME(s.created_at), f.schedule_id IS NOT NULL FROM schedules s
     LEFT JOIN schedule_failures f ON f.schedule_id = s.schedule_id WHERE s.deleted_at IS NULL AND s.` + registered[1:] + `ORDER BY s.schedule_id`, scanFailing},
@@ -298,9 +302,9 @@ func scanEvent(rows *sql.Rows) (any, error) {
 
 func scanWrite(rows *sql.Rows) (any, error) {
 	var w record.Write
-	var at instant
-	err := rows.Scan(&w.Seq, &at, &w.Writer, &w.Key, &w.Trigger, &w.Before, &w.After, &w.Epoch, &w.Holder, &w.Leader, &w.ScheduleID, &w.Bucket)
-	w.Key, w.At = strings.ToLower(w.Key), at.time()
+	var at, committed instant
+	err := rows.Scan(&w.Seq, &at, &committed, &w.Writer, &w.Key, &w.Trigger, &w.Before, &w.After, &w.Epoch, &w.Holder, &w.Leader, &w.ScheduleID, &w.Bucket)
+	w.Key, w.At, w.Committed = strings.ToLower(w.Key), at.time(), committed.time()
 	return w, err
 }
 

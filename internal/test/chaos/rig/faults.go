@@ -32,6 +32,8 @@ func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
 		err = s.strikeWorkers(ctx, st, victim, &f)
 	case killLauncher, launcherPoint, stopLauncher, killRegistrar, registrarPoint:
 		err = s.strikeOther(ctx, st, &f)
+	case killFetcher, stopFetcher:
+		err = s.strikeFetcher(ctx, st, &f)
 	case restartStore, endSession, endSessions, losePresence, killBackend, flushRedis, restartRedis:
 		err = s.strikeServer(ctx, st, &f)
 	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung:

@@ -23,6 +23,7 @@ type clients struct {
 	input   int                           // of the last run or change
 	recent  []string                      // keys, the newest last
 	groups  []string                      //
+	queues  []record.Queue                // that the dose uses
 	asked   []func(context.Context) error // enqueues that can be repeated
 	paused  map[string]bool
 }
@@ -40,20 +41,30 @@ func newClients(p *people, seed uint64) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clients{people: p, journal: journal, random: rand.New(rand.NewPCG(seed, 0x70b5)), paused: make(map[string]bool)}, nil
+	queues := slices.DeleteFunc(slices.Clone(record.Queues), func(q record.Queue) bool { return q.Delivery == record.Pull && !p.site.dose.pull })
+	return &clients{people: p, journal: journal, random: rand.New(rand.NewPCG(seed, 0x70b5)), queues: queues, paused: make(map[string]bool)}, nil
 }
 
 // begin makes the limits and queues.
 func (c *clients) begin(ctx context.Context) error {
 	for _, l := range record.Limits {
-		body := map[string]any{"user_id": "ada", "keyed": l.Keyed, "max_in_flight": l.MaxInFlight}
+		body := map[string]any{"user_id": "ada", "keyed": l.Keyed, "ordered": l.Ordered, "max_in_flight": l.MaxInFlight}
 		if _, _, err := c.people.call(ctx, http.MethodPut, "/v1/limits/"+l.LimitID, body, nil); err != nil {
 			return err
 		}
 	}
-	for _, q := range record.Queues {
+	for _, q := range c.queues {
 		body := map[string]any{
 			"user_id": "ada", "max_in_flight": q.MaxInFlight, "limits": q.Limits, "run_timeout_ms": c.people.site.dose.runTimeout.Milliseconds(),
+		}
+		if q.QueueID == record.OrderedQueue { // a key waits for all attempts of a run
+			body["retry"] = map[string]any{"max_attempts": 2, "backoff_ms": 1000}
+		}
+		if q.History != "" {
+			body["history"] = q.History
+		}
+		if q.Delivery != "" {
+			body["delivery"], body["heartbeat_ms"] = q.Delivery, q.HeartbeatMS
 		}
 		if _, _, err := c.people.call(ctx, http.MethodPut, "/v1/queues/"+q.QueueID, body, nil); err != nil {
 			return err
@@ -98,14 +109,30 @@ func (c *clients) act(ctx context.Context) error {
 	case dice < 78:
 		return c.move(ctx)
 	case dice < 83:
-		return c.pauseOrResume(ctx, record.Queues[c.random.IntN(len(record.Queues))].QueueID)
+		return c.pauseOrResume(ctx, c.anyQueue().QueueID)
 	case dice < 85:
 		return c.redrive(ctx)
-	case dice < 87 && len(c.groups) > 0:
+	case dice < 86:
+		return c.cancelQueue(ctx)
+	case dice < 88 && len(c.groups) > 0:
 		id := c.groups[c.random.IntN(len(c.groups))]
 		return c.change(ctx, record.JobAct{Verb: record.CancelGroup, Group: id}, "/v1/groups/"+id+":cancel", nil)
 	}
 	return c.group(ctx)
+}
+
+// anyQueue is one of the dose, every second time the busy one.
+func (c *clients) anyQueue() record.Queue {
+	busy := func(q record.Queue) bool {
+		if id := c.people.site.dose.busy; id != "" {
+			return q.QueueID == id
+		}
+		return q.Delivery == record.Pull
+	}
+	if at := slices.IndexFunc(c.queues, busy); at >= 0 && c.random.IntN(2) == 0 {
+		return c.queues[at]
+	}
+	return c.queues[c.random.IntN(len(c.queues))]
 }
 
 // key is one of the newest runs.
@@ -127,8 +154,11 @@ func (c *clients) runs(n int, queue string) (runs []map[string]any, inputs []int
 		case 2:
 			run["delay_ms"] = 200 + c.random.IntN(2000)
 		}
-		if queue == queueOfKeys {
+		switch queue {
+		case queueOfKeys:
 			run["limits"] = []string{fmt.Sprintf("customer=c%d", c.random.IntN(4))}
+		case record.OrderedQueue:
+			run["limits"] = []string{fmt.Sprintf("account=a%d", c.random.IntN(4))}
 		}
 		runs, inputs = append(runs, run), append(inputs, c.input)
 	}
@@ -136,9 +166,9 @@ func (c *clients) runs(n int, queue string) (runs []map[string]any, inputs []int
 }
 
 func (c *clients) enqueue(ctx context.Context) error {
-	q := record.Queues[c.random.IntN(len(record.Queues))]
+	q := c.anyQueue()
 	queue, most := q.QueueID, 8
-	if q.MaxInFlight == 1 || q.Limits != nil { // they would never be done
+	if q.MaxInFlight == 1 || q.Limits != nil || queue == record.OrderedQueue { // they would never be done
 		most = 3
 	}
 	runs, inputs := c.runs(1+c.random.IntN(most), queue)
@@ -220,6 +250,26 @@ func (c *clients) redrive(ctx context.Context) error {
 	c.number++
 	body := map[string]any{"all": true, "request_id": fmt.Sprint("request-", c.number)}
 	return c.change(ctx, record.JobAct{Verb: record.Redrive, Queue: queueOfRedrives}, "/v1/queues/"+queueOfRedrives+":redrive", body)
+}
+
+// cancelQueue cancels what is in a queue, page by page.
+func (c *clients) cancelQueue(ctx context.Context) error {
+	act := record.JobAct{Verb: record.CancelQueue, Queue: c.anyQueue().QueueID}
+	for token := ""; ; {
+		var answer struct {
+			Next string `json:"next_page_token"`
+		}
+		asked, answered, err := c.people.call(ctx, http.MethodPost, "/v1/queues/"+act.Queue+":cancel", map[string]any{"page_token": token, "page_size": 5}, &answer)
+		if err != nil {
+			return err
+		}
+		if act.Answered = answered; token == "" {
+			act.Asked = asked
+		}
+		if token = answer.Next; token == "" {
+			return c.journal.Write(act)
+		}
+	}
 }
 
 func (c *clients) group(ctx context.Context) error {

@@ -137,7 +137,12 @@ func (s *site) live(ctx context.Context, o Options) error {
 		if err := c.begin(ctx); err != nil {
 			return err
 		}
-		meddlers = append(meddlers, c.work)
+		h, err := newHolders(p, o.Seed)
+		if err != nil {
+			return err
+		}
+		defer h.journal.Close()
+		meddlers = append(meddlers, c.work, h.work)
 	}
 	err = s.suffer(ctx, o, meddlers, timeline)
 	err = errors.Join(err, timeline.Write(record.Fault{Kind: record.Stopped, Began: time.Now()}), p.stop(ctx), s.drain(ctx))

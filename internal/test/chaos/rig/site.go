@@ -25,14 +25,16 @@ type site struct {
 	postgres *servers.Server
 	redis    *servers.Server
 
-	oracle    *child
-	registrar *child // on SQLite the one process that does everything
-	launchers []*child
-	workers   []*child
-	toStore   map[string]*proxy.Link // by child
-	toLaunch  map[string]*proxy.Link // by worker
-	links     []*proxy.Link
-	ports     ports
+	oracle     *child
+	oracleGRPC string
+	registrar  *child // on SQLite the one process that does everything
+	launchers  []*child
+	workers    []*child
+	fetchers   []*child               // workers that fetch runs
+	toStore    map[string]*proxy.Link // by child
+	toLaunch   map[string]*proxy.Link // by worker
+	links      []*proxy.Link
+	ports      ports
 }
 
 // The settings are turned down so that bounds are reached in seconds.
@@ -89,7 +91,10 @@ func (s *site) build(ctx context.Context, o Options) error {
 	if s.oracle.httpAddr, err = s.ports.free(); err != nil {
 		return err
 	}
-	s.oracle.args = []string{"-addr", s.oracle.httpAddr, "-folder", s.folder, "-seed", fmt.Sprint(o.Seed), "-temper", s.dose.temper}
+	if s.oracleGRPC, err = s.ports.free(); err != nil {
+		return err
+	}
+	s.oracle.args = []string{"-addr", s.oracle.httpAddr, "-grpc", s.oracleGRPC, "-folder", s.folder, "-seed", fmt.Sprint(o.Seed), "-temper", s.dose.temper}
 	if err := s.oracle.start(); err != nil {
 		return err
 	}
@@ -98,10 +103,17 @@ func (s *site) build(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	if err := s.buildMembers(ctx, o, logs); err != nil || !s.dose.pull {
+		return err
+	}
+	return s.startFetchers(o, logs)
+}
+
+func (s *site) buildMembers(ctx context.Context, o Options, logs string) (err error) {
 	if s.dose.store == "sqlite" {
 		return s.buildAlone(ctx, o, logs)
 	}
-	if s.postgres, err = servers.Postgres(ctx, servers.Options{CommitTimes: s.dose.jobs}); err != nil {
+	if s.postgres, err = servers.Postgres(ctx, servers.Options{CommitTimes: true}); err != nil {
 		return err
 	}
 	s.database = s.postgres.URL()
@@ -143,6 +155,9 @@ func (s *site) buildApart(ctx context.Context, o Options, logs string) error {
 		one, err := s.member(o, logs, fmt.Sprintf("launcher-%d", i+1), "serve", "--roles", "launcher")
 		if err != nil {
 			return err
+		}
+		if s.dose.batch && i > 0 {
+			one.env = append(one.env, "EXECUTOR=grpc", "EXECUTOR_URL="+s.oracleGRPC)
 		}
 		s.launchers = append(s.launchers, one)
 	}
@@ -244,7 +259,7 @@ func (s *site) reachStore(c *child) error {
 
 // end ends everything that was started.
 func (s *site) end() {
-	for _, c := range s.members() {
+	for _, c := range append(s.members(), s.fetchers...) {
 		if c != nil {
 			c.signal(contSignal)
 			c.kill()
