@@ -37,7 +37,7 @@ FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[], $5::integer[], $6::ti
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 3`
 
 	// sqlNumberAdmission numbers runs that a worker has fetched.
-	sqlNumberAdmission = `UPDATE open_runs SET admission = $2 WHERE idempotency_key = ANY($1::bytea[])`
+	sqlNumberAdmission = `UPDATE open_runs SET admission = $2 WHERE idempotency_key = ANY($1::bytea[]) AND status = 4`
 
 	// sqlMoveQueued writes runs of queues that no call holds, as a rule has made them.
 	sqlMoveQueued = `

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestEveryColumnOfARunIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return names
+		return slices.DeleteFunc(names, func(name string) bool { return name == "admission" }) // only admissions know it
 	}
 	storetest.CheckColumns(t, postgres.RunColumns(), inSchema, func(query string) (n int, err error) {
 		return n, conn.QueryRow(t.Context(), query).Scan(&n)

@@ -32,7 +32,7 @@ func TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow(t *testing.T) {
 	services.Postgres(t, nil)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		url := services.Postgres(t, migrate)
-		store := open(t, url, postgres.Options{MaxConns: 8})
+		store := open(t, url, postgres.Options{MaxConns: 8, QueuedRetry: storetest.QueuedRetry})
 		store.SlowFronts()
 		return poisoner{store, url}
 	}, "queues", "enqueue", "admit", "changes of queued runs", "admitted runs", "slots in queues", "bounds of runs", "put back", "sweep of queues",
@@ -46,7 +46,7 @@ func TestQueuesKeepTheContractWhereAnotherProcessReadsTheirFrontsAgain(t *testin
 	services.Postgres(t, nil)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		url := services.Postgres(t, migrate)
-		p := apart{poisoner{open(t, url, postgres.Options{MaxConns: 8}), url}, open(t, url, postgres.Options{MaxConns: 8})}
+		p := apart{poisoner{open(t, url, postgres.Options{MaxConns: 8, QueuedRetry: storetest.QueuedRetry}), url}, open(t, url, postgres.Options{MaxConns: 8, QueuedRetry: storetest.QueuedRetry})}
 		p.admits.SlowFronts()
 		return p
 	}, "enqueue", "admit", "queue model", "queue moves")

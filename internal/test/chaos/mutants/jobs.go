@@ -11,11 +11,11 @@ var jobBugs = []bug{
 		{"internal/ledger/admission.go", "MaxInFlight: int(f.Queue.MaxInFlight),", "MaxInFlight: int(f.Queue.MaxInFlight) + 1,"},
 	}},
 	{"launchers admit without the lock of the queue", "mutant-jobs", 1, []change{
-		{"internal/store/postgres/admit.go", "`SELECT pg_try_advisory_xact_lock(1667330673, $1)`", "`SELECT $1::int > 0 FROM pg_sleep(0.02)`"},
+		{"internal/store/postgres/admit.go", "`SELECT CASE WHEN pg_try_advisory_xact_lock(1667330673, $1) THEN", "`SELECT CASE WHEN (SELECT $1::int > 0 FROM pg_sleep(0.02)) THEN"},
 		{"internal/store/postgres/admit.go", "	return nil\n}\n\n// PutBack lets", "	_, err = tx.Exec(ctx, `SELECT pg_sleep(0.02)`)\n	return err\n}\n\n// PutBack lets"},
 	}},
 	{"the order of a queue ignores positions", "mutant-jobs", 1, []change{
-		{"internal/store/postgres/admit.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`\n\n	// sqlLockQueuedDue", "o.idempotency_key DESC LIMIT $2 FOR UPDATE OF o`\n\n	// sqlLockQueuedDue"},
+		{"internal/store/postgres/fronts.go", "o.position_key, o.idempotency_key LIMIT $2 FOR UPDATE OF o`", "o.idempotency_key DESC LIMIT $2 FOR UPDATE OF o`"},
 	}},
 	{"a paused queue admits", "mutant-jobs", 1, []change{
 		{"internal/ledger/admission.go", "f.Queue.Unreadable || f.Queue.Pause.Active(req.Now)", "f.Queue.Unreadable"},
