@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
@@ -176,11 +177,14 @@ func enqueueBatch(ctx context.Context, o *client.Client, l *client.Link, flagged
 	req := &carillonv1.EnqueueRunsRequest{
 		QueueId: flagged.GetQueueId(), UserId: flagged.GetUserId(), RequestId: flagged.GetRequestId(), Position: flagged.Position, Next: flagged.GetNext(),
 	}
-	each := &carillonv1.NewQueuedRun{
-		ScheduleId: flagged.GetScheduleId(), WorkflowId: flagged.GetWorkflowId(), Version: flagged.GetVersion(), ExecutionGrantId: flagged.GetExecutionGrantId(),
-		Input: flagged.GetInput(), Priority: flagged.Priority, RunAt: flagged.GetRunAt(), DelayMs: flagged.DelayMs, MaxAttempts: flagged.MaxAttempts, Limits: flagged.GetLimits(),
-		Webhook: flagged.GetWebhook(), Unique: flagged.GetUnique(), FairKey: flagged.GetFairKey(),
-	}
+	each := &carillonv1.NewQueuedRun{}
+	fields := each.ProtoReflect().Descriptor().Fields()
+	flagged.ProtoReflect().Range(func(given protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if field := fields.ByName(given.Name()); field != nil { // others are of the request
+			each.ProtoReflect().Set(field, v)
+		}
+		return true
+	})
 	for i, value := range values {
 		one := &carillonv1.NewQueuedRun{}
 		if err := rawjson.Unmarshal(value, one); err != nil {

@@ -154,10 +154,10 @@ func TestQueueFlagsBecomeRequests(t *testing.T) {
 		},
 		{
 			name: "several jobs in a file are a batch",
-			args: []string{"enqueue", "gpu", "-f", jobs, "--user", "ada", "--request-id", "r", "--max-attempts", "2"},
+			args: []string{"enqueue", "gpu", "-f", jobs, "--user", "ada", "--request-id", "r", "--max-attempts", "2", "--expires", "1h"},
 			want: &carillonv1.EnqueueRunsRequest{QueueId: "gpu", UserId: "ada", RequestId: "r", Runs: []*carillonv1.NewQueuedRun{
-				{WorkflowId: "resize", Version: 3, Input: []byte(`{"n":1}`), MaxAttempts: clitest.Pointer[uint32](2)},
-				{ScheduleId: "nightly", Priority: clitest.Pointer[int32](4), MaxAttempts: clitest.Pointer[uint32](2)},
+				{WorkflowId: "resize", Version: 3, Input: []byte(`{"n":1}`), MaxAttempts: clitest.Pointer[uint32](2), ExpiresMs: clitest.Pointer[uint32](3_600_000)},
+				{ScheduleId: "nightly", Priority: clitest.Pointer[int32](4), MaxAttempts: clitest.Pointer[uint32](2), ExpiresMs: clitest.Pointer[uint32](3_600_000)},
 			}},
 		},
 		{
