@@ -55,10 +55,8 @@ SELECT o.due_at FROM (
 ORDER BY o.due_at LIMIT 1`
 )
 
-var (
-	// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
-	sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at >= $4 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
-)
+// sqlLockQueuedDue skips what others have locked: the next sweep looks again.
+var sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at >= $4 AND o.due_at <= $1 ORDER BY o.due_at LIMIT $2 FOR UPDATE OF o SKIP LOCKED`
 
 // Admit admits runs of a queue; see dispatch.Store.
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
