@@ -39,8 +39,15 @@ func (s *queueServer) GetReservation(ctx context.Context, req *carillonv1.GetRes
 	}
 	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
 	free, err := place(s.waits.grants, wait)
-	if err != nil {
-		return nil, err
+	if err != nil { // a look keeps the reservation
+		now, missing := s.queues.GetReservation(ctx, id, true)
+		switch {
+		case missing != nil:
+			return nil, missing
+		case !now.Granted():
+			return nil, err
+		}
+		return &carillonv1.GetReservationResponse{Reservation: reservationOf(&now)}, nil
 	}
 	defer free()
 	found, err := s.granted(ctx, id, wait)

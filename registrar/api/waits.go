@@ -51,7 +51,7 @@ func newWaits(queues Queues, ends, grants int) *waits {
 // place takes a place for a call that waits for so long, until free is called. Without one the call
 // is refused before it changes anything.
 func place(places chan struct{}, wait time.Duration) (free func(), err error) {
-	if wait == 0 {
+	if wait < firstLook {
 		return func() {}, nil
 	}
 	select {

@@ -87,8 +87,8 @@ func TestAFullServerRefusesToWait(t *testing.T) {
 	r, _ := newWaiting(t, 1, 1)
 	r.must("POST", "/v1/queues/gpu:reserve", `{"hold_ms":60000}`)
 	for _, tc := range []struct{ name, path, body, again, counts string }{
-		{"runs", "/v1/queues/gpu/runs", fmt.Sprintf(waitingJob, 60_000), fmt.Sprintf(waitingJob, 1), "waiting"},
-		{"reservations", "/v1/queues/gpu:reserve", `{"hold_ms":60000,"wait_ms":60000}`, `{"hold_ms":60000,"wait_ms":1}`, "reserving"},
+		{"runs", "/v1/queues/gpu/runs", fmt.Sprintf(waitingJob, 60_000), fmt.Sprintf(waitingJob, 10), "waiting"},
+		{"reservations", "/v1/queues/gpu:reserve", `{"hold_ms":60000,"wait_ms":60000}`, `{"hold_ms":60000,"wait_ms":10}`, "reserving"},
 	} {
 		ctx, leave := context.WithCancel(t.Context())
 		var first sync.WaitGroup

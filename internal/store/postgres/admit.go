@@ -60,14 +60,15 @@ var sqlLockQueuedDue = lockOpenRuns + `o.state = $3 AND o.due_at >= $4 AND o.due
 
 // Admit admits runs of a queue; see dispatch.Store.
 func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledger.Dispatched, err error) {
+	var plain []*openRow
 	err = s.transactWith(ctx, aloneInQueue, func(tx pgx.Tx) error {
-		out = ledger.Dispatched{}
+		out, plain = ledger.Dispatched{}, nil
 		var visit pgtype.Int8
 		if err := tx.QueryRow(ctx, sqlTryQueue, req.QueueNo).Scan(&visit); err != nil || !visit.Valid {
 			return err
 		}
 		out.Alone = true
-		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
+		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo, visit.Int64))
 		if err != nil || facts.Queue == nil {
 			return err
 		}
@@ -92,13 +93,14 @@ func (s *Store) Admit(ctx context.Context, req schedule.AdmitRequest) (out ledge
 		out = ledger.AdmitRuns(&req, &facts, choice, found)
 		out.Alone = true
 		if facts.Plain {
-			s.fronts.admitted(req.QueueNo, rows, &out)
+			plain = rows
 		}
 		return writeDispatched(ctx, tx, &req, visit.Int64, rowsByKey(rows), &out)
 	})
 	if err != nil {
 		return ledger.Dispatched{}, fmt.Errorf("admit runs of queue %d: %w", req.QueueNo, err)
 	}
+	s.fronts.admitted(req.QueueNo, plain, &out)
 	return out, nil
 }
 
@@ -233,7 +235,7 @@ func moveQueued(ctx context.Context, tx pgx.Tx, moved []movedQueued) error {
 		return nil
 	}
 	for i := range moved {
-		tx.(wakingTx).placed(&moved[i].Run)
+		asWaking(tx).placed(&moved[i].Run)
 	}
 	type m = movedQueued
 	n, err := affect(ctx, tx, sqlMoveQueued,

@@ -32,6 +32,11 @@ const (
 	// share of the time.
 	readAgain      = time.Second
 	readAgainShare = 20
+	// lastAgain is how far apart they are at most.
+	lastAgain = 10 * time.Second
+	// settled is the time after which a place is behind all entries that drew a lower one: their
+	// transactions are over.
+	settled = time.Second
 	// maxFronts bounds the priorities of a queue that are remembered; with more, each read is
 	// from the front.
 	maxFronts = 64
@@ -64,7 +69,7 @@ func (s *slowness) note(took time.Duration, rows int) bool {
 		return false
 	}
 	s.slow++
-	s.fullAt = time.Now().Add(max(readAgain, readAgainShare*took))
+	s.fullAt = time.Now().Add(min(max(readAgain, readAgainShare*took), lastAgain))
 	return s.known()
 }
 
@@ -81,18 +86,36 @@ type queueFront struct {
 	waiting   []waitingFront // by priority
 }
 
-// waitingFront is the place of a priority before which no run waited.
+// waitingFront is the position before which no run of a priority waited. A later one takes its
+// place once it is settled.
 type waitingFront struct {
-	priority       int32
-	fair, position int64
+	priority        int32
+	position, later int64
+	laterSince      time.Time // zero: none
 }
 
-func frontOf(r *schedule.Run) waitingFront {
-	return waitingFront{r.Queue.Priority, r.Queue.FairOrder, r.Queue.Position}
+// lower notes that a run waits at a position.
+func (w *waitingFront) lower(position int64) {
+	if w.position > position || !w.laterSince.IsZero() && w.later > position {
+		w.position, w.laterSince = min(w.position, position), time.Time{}
+	}
 }
 
-func (w waitingFront) before(o waitingFront) bool {
-	return cmp.Or(cmp.Compare(w.fair, o.fair), cmp.Compare(w.position, o.position)) < 0
+// move notes that no run waits before a position.
+func (w *waitingFront) move(position int64, now time.Time, after time.Duration) {
+	if !w.laterSince.IsZero() && now.Sub(w.laterSince) >= after {
+		w.position, w.laterSince = w.later, time.Time{}
+	}
+	if w.laterSince.IsZero() && position > w.position {
+		w.later, w.laterSince = position, now
+	}
+}
+
+func (f *fronts) settled() time.Duration {
+	if f.slower > 0 {
+		return 0
+	}
+	return settled
 }
 
 func (f *fronts) queue(no int32) *queueFront {
@@ -105,11 +128,16 @@ func (f *fronts) queue(no int32) *queueFront {
 	return f.queues[no]
 }
 
-// admission is a number that no run of the queue in flight is below.
-func (f *fronts) admission(queueNo int32) int64 {
+// admission is a number that no run of the queue in flight is below. A visit has a greater one,
+// unless the database has lost its newest transactions.
+func (f *fronts) admission(queueNo int32, visit int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.queue(queueNo).admission
+	q := f.queue(queueNo)
+	if visit <= q.admission {
+		q.admission = 0
+	}
+	return q.admission
 }
 
 // admitting notes what a visit has read under the lock of the queue.
@@ -128,7 +156,7 @@ func (f *fronts) waiting(queueNo int32) ([]waitingFront, bool) {
 }
 
 // readWaiting notes a read from the front of a queue.
-func (f *fronts) readWaiting(queueNo int32, took time.Duration, rows []*openRow) {
+func (f *fronts) readWaiting(queueNo int32, took time.Duration, rows []*openRow, room int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.queue(queueNo)
@@ -136,22 +164,38 @@ func (f *fronts) readWaiting(queueNo int32, took time.Duration, rows []*openRow)
 		q.waiting = nil
 		return
 	}
+	if len(rows) == room {
+		// Of priorities behind the last row nothing was read.
+		q.waiting = slices.DeleteFunc(q.waiting, func(w waitingFront) bool { return w.priority > rows[room-1].Queue.Priority })
+	}
+	first := make(map[int32]bool)
 	for _, r := range rows {
-		q.set(frontOf(&r.Run), func(waitingFront) bool { return true })
+		if r.Queue.FairOrder != 0 { // keys that are new enter anywhere
+			q.forget()
+			return
+		}
+		if w := q.of(r.Queue.Priority); w != nil && !first[w.priority] {
+			first[w.priority] = true
+			w.lower(r.Queue.Position)
+			w.move(r.Queue.Position, time.Now(), f.settled())
+		}
 	}
 }
 
-// set sets the front of a priority, if there is none or replace says so.
-func (q *queueFront) set(w waitingFront, replace func(known waitingFront) bool) {
-	at, known := slices.BinarySearchFunc(q.waiting, w.priority, func(w waitingFront, p int32) int { return cmp.Compare(w.priority, p) })
+func (q *queueFront) forget() { q.waiting, q.slowness = nil, slowness{} }
+
+// of is the front of a priority, which is added. nil: there are too many, and all are forgotten.
+func (q *queueFront) of(priority int32) *waitingFront {
+	at, known := slices.BinarySearchFunc(q.waiting, priority, func(w waitingFront, p int32) int { return cmp.Compare(w.priority, p) })
 	switch {
-	case !known && len(q.waiting) == maxFronts:
-		q.waiting, q.slowness = nil, slowness{}
-	case !known:
-		q.waiting = slices.Insert(q.waiting, at, w)
-	case replace(q.waiting[at]):
-		q.waiting[at] = w
+	case known:
+	case len(q.waiting) == maxFronts:
+		q.forget()
+		return nil
+	default:
+		q.waiting = slices.Insert(q.waiting, at, waitingFront{priority: priority, position: math.MinInt64})
 	}
+	return &q.waiting[at]
 }
 
 // admitted moves the fronts of a queue behind the runs that have left it, of those that were
@@ -170,11 +214,14 @@ func (f *fronts) admitted(queueNo int32, rows []*openRow, out *ledger.Dispatched
 	if !q.known() {
 		return
 	}
-	stays := make(map[int32]bool) // priorities
+	now, stays := time.Now(), make(map[int32]bool) // priorities
 	for _, r := range rows {
-		if w := frontOf(&r.Run); !stays[w.priority] {
-			q.set(w, func(known waitingFront) bool { return known.before(w) })
-			stays[w.priority] = !left[r.Key]
+		priority := r.Queue.Priority
+		if stays[priority] = stays[priority] || !left[r.Key]; stays[priority] || !q.known() {
+			continue
+		}
+		if w := q.of(priority); w != nil {
+			w.move(r.Queue.Position, now, f.settled())
 		}
 	}
 }
@@ -186,11 +233,14 @@ func (f *fronts) placed(r *schedule.Run) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if q := f.queues[r.Queue.No]; q != nil && q.known() {
-		w := frontOf(r)
-		at := slices.IndexFunc(q.waiting, func(o waitingFront) bool { return o.priority == w.priority })
-		if at >= 0 && w.before(q.waiting[at]) {
-			q.waiting[at] = w
+	q := f.queues[r.Queue.No]
+	switch {
+	case q == nil || !q.known():
+	case r.Queue.FairOrder != 0:
+		q.forget()
+	default:
+		if w := q.of(r.Queue.Priority); w != nil {
+			w.lower(r.Queue.Position)
 		}
 	}
 }
@@ -231,7 +281,7 @@ var (
 	// sqlLockWaiting reads from the front, the others from what is remembered.
 	sqlLockWaiting        = lockWaiting + `true` + inQueueOrder
 	sqlLockWaitingBetween = lockWaiting + `o.effective_priority > $3 AND o.effective_priority < $4` + inQueueOrder
-	sqlLockWaitingFrom    = lockWaiting + `o.effective_priority = $3 AND (o.fair_order, o.position_key) >= ($4, $5)` + inQueueOrder
+	sqlLockWaitingFrom    = lockWaiting + `o.effective_priority = $3 AND (o.fair_order, o.position_key) >= (0, $4)` + inQueueOrder
 
 	lockWaiting = lockOpenRuns + `o.queue_no = $1 AND o.queue_state = 2 AND `
 )
@@ -252,7 +302,7 @@ func (s *Store) lockFirst(ctx context.Context, tx pgx.Tx, queueNo int32, room in
 		began := time.Now()
 		rows, err := lockOpen(ctx, tx, sqlLockWaiting, queueNo, room)
 		if err == nil {
-			s.fronts.readWaiting(queueNo, time.Since(began), rows)
+			s.fronts.readWaiting(queueNo, time.Since(began), rows, room)
 		}
 		return rows, err
 	}
@@ -270,7 +320,7 @@ func (s *Store) lockFirst(ctx context.Context, tx pgx.Tx, queueNo int32, room in
 		if err := lock(sqlLockWaitingBetween, above, w.priority); err != nil {
 			return nil, err
 		}
-		if err := lock(sqlLockWaitingFrom, w.priority, w.fair, w.position); err != nil {
+		if err := lock(sqlLockWaitingFrom, w.priority, w.position); err != nil {
 			return nil, err
 		}
 		above = w.priority

@@ -147,8 +147,8 @@ var storeMutants = []struct {
 			return err
 		}
 		out.Alone = true
-		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
-`, `		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo))
+		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo, visit.Int64))
+`, `		facts, first, err := dialect.ReadAdmission(ctx, queries{tx}, &req, s.fronts.admission(req.QueueNo, visit.Int64))
 		if err != nil {
 			return err
 		}
@@ -230,10 +230,10 @@ var storeMutants = []struct {
 		postgres + "/admit.go", "if facts.InFlight == 0 {\n\t\t\tfirst", "if facts.InFlight >= 0 {\n\t\t\tfirst",
 	}}},
 	{"a run that is put before others is not noticed", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
-		postgres + "/fronts.go", "if at >= 0 && w.before(q.waiting[at]) {", "if at < 0 && w.before(q.waiting[at]) {",
+		postgres + "/fronts.go", "if w.position > position || ", "if w.position > position && ",
 	}}},
 	{"a front moves behind a run that stays", []suite{{postgres, "^TestQueuesKeepTheContractWhereReadsFromTheirFrontsAreSlow$"}}, []mutant.Edit{{
-		postgres + "/fronts.go", "stays[w.priority] = !left[r.Key]", "stays[w.priority] = false",
+		postgres + "/fronts.go", "stays[priority] || !left[r.Key]", "stays[priority] && !left[r.Key]",
 	}}},
 	{"fronts are never read again", []suite{{postgres, "^TestQueuesKeepTheContractWhereAnotherProcessReadsTheirFrontsAgain$"}}, []mutant.Edit{{
 		postgres + "/fronts.go", "s.known() && time.Now().Before(s.fullAt)", "s.known()",

@@ -133,18 +133,19 @@ func reserveFirst(r *rig) {
 
 func reserveThenRun(r *rig) {
 	j := r.jobs("q", maxInFlight(2))
-	j.put("a", "b", "c", "d", "e")
-	j.end(j.admits(1, "a")[0], schedule.StatusSuccess)
-	running := j.admits(10, "b c")
-	first, _ := j.reserves("first")
-	second, _ := j.reserves("second")
-	j.end(running[0], schedule.StatusSuccess)
-	j.end(running[1], schedule.StatusSuccess)
-	j.admits(10, "")
-	j.hasGrant(second.ID, true, "after both ends")
-	j.releases(first.ID)
-	j.releases(second.ID)
-	j.admits(10, "d e")
+	j.put("a", "b", "c", "d", "e", "f")
+	running := j.admits(10, "a b")
+	for _, want := range []string{"c d", "e f"} {
+		first, _ := j.reserves("first before " + want)
+		second, _ := j.reserves("second before " + want)
+		j.end(running[0], schedule.StatusSuccess)
+		j.end(running[1], schedule.StatusSuccess)
+		j.admits(10, "")
+		j.hasGrant(second.ID, true, "after both ends")
+		j.releases(first.ID)
+		j.releases(second.ID)
+		running = j.admits(10, want)
+	}
 }
 
 func reserveOrder(r *rig) {
