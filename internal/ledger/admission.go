@@ -111,15 +111,23 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 }
 
 // AddPlain adds the first rows of a plain queue, in its order. room is how many were asked for.
+// A run with limits may have come after the queue was found plain, by its entry or because it was
+// put back: it and those behind it wait for the next visit, which reads limits.
 func (f *QueueFacts) AddPlain(runs []*schedule.Run, room int) {
 	if len(runs) == 0 {
 		return
 	}
 	h := Head{More: len(runs) == room}
 	for _, r := range runs {
+		if r.Queue.Limits != "" {
+			h.More = true
+			break
+		}
 		h.Runs = append(h.Runs, Waiting(r))
 	}
-	f.Heads = []Head{h}
+	if len(h.Runs) > 0 {
+		f.Heads = []Head{h}
+	}
 }
 
 // AddKeeping adds a run that keeps a limit: a set of its own.
