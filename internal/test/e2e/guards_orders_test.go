@@ -122,7 +122,7 @@ func guardTimezone(s *guardSite) {
 		Run job `json:"run"`
 	}
 	s.do("POST", path+":trigger", `{}`, &current)
-	before := s.shown("/v1/runs/"+current.Run.Key, "run")
+	before := s.hasEntered(current.Run.Key)
 	inTokyo := define(`,"timezone":"Asia/Tokyo"`)
 	s.has(inTokyo, map[string]any{"timezone": "Asia/Tokyo"})
 	next(inTokyo, 18)

@@ -242,6 +242,19 @@ func (s *guardSite) becomes(key, status string) (run map[string]any) {
 	return run
 }
 
+// hasEntered waits until a run waits in its queue, and returns it. The run of a schedule is planned
+// until the leader has claimed it.
+func (s *guardSite) hasEntered(key string) (run map[string]any) {
+	s.Helper()
+	eventually(s.T, startBound, "run "+key+" waits in its queue", func() error {
+		if run = s.shown("/v1/runs/"+key, "run"); run["queue_state"] != "waiting" {
+			return fmt.Errorf("it is %v, its queue state %v", run["status"], run["queue_state"])
+		}
+		return nil
+	})
+	return run
+}
+
 // has fails unless an object has these members.
 func (s *guardSite) has(found map[string]any, want map[string]any) {
 	s.Helper()
