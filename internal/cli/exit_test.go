@@ -44,6 +44,10 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "a negative limit", args: []string{"run", "list", "--limit", "-1"}, want: "--limit -1 is negative"},
 		{name: "a version that is none", args: []string{"workflow", "get", "w", "v3"}, want: "the version \"v3\" is not a whole number from 1 up"},
 		{name: "a unique key of nothing", args: []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--unique", ""}, want: "write a key of 1 to 200 characters"},
+		{name: "a fair key of nothing", args: []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--fair-key", ""}, want: "use 1 to 128 characters, no control characters; leave it out for the owner of the run"},
+		{name: "a promise of no wait at all", args: []string{"queue", "upsert", "gpu", "--user", "ada", "--expect-wait-within", "0s"}, want: "write a duration from 1s up; without the flag nothing is promised about waits"},
+		{name: "a burst of no rate", args: []string{"queue", "upsert", "gpu", "--user", "ada", "--burst", "2"}, want: "--burst needs --rate, such as --rate 10/1s --burst 2"},
+		{name: "a burst of no rate, of a limit", args: []string{"limit", "upsert", "gpu", "--user", "ada", "--max", "1", "--burst", "2"}, want: "--burst needs --rate"},
 		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "-f FILE is required"},
 		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "-f is required"},
 		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is required"},
@@ -132,6 +136,12 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 			args: []string{"schedule", "upsert", "--id", "a", "--jitter", "25h"}, want: "\n  --jitter: 25h is over 1h\n  --expect-start: 1ms is not over --jitter 5ms; allow for jitter\n",
 		},
 		{
+			name: "bounds of a duration are durations", call: "EnqueueRun",
+			answer: refused("expires_ms: 500 must be greater than or equal to 1000 and less than or equal to 2592000000; leave it out", "delay_ms: 7 is not within 1000 to 60000", "priority: 1001 is not within -1000 to 1000"),
+			args:   []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--expires", "500ms", "--in", "7ms", "--priority", "1001"},
+			want:   "\n  --expires: 500ms must be greater than or equal to 1s and less than or equal to 720h; leave it out\n  --in: 7ms is not within 1s to 1m\n  --priority: 1001 is not within -1000 to 1000\n",
+		},
+		{
 			name: "other flags in the sentence", call: "UpsertSchedule", answer: refused("cron_expr: more than one of cron_expr, interval_ms and once_at is set"),
 			args: []string{"schedule", "upsert", "--cron", "@daily", "--every", "1m"}, want: "\n  --cron: more than one of --cron, --every and --at is set\n",
 		},
@@ -156,8 +166,8 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 			answer: refused("arrivals[0].limits[0]: \"a\" does not exist", "arrivals[0].every_ms: 0 is too little", "arrivals[0].runs: 0 is too little",
 				"limits[0].limit: \"b\" does not exist", "limits[0].max_in_flight: 10001 is too much", "for_ms: 0 is too little", "definition.promote_after_ms: 1 is odd"),
 			args: []string{"queue", "simulate", "gpu", "--arrive-limit", "a", "--limit", "b:10001", "--for", "0s"},
-			want: "\n  --arrive-limit: \"a\" does not exist\n  --arrive-every: 0 is too little\n  --arrive-runs: 0 is too little" +
-				"\n  --limit: \"b\" does not exist\n  --limit: 10001 is too much\n  --for: 0 is too little\n  --promote-after: 1 is odd\n",
+			want: "\n  --arrive-limit: \"a\" does not exist\n  --arrive-every: 0s is too little\n  --arrive-runs: 0 is too little" +
+				"\n  --limit: \"b\" does not exist\n  --limit: 10001 is too much\n  --for: 0s is too little\n  --promote-after: 1ms is odd\n",
 		},
 		{
 			name: "a member of the unique key", call: "EnqueueRun", answer: refused("unique: is set for a run of a group", "unique.key: is required"),

@@ -109,7 +109,17 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 	case rule == "string.min_len":
 		return "is empty", "leave it out for the default"
 	}
-	return quoted(v) + " " + strings.TrimPrefix(v.Proto.GetMessage(), "value "), ""
+	if fd := v.FieldDescriptor; fd != nil {
+		hint = leaveOut[fd.FullName()]
+	}
+	return quoted(v) + " " + strings.TrimPrefix(v.Proto.GetMessage(), "value "), hint
+}
+
+// leaveOut are the hints of fields with a default that no value means.
+var leaveOut = map[protoreflect.FullName]string{
+	"carillon.v1.QueueExpectation.wait_within_ms": "leave it out to promise nothing about waits",
+	"carillon.v1.EnqueueRunRequest.expires_ms":    "leave it out for that of the schedule or the queue",
+	"carillon.v1.NewQueuedRun.expires_ms":         "leave it out for that of the schedule or the queue",
 }
 
 func idHint(fd protoreflect.FieldDescriptor) string {

@@ -71,21 +71,32 @@ func (s *queueServer) next(pause time.Duration) *time.Timer {
 	return time.NewTimer(pause)
 }
 
-// ended waits for the end of a run that was put into a queue, at most for a time, and returns it as it
-// is then.
+// ended waits for the end of a run that was put into a queue and of the attempts that follow it, at
+// most for a time, and returns the last of them as it is then.
 func (s *queueServer) ended(ctx context.Context, queueID string, key schedule.Key, wait time.Duration) (*schedule.Run, error) {
+	over := time.Now().Add(wait)
 	run, err := s.entered(ctx, queueID, key)
-	if err != nil || wait == 0 || run.Status.Terminal() {
-		return run, err
+	for wait > 0 && err == nil {
+		if !run.Status.Terminal() {
+			err = s.until(ctx, time.Until(over), func() (bool, error) {
+				open, err := s.waits.looks.DoUntil(ctx, key)
+				return !open, err
+			})
+			if err != nil {
+				return nil, err
+			}
+			if run, err = s.entered(ctx, queueID, key); err != nil || !run.Status.Terminal() {
+				return run, err
+			}
+		}
+		next, goesOn := run.RetriedBy()
+		if !goesOn {
+			return run, nil
+		}
+		key = next
+		run, err = s.entered(ctx, queueID, key)
 	}
-	err = s.until(ctx, wait, func() (bool, error) {
-		open, err := s.waits.looks.DoUntil(ctx, key)
-		return !open, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.entered(ctx, queueID, key)
+	return run, err
 }
 
 // granted waits for the grant of a reservation, at most for a time, and returns it as it is then.

@@ -81,6 +81,42 @@ func TestAWaitForAnEndIsOverWithTheRun(t *testing.T) {
 	}
 }
 
+func TestAWaitForAnEndFollowsTheRetries(t *testing.T) {
+	t.Parallel()
+	r, c := newWaiting(t, 1, 1)
+	r.must("PUT", "/v1/queues/gpu", `{"user_id":"ada","retry":{"max_attempts":2,"backoff_ms":3600000,"max_backoff_ms":3600000}}`)
+	var answer string
+	var call sync.WaitGroup
+	call.Go(func() { answer = r.must("POST", "/v1/queues/gpu/runs", fmt.Sprintf(waitingJob, 60_000)) })
+	comes(t, "the caller waits", func() bool { return c.looks.Load() > 0 })
+	now := time.Now()
+	out, err := r.store.Admit(t.Context(), schedule.AdmitRequest{QueueNo: 1, Now: now, Free: 10, Lease: func(schedule.Key) time.Duration { return time.Minute }, RetryFor: time.Hour})
+	if err != nil || len(out.Dispatches) != 1 {
+		t.Fatalf("%d runs admitted: %v", len(out.Dispatches), err)
+	}
+	first := out.Dispatches[0].Run.Key
+	failed := schedule.FinishRequest{Key: first, Outcome: schedule.Outcome{Status: schedule.StatusFailed, ErrorCode: "broken"}, RunTimeout: time.Minute}
+	if _, err := r.store.Finish(t.Context(), []schedule.FinishRequest{failed}, now); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := r.store.ListWaiting(t.Context(), schedule.WaitingFilter{QueueNo: 1, Limit: 2})
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%d runs wait, want the retry: %v", len(runs), err)
+	}
+	looks := c.looks.Load()
+	comes(t, "the caller waits for the retry", func() bool { return c.looks.Load() > looks })
+	r.must("POST", "/v1/runs/"+runs[0].Key.String()+":cancel", "{}")
+	call.Wait()
+	if member(t, answer, "run", "status") != "CANCELLED" || member(t, answer, "run", "attempt") != "2" || member(t, answer, "run", "retry_of") != first.String() {
+		t.Errorf("the answer is %s", answer)
+	}
+	r.must("POST", "/v1/queues/gpu:pause", "{}")
+	again := fmt.Sprintf(`{"workflow_id":"w","version":1,"request_id":"short","wait_ms":%d}`, 30)
+	if text := r.must("POST", "/v1/queues/gpu/runs", again); member(t, text, "run", "queue_state") != "waiting" || member(t, text, "run", "attempt") != "1" {
+		t.Errorf("after a wait that was too short: %s", text)
+	}
+}
+
 // TestAFullServerRefusesToWait, before anything is written, until a caller goes away.
 func TestAFullServerRefusesToWait(t *testing.T) {
 	t.Parallel()

@@ -128,6 +128,16 @@ func newLink(version, address string, timeout time.Duration, dialing ...grpc.Dia
 // Timeout is the timeout of one call.
 func (l *Link) Timeout() time.Duration { return l.timeout }
 
+// Reached reports whether any call has connected.
+func (l *Link) Reached() bool { return l.dialed.reached.Load() }
+
+// Within is the same connection for calls that take a time at most.
+func (l *Link) Within(most time.Duration) *Link {
+	limited := *l
+	limited.timeout = min(l.timeout, most)
+	return &limited
+}
+
 // Call makes one call within the link's timeout.
 func Call[Req, Resp any](ctx context.Context, l *Link, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
 	limited, cancel := context.WithTimeout(ctx, l.timeout)

@@ -3,7 +3,9 @@ package command
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -164,7 +166,11 @@ func withFlagNames(cmd *cobra.Command, v schedule.Violation) schedule.Violation 
 	if name == "" {
 		return v
 	}
-	return schedule.Violation{Field: name, Problem: textWithFlagNames(cmd, v.Problem), Hint: textWithFlagNames(cmd, v.Hint)}
+	problem := textWithFlagNames(cmd, v.Problem)
+	if strings.HasSuffix(v.Field, "_ms") {
+		problem = withDurations(problem)
+	}
+	return schedule.Violation{Field: name, Problem: problem, Hint: textWithFlagNames(cmd, v.Hint)}
 }
 
 // flagName is the flag or argument of cmd that sets a field; "" if there is none.
@@ -209,6 +215,21 @@ func textWithFlagNames(cmd *cobra.Command, text string) string {
 			return name
 		}
 		return field
+	})
+}
+
+// inBounds matches the value that a problem begins with, and the bounds that it names.
+var inBounds = regexp.MustCompile(`(^|\b(?:to|than|within|below|above|over) )(\d+)\b`)
+
+// withDurations writes the milliseconds in the problem of a field as durations.
+func withDurations(problem string) string {
+	return inBounds.ReplaceAllStringFunc(problem, func(found string) string {
+		at := strings.LastIndexByte(found, ' ') + 1
+		ms, err := strconv.ParseUint(found[at:], 10, 32)
+		if err != nil {
+			return found
+		}
+		return found[:at] + schedule.ShortDuration(time.Duration(ms)*time.Millisecond)
 	})
 }
 

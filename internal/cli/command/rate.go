@@ -5,13 +5,25 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// RateFlags are the flags of a rate: --rate STARTS/DURATION and --burst.
-func RateFlags(f *pflag.FlagSet, field **carillonv1.Rate) {
+// RateFlags adds the flags of a rate: --rate STARTS/DURATION and --burst, which needs it unless the
+// definition comes from a file.
+func RateFlags(cmd *cobra.Command, field **carillonv1.Rate) {
+	f := cmd.Flags()
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if f.Changed("burst") && !f.Changed("rate") && !f.Changed("file") {
+			return Usage(cmd, "--burst needs --rate, such as --rate 10/1s --burst 2")
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
 	set := func() *carillonv1.Rate {
 		if *field == nil {
 			*field = &carillonv1.Rate{}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/cli/render"
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // The functions below are for pflag's Func: each parses the text of a flag into a
@@ -23,6 +24,17 @@ import (
 func Text(field **string) func(string) error {
 	return func(s string) error {
 		*field = &s
+		return nil
+	}
+}
+
+// FairKey takes the text as it is. An empty one would be the default without saying so.
+func FairKey(field *string) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return errors.New(schedule.FairKeyHint)
+		}
+		*field = s
 		return nil
 	}
 }

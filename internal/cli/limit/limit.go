@@ -61,7 +61,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.BoolVar(&req.Keyed, "keyed", false, "count for each key, such as each customer")
 	f.BoolVar(&req.Ordered, "ordered", false, "let the runs of a key go one after the other, each with all its attempts; implies --keyed and --max 1")
 	f.Func("max", "`NUMBER` of runs that use it at the same time, 1 to 10000 (default: any)", command.Uint32(&req.MaxInFlight))
-	command.RateFlags(f, &req.Rate)
+	command.RateFlags(cmd, &req.Rate)
 	f.StringVar(&req.Note, "note", "", "what it is for")
 	return cmd
 }
@@ -285,7 +285,7 @@ func newSetKeyCommand(o *client.Client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Func("max", "`NUMBER` of runs of the key at the same time, 0 to 10000 (default: that of the limit)", command.Uint32(&req.MaxInFlight))
-	command.RateFlags(f, &req.Rate)
+	command.RateFlags(cmd, &req.Rate)
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
 	f.Func("until", "end of the numbers: a `TIME` (RFC 3339), or a duration such as 2h", o.TimeFromNow(&req.Until, 1))
 	return cmd

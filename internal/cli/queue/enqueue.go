@@ -3,10 +3,8 @@ package queue
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -37,7 +35,7 @@ func NewEnqueueCommand(c *command.CLI) *cobra.Command {
 			"With --unique no run is added while another one holds the key: the output is the key of that run.\n\n" +
 			"With --wait the command returns when the run and its automatic retries have ended: with 0 if the run succeeded, 10\n" +
 			"FAILED, 11 SKIPPED, 12 CANCELLED, and 13 if the time is over, or Ctrl-C came, and the run goes on. A restart of the\n" +
-			"server does not end the wait.",
+			"server does not end the wait; if none answers for a minute, or for all of the time, the code is 1.",
 		Example: "  carillon enqueue gpu --workflow resize --version 3 --user ada --input '{\"image\": 17}'\n" +
 			"  carillon enqueue gpu --schedule nightly --priority 10 --wait=30m\n" +
 			"  carillon enqueue gpu -f job.json --request-id order-17\n" +
@@ -91,36 +89,15 @@ func enqueueOne(ctx context.Context, o *client.Client, l *client.Link, req *cari
 	return o.Show(resp, func(p *render.Page) { writeEnqueued(p, resp) })
 }
 
-// enqueueAndWait puts a run into a queue and waits for its end.
+// enqueueAndWait puts a run into a queue and waits for its end. wait_ms keeps the row of the run, also
+// where history has only failures.
 func enqueueAndWait(ctx context.Context, o *client.Client, l *client.Link, req *carillonv1.EnqueueRunRequest, wait run.Wait) error {
-	began := time.Now()
-	resp, err := enqueueToWait(ctx, l, req)
+	req.WaitMs = 1
+	resp, err := run.Request(ctx, l, &wait, &req.RequestId, l.Queues().EnqueueRun, req)
 	if err != nil {
 		return err
 	}
-	if wait.For > 0 {
-		wait.For = max(wait.For-time.Since(began), time.Millisecond)
-	}
 	return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
-}
-
-// enqueueToWait puts a run into a queue; the command then waits for its end. A server that restarts
-// meanwhile gets the same request again. wait_ms keeps the row of the run, also where history has only
-// failures.
-func enqueueToWait(ctx context.Context, l *client.Link, req *carillonv1.EnqueueRunRequest) (*carillonv1.EnqueueRunResponse, error) {
-	req.RequestId, req.WaitMs = cmp.Or(req.GetRequestId(), rand.Text()), 1
-	began := time.Now()
-	for {
-		resp, err := client.Call(ctx, l, l.Queues().EnqueueRun, req)
-		if !client.Unanswered(err) || ctx.Err() != nil || time.Since(began) > client.OutageTimeout {
-			return resp, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(client.MaxPause / 2):
-		}
-	}
 }
 
 // entryFlags are the flags of a run's fields. unique is its unique key, once they are parsed.
@@ -139,7 +116,7 @@ func entryFlags(f *pflag.FlagSet, req *carillonv1.EnqueueRunRequest) (unique fun
 	f.Func("expires", "`DURATION` for which it may wait for its first start (default: that of the schedule, else of the queue)", command.Millis(&req.ExpiresMs))
 	f.StringSliceVar(&req.Limits, "limit", nil, "`LIMIT` that the run uses: its id, or ID=KEY; may be repeated")
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of its end (default: the queue's)")
-	f.StringVar(&req.FairKey, "fair-key", "", "`KEY` that the run counts for in a fair queue (default: the schedule's, else the owner)")
+	f.Func("fair-key", "`KEY` that the run counts for in a fair queue (default: the schedule's, else the owner)", command.FairKey(&req.FairKey))
 	f.StringVar(&req.GroupId, "group", "", "`ID` of the group that the run joins")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	return uniqueFlags(f)

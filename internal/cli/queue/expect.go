@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -17,7 +18,12 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertQueueRequest) {
 		}
 		return req.Expect
 	}
-	f.Func("expect-wait-within", "promise that no run waits for longer than this `DURATION` once it may start (default: no promise)", func(s string) error { return command.Millis(&expect().WaitWithinMs)(s) })
+	f.Func("expect-wait-within", "promise that no run waits for longer than this `DURATION` once it may start (default: no promise)", func(s string) error {
+		if d, err := command.ParseDuration(s); err == nil && d == 0 {
+			return errors.New("write a duration from 1s up; without the flag nothing is promised about waits")
+		}
+		return command.Millis(&expect().WaitWithinMs)(s)
+	})
 	f.Func("expect-dead-at-most", "promise that at most this `NUMBER` of its runs is dead (default: no promise)", func(s string) error { return command.Uint32(&expect().DeadAtMost)(s) })
 }
 

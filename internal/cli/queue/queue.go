@@ -91,7 +91,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	historyFlag(cmd, flagged)
 	fairFlags(cmd, flagged)
 	pullFlags(cmd, flagged)
-	command.RateFlags(f, &flagged.Rate)
+	command.RateFlags(cmd, &flagged.Rate)
 	f.StringSliceVar(&flagged.Limits, "limit", nil, "`LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&flagged.Labels))
 	f.StringVar(&flagged.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs")

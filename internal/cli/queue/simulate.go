@@ -51,7 +51,7 @@ func newSimulateCommand(o *client.Client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&v.file, "file", "f", "", "a request `FILE` as JSON or YAML; - is standard input")
 	f.Func("max-in-flight", "proposed `NUMBER` of runs with the executor at the same time", command.Uint32(&v.settings.MaxInFlight))
-	command.RateFlags(f, &v.settings.Rate)
+	command.RateFlags(cmd, &v.settings.Rate)
 	f.Lookup("rate").Usage = "proposed `STARTS/DURATION`: how many may start per time, evenly spaced, such as 10/1s"
 	f.Func("promote-after", "proposed `DURATION` after which a run passes runs of higher priorities", command.Millis(&v.settings.PromoteAfterMs))
 	f.BoolVar(&v.settings.Resumed, "resumed", false, "as if a pause of the queue ended now")

@@ -21,7 +21,7 @@ func newRetryCommand(o *client.Client) *cobra.Command {
 		Args:    wait.Args(command.ExactArgs("KEY")),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := client.Call(ctx, l, l.Runs().RetryRun, req)
+			resp, err := Request(ctx, l, &wait, &req.RequestId, l.Runs().RetryRun, req)
 			if err != nil {
 				return err
 			}

@@ -1,10 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/cli/client"
@@ -20,7 +23,7 @@ import (
 func ShowRequested(ctx context.Context, c *client.Client, l *client.Link, resp proto.Message, run **carillonv1.Run, wait Wait) (err error) {
 	var ended error
 	if wait.On {
-		if *run, err = waitForEnd(ctx, l, *run, wait.For); err != nil {
+		if *run, err = waitForEnd(ctx, l, *run, wait); err != nil {
 			return err
 		}
 		ended = failure(*run)
@@ -31,13 +34,47 @@ func ShowRequested(ctx context.Context, c *client.Client, l *client.Link, resp p
 	return ended
 }
 
+// firstCall is how long the first call of a request may take, however short the wait is.
+const firstCall = time.Second
+
+// Request makes a call that requests a run. With --wait it repeats the call while no server answers,
+// such as during a restart, for client.OutageTimeout and not longer than the wait. id is the
+// request_id of the request, with which a repeat gives the same run.
+func Request[Req, Resp any](ctx context.Context, l *client.Link, w *Wait, id *string, call func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+	if !w.On {
+		return client.Call(ctx, l, call, req)
+	}
+	w.begin()
+	*id = cmp.Or(*id, rand.Text())
+	giveUp := time.Now().Add(w.left(client.OutageTimeout))
+	for most := max(w.left(l.Timeout()), firstCall); ; most = w.left(l.Timeout()) {
+		resp, err := client.Call(ctx, l.Within(most), call, req)
+		if !client.Unanswered(err) || ctx.Err() != nil {
+			return resp, err
+		}
+		select {
+		case <-ctx.Done():
+			return resp, err
+		case <-time.After(min(client.MaxPause/2, time.Until(giveUp))):
+		}
+		switch {
+		case time.Now().Before(giveUp):
+		case !l.Reached():
+			return resp, err
+		default:
+			return resp, fmt.Errorf("%w; whether the run exists is unknown: the same command with --request-id %s makes at most one", err, *id)
+		}
+	}
+}
+
 // waitForEnd calls GetRun until the run has ended and no attempt follows it, with growing pauses, and
-// returns the last attempt. most bounds the wait; 0: nothing does.
-func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run, most time.Duration) (*carillonv1.Run, error) {
+// returns the last attempt.
+func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run, wait Wait) (*carillonv1.Run, error) {
 	answered := time.Now()
+	wait.begin()
 	var over <-chan time.Time
-	if most > 0 {
-		over = time.After(most)
+	if wait.For > 0 {
+		over = time.After(wait.left(0))
 	}
 	for pause := client.FirstPause; ; pause = min(2*pause, client.MaxPause) {
 		key := r.GetIdempotencyKey()
@@ -52,10 +89,10 @@ func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run, most tim
 		case <-ctx.Done():
 			return nil, goesOn(key, "")
 		case <-over:
-			return nil, goesOn(key, fmt.Sprintf(" after %s", render.Duration(most)))
+			return nil, goesOn(key, fmt.Sprintf(" after %s", render.Duration(wait.For)))
 		case <-time.After(pause):
 		}
-		resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: key})
+		resp, err := client.Call(ctx, l.Within(wait.left(l.Timeout())), l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: key})
 		switch {
 		case ctx.Err() != nil:
 			return nil, goesOn(key, "")

@@ -17,6 +17,23 @@ const waitAny = "any"
 type Wait struct {
 	On  bool
 	For time.Duration // 0: any time
+
+	until time.Time // the end of For, once the command has begun
+}
+
+// begin starts For, once.
+func (w *Wait) begin() {
+	if w.For > 0 && w.until.IsZero() {
+		w.until = time.Now().Add(w.For)
+	}
+}
+
+// left is how much of For is left, or of another time if the wait takes any.
+func (w *Wait) left(other time.Duration) time.Duration {
+	if w.until.IsZero() {
+		return other
+	}
+	return max(time.Until(w.until), 0)
 }
 
 // Register adds the flag.

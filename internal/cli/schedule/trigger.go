@@ -19,8 +19,8 @@ func newTriggerCommand(o *client.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger ID",
 		Short: "Run a schedule once, now, paused or not",
-		Long: "Runs the schedule once, now, paused or not. With --wait the command returns when the run ends,\n" +
-			"and fails unless the run succeeds.",
+		Long: "Runs the schedule once, now, paused or not. With --wait the command returns when the run and its automatic\n" +
+			"retries have ended, with the codes of `carillon enqueue --wait`: 0 only if the run succeeded.",
 		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
 		Args:    wait.Args(command.ExactArgs("ID")),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
@@ -32,7 +32,7 @@ func newTriggerCommand(o *client.Client) *cobra.Command {
 				}
 				req.Input = raw
 			}
-			resp, err := client.Call(ctx, l, l.Schedules().TriggerSchedule, req)
+			resp, err := run.Request(ctx, l, &wait, &req.RequestId, l.Schedules().TriggerSchedule, req)
 			if err != nil {
 				return err
 			}

@@ -139,7 +139,7 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", command.Int32(&req.Priority))
 	f.StringVar(&req.QueueId, "queue", "", "`ID` of the dispatch queue that its runs enter (default: they are launched at once)")
 	f.StringSliceVar(&req.Limits, "limit", nil, "with --queue: `LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
-	f.StringVar(&req.FairKey, "fair-key", "", "with --queue: `KEY` that its runs count for in a fair queue (default: the owner)")
+	f.Func("fair-key", "with --queue: `KEY` that its runs count for in a fair queue (default: the owner)", command.FairKey(&req.FairKey))
 	f.StringVar(&req.Group, "group", "", "with --queue: `NAME` of the group that its runs of one instant join, with those of other schedules")
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs (default: with --queue that of the queue)")
 }

@@ -507,7 +507,7 @@ func (x *Queue) GetPromises() []*QueuePromise {
 type QueueExpectation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// No run waits for longer than this once it may start, within 1000 to
-	// 2592000000. Default: not promised.
+	// 2592000000. Default: not promised; an upsert without it removes the promise.
 	WaitWithinMs *uint32 `protobuf:"varint,1,opt,name=wait_within_ms,json=waitWithinMs,proto3,oneof" json:"wait_within_ms,omitempty"`
 	// At most so many runs of it are dead: they failed for good, and were not
 	// retried since. At most 100000. Default: not promised.
@@ -2131,10 +2131,11 @@ type EnqueueRunRequest struct {
 	Next bool `protobuf:"varint,13,opt,name=next,proto3" json:"next,omitempty"`
 	// Makes a repeat safe. Default: none, a repeat makes another run.
 	RequestId string `protobuf:"bytes,14,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Wait up to this long for the end of the run, at most 60000. The answer has
-	// the run as it is then. RESOURCE_EXHAUSTED with RetryInfo (Retry-After on
-	// REST) while 1000 calls wait so at the same server: nothing enters the queue.
-	// Default: do not wait.
+	// Wait up to this long for the end of the run and of the automatic retries
+	// that follow it, at most 60000. The answer has the last of them as it is then:
+	// its key differs from that of the run if one followed. RESOURCE_EXHAUSTED with
+	// RetryInfo (Retry-After on REST) while 1000 calls wait so at the same server:
+	// nothing enters the queue. Default: do not wait.
 	WaitMs uint32 `protobuf:"varint,15,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	// Limits that the run uses besides those of its queue: the id of a limit, or
 	// id=key of a keyed one. At most 4 with those of the queue. INVALID_ARGUMENT:
@@ -3684,9 +3685,9 @@ const file_carillon_v1_queue_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa0\x01\n" +
-	"\x10QueueExpectation\x126\n" +
-	"\x0ewait_within_ms\x18\x01 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x00R\fwaitWithinMs\x88\x01\x01\x120\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\x10QueueExpectation\x129\n" +
+	"\x0ewait_within_ms\x18\x01 \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\x00R\fwaitWithinMs\x88\x01\x01\x120\n" +
 	"\fdead_at_most\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xa0\x8d\x06H\x01R\n" +
 	"deadAtMost\x88\x01\x01B\x11\n" +
 	"\x0f_wait_within_msB\x0f\n" +
