@@ -249,6 +249,36 @@ var storeMutants = []struct {
 	}, {
 		sqlite + "/sql_queues.go", "SET queue_state = ?2, fire_at", "SET queue_state = ?2, position_key = position_key + 1048576, fire_at",
 	}}},
+	{"a cancel of many runs does not lock those that it has found", []suite{contract(postgres, "cancels$/^runs_that_are_admitted.*")}, []mutant.Edit{{
+		postgres + "/cancel.go", "	rows, err := lockKeys(ctx, tx, keys)\n", "	rows, err := lockOpen(ctx, tx, strings.ReplaceAll(sqlLockKeys, \"FOR UPDATE OF o\", \"\"), keyBytes(keys))\n",
+	}, {
+		postgres + "/cancel.go", "	\"fmt\"\n", "	\"fmt\"\n	\"strings\"\n",
+	}}},
+	{"a cancel of many runs reads those that have ended", []suite{contract(postgres, "cancels"), contract(sqlite, "cancels")}, []mutant.Edit{{
+		postgres + "/cancel.go", "f.Statuses = schedule.OpenStatuses", "f.Statuses = append(schedule.OpenStatuses, schedule.StatusSuccess)",
+	}, {
+		sqlite + "/cancel.go", "f.Statuses = schedule.OpenStatuses", "f.Statuses = append(schedule.OpenStatuses, schedule.StatusSuccess)",
+	}}},
+	{"a cancel of many runs does not ask", []suite{contract(postgres, "cancels"), contract(sqlite, "cancels")}, []mutant.Edit{{
+		postgres + "/cancel.go", "range change.Ask {", "range change.Ask[:0] {",
+	}, {
+		sqlite + "/cancel.go", "range change.Ask {", "range change.Ask[:0] {",
+	}}},
+	{"a cancel of many runs has no event", []suite{contract(postgres, "cancels"), contract(sqlite, "cancels")}, []mutant.Edit{{
+		postgres + "/cancel.go", "insertEvents(ctx, tx, change.Events)", "insertEvents(ctx, tx, change.Events[:0])",
+	}, {
+		sqlite + "/cancel.go", `t.insertEvents(ctx, "", change.Events, change.Now)`, `t.insertEvents(ctx, "", change.Events[:0], change.Now)`,
+	}}},
+	{"a cancel replaces the first request of a run", []suite{contract(postgres, "cancels"), contract(sqlite, "cancels")}, []mutant.Edit{{
+		postgres + "/sql_runs.go", "WHERE idempotency_key = $1 AND cancel_requested_at IS NULL AND", "WHERE idempotency_key = $1 AND",
+	}, {
+		sqlite + "/sql_runs.go", "WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND", "WHERE idempotency_key = ?3 AND",
+	}}},
+	{"a cancel of many runs ends none", []suite{contract(postgres, "cancels"), contract(sqlite, "cancels")}, []mutant.Edit{{
+		postgres + "/cancel.go", "settleAll(ctx, tx, change.Now, change.End)", "settleAll(ctx, tx, change.Now, change.End[:0])",
+	}, {
+		sqlite + "/cancel.go", "settle(ctx, t, change.End, change.Now)", "settle(ctx, t, change.End[:0], change.Now)",
+	}}},
 	{"the id of a request is ignored", []suite{contract(postgres, "enqueue$/^the_same_request.*"), contract(sqlite, "enqueue$/^the_same_request.*")}, []mutant.Edit{{
 		"internal/store/tables/enqueue.go", `if facts.Queue != nil && req.RequestID != "" {`, `if facts.Queue != nil && req.RequestID == "/" {`,
 	}}},

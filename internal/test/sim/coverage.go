@@ -82,6 +82,7 @@ const (
 	siteChangeQueued
 	siteChangeLimit
 	siteReserve
+	siteCancelRuns
 	sites
 )
 
@@ -90,7 +91,7 @@ var siteNames = [sites]string{
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
-	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit", "reserve",
+	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit", "reserve", "cancel runs",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -98,7 +99,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteChangeLimit, siteSettleLaunched, siteReserve} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants, siteCancelRequests, sitePutBack, siteChangeQueued, siteChangeLimit, siteSettleLaunched, siteReserve, siteCancelRuns} {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
@@ -208,6 +209,10 @@ const (
 	returnedAgain // an end is told again with another result
 	jobCounted    // a success has no row
 	jobNeeded     // a success of a queue that keeps only failures has one
+	manyCancelled // several runs end in one transaction
+	manyAsked     // a cancel of many runs asks for one in flight
+	manyInPages   // a cancel of many runs takes several transactions
+	manyAgain     // a page is asked for again, and was cancelled
 	situations
 )
 
@@ -227,6 +232,7 @@ var situationNames = [situations]string{
 	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
 	"run ended with a result", "end of a run told again with another result",
 	"success counted without a row", "success kept by a queue of failures",
+	"several runs cancelled at once", "runs in flight cancelled with others", "runs cancelled in pages", "page of a cancel repeated",
 }
 
 // Coverage counts faults by call, over all worlds.
@@ -266,7 +272,8 @@ func (c *Coverage) Missing() (missing []string) {
 // cannot reports that a fault has no meaning for a call.
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill ||
-		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit || s == siteReserve
+		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit || s == siteReserve ||
+		s == siteCancelRuns
 	switch {
 	case s == sitePresence:
 		return true

@@ -26,6 +26,7 @@ type queueWatch struct {
 	retryCancels map[schedule.Key]bool     // retries whose end was requested with that of the run before
 	admissions   []*job                    // of the current transaction
 	placing      []*entry                  // likewise
+	many         *manyCancel               // the pending one of a user
 	limitWatch
 	groupWatch
 	reservationWatch
@@ -143,6 +144,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 	}
 	l.attempted(j.history)
 	l.bornMember(r)
+	l.mayCancel(j)
 }
 
 // retriedJob: the retry of a run waits at its place.
@@ -223,6 +225,9 @@ func (l *ledgerWatch) jobMoved(at time.Duration, before, after *schedule.Run) {
 	}
 	if to != placeEnded {
 		j.position, j.fairOrder = after.Queue.Position, after.Queue.FairOrder
+	}
+	if !before.CancelRequestedAt.IsZero() && to != placeEnded && !after.CancelRequestedAt.Equal(before.CancelRequestedAt) {
+		l.violation("the job %06x: its cancel was requested at %s, and now at %s", id, l.at(before.CancelRequestedAt), l.at(after.CancelRequestedAt))
 	}
 	switch {
 	case !slices.Contains(jobSteps[from], to):

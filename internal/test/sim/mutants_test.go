@@ -339,7 +339,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()
@@ -355,7 +355,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, shardMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, shardMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
 				t.Error(err)

@@ -74,6 +74,14 @@ func (w *world) actOnQueue(n int, d dice) {
 		}
 		return
 	}
+	if c := d.of(10); c.perMille(60) {
+		if c.of(1).perMille(200) {
+			w.pauseAndCancel(n)
+		} else {
+			w.cancelMany(n, c.of(2))
+		}
+		return
+	}
 	switch x := d.of(1).below(112); {
 	case x >= 100 && !w.pulls(n):
 		w.reserve(n, d.of(2))

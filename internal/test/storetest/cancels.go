@@ -19,6 +19,7 @@ var cancels = []check{
 	{"a cancel reaches runs outside queues, and not the slots that are still to come unless it names them", cancelOutside},
 	{"a cancel frees the unique keys of its runs", cancelUnique},
 	{"a cancel that is refused writes nothing", cancelRefused},
+	{"a cancel brings its events and entries, and the first request of a run stays", cancelWritten},
 	{"runs that are admitted and end while they are cancelled end once, and none is left", cancelRace},
 }
 
@@ -182,6 +183,36 @@ func cancelRefused(r *rig) {
 	})
 	r.hold(errors.Is(err, errRefused) && page == schedule.RunPage{}, "it is refused, got %v, %v", page, err)
 	j.isIn(runs[0], schedule.QueueWaiting)
+}
+
+func cancelWritten(r *rig) {
+	j := r.jobs("q")
+	runs := j.put("flying", "waiting")
+	j.admits(1, "flying")
+	entry := r.entry("cancel", r.at(time.Second))
+	write := func(reason schedule.Reason, ask ...schedule.Key) {
+		r.Helper()
+		r.now = r.at(time.Second)
+		_, err := r.CancelRuns(r.ctx, schedule.RunFilter{QueueNo: j.queue.No, Limit: 10, Now: r.now}, func(found []schedule.Run) (schedule.CancelChange, error) {
+			r.hold(len(found) == 2, "two are open, got %d", len(found))
+			e := schedule.Event{
+				ScheduleID: j.of.ScheduleID, Time: r.now, Kind: schedule.EventCancelAsked, From: runs[0].RunAt, To: runs[1].RunAt, Count: int64(len(ask)),
+				Reason: reason, Actor: "ops", Note: "wrong input", Revision: runs[0].Revision,
+			}
+			return schedule.CancelChange{Ask: ask, Reason: reason, Events: []schedule.Event{e}, Audit: []schedule.AuditEntry{entry}, Now: r.now}, nil
+		})
+		r.ok(err, "cancel")
+	}
+	write(schedule.ReasonCancelled, runs[0].Key)
+	first := r.now
+	events, err := r.ListEvents(r.ctx, j.of.ScheduleID, 0, 1)
+	r.ok(err, "list events")
+	r.hold(len(events) == 1 && events[0].Kind == schedule.EventCancelAsked && events[0].Count == 1 && events[0].Note == "wrong input", "the event is written, got %+v", events)
+	entry.Time = stored(entry.Time)
+	equal(r, "the entry", r.trail(schedule.AuditFilter{Target: entry.Target}), []schedule.AuditEntry{entry})
+	write(schedule.ReasonReplaced, runs[0].Key)
+	got := j.isIn(runs[0], schedule.QueueDispatching)
+	r.hold(got.CancelRequestedAt.Equal(first) && got.CancelReason == schedule.ReasonCancelled, "the first request stays, got %s %s", got.CancelRequestedAt, got.CancelReason)
 }
 
 func cancelRace(r *rig) {
