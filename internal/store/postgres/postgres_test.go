@@ -58,6 +58,11 @@ type apart struct {
 	admits *postgres.Store
 }
 
+// Before makes it a storetest.Seamed.
+func (p apart) Before(at storetest.Seam, nth int, do func()) (over func()) {
+	return p.admits.Before(at, nth, do)
+}
+
 func (p apart) Admit(ctx context.Context, req schedule.AdmitRequest) (ledger.Dispatched, error) {
 	p.admits.ReadFrontsAgain()
 	return p.admits.Admit(ctx, req)

@@ -226,6 +226,12 @@ var storeMutants = []struct {
 	{"the rate of a limit is not written", []suite{contract(postgres, "rates"), contract(sqlite, "rates")}, []mutant.Edit{{
 		"internal/store/tables/uses.go", "range out.Starts {", "range out.Starts[:0] {",
 	}}},
+	{"a run with limits that comes between two reads is admitted as a plain one", []suite{contract(postgres, "admit$/^a_run_with_limits.*")}, []mutant.Edit{{
+		"internal/ledger/admission.go", `if r.Queue.Limits != "" {`, `if r.Queue.Limits == "/" {`,
+	}}},
+	{"a sweep that is repeated keeps what the first attempt has found", []suite{contract(postgres, "sweep_of_queues$/^a_sweep_that_is_repeated.*")}, []mutant.Edit{{
+		postgres + "/admit.go", "		out = ledger.SweptQueues{}\n", "",
+	}}},
 	{"a visit forgets what is in flight longer", []suite{contract(postgres, "admit")}, []mutant.Edit{{
 		postgres + "/admit.go", "if facts.InFlight == 0 {\n\t\t\tfirst", "if facts.InFlight >= 0 {\n\t\t\tfirst",
 	}}},

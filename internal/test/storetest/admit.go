@@ -23,6 +23,7 @@ var admits = []check{
 	{"of eight that admit at once nobody exceeds max_in_flight or takes a run twice", admitRace},
 	{"of eight that admit at one instant nobody counts before the others have written", admitLocked},
 	{"an admission leaves a queue alone that another process has", admitNotAlone},
+	{"a run with limits that comes while an admission reads waits for the next one", admitLimitedMeanwhile},
 	{"a run whose grant has ended is skipped, and the next ones go", admitRefused},
 	{"a run that may be refused only later waits until then", admitRefusedLater},
 	{"where a grant is required a run without one is skipped", admitRequiresGrant},

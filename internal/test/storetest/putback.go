@@ -106,6 +106,7 @@ var queueSweeps = []check{
 	{"a run that waits is never due, and the next instant is known", sweepNextDue},
 	{"at most Limit runs are looked at, the ones that are due longest first", sweepQueuesLimit},
 	{"a sweep of a leader leaves runs of queues alone", sweepLeader},
+	{"a sweep that is repeated moves what is due then", sweepRepeated},
 }
 
 func sweepDelayed(r *rig) {
