@@ -84,6 +84,7 @@ type dose struct {
 	pull               bool          // and workers fetch those of one queue
 	busy               string        // the queue that every second call is about; "" with pull: the one that is pulled
 	batch              bool          // all launchers but the first call the executor by gRPC, with RunBatch
+	holds              bool          // one session keeps a transaction open all the time
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
@@ -151,6 +152,15 @@ var doses = []dose{
 		{restartStore, 1},
 		{endSessions, 1},
 		{killBackend, 1},
+		{losePresence, 1},
+	}, probes: 5, idle: 250 * time.Millisecond},
+	{name: "jobs-open", jobs: true, batch: true, holds: true, workers: 1, faults: 60, mix: []share{ // none ends all sessions
+		{killLauncher, 5},
+		{launcherPoint, 8},
+		{stopLauncher, 2},
+		{killRegistrar, 1},
+		{registrarPoint, 4},
+		{killLeader, 1},
 		{losePresence, 1},
 	}, probes: 5, idle: 250 * time.Millisecond},
 	{name: "jobs-pull", jobs: true, pull: true, workers: 1, faults: 60, mix: []share{

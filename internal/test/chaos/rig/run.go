@@ -123,6 +123,10 @@ func (s *site) live(ctx context.Context, o Options) error {
 	group.Go(func() error { return timeline.Write(watchClock(watching)) })
 	group.Go(func() error { return s.watchView(watching) })
 
+	open, err := s.hold(ctx)
+	if err != nil {
+		return err
+	}
 	p := &people{site: s, journal: journal, random: rand.New(rand.NewPCG(o.Seed, 0x9e09)), known: make(map[string]*known)}
 	if err := p.begin(ctx); err != nil {
 		return err
@@ -148,7 +152,7 @@ func (s *site) live(ctx context.Context, o Options) error {
 	err = errors.Join(err, timeline.Write(record.Fault{Kind: record.Stopped, Began: time.Now()}), p.stop(ctx), s.drain(ctx))
 	sleep(ctx, afterDrain)
 	unwatch()
-	return errors.Join(err, group.Wait())
+	return errors.Join(err, group.Wait(), open.letGo(ctx))
 }
 
 func (p *people) begin(ctx context.Context) error {
