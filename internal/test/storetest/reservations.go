@@ -14,6 +14,7 @@ var reservations = []check{
 	{"a reservation is granted at once where a slot is free, and comes back as it was given", reserveFree},
 	{"a reservation goes before all runs, and touches none that is in flight", reserveFirst},
 	{"runs that reservations go before are the next ones", reserveThenRun},
+	{"runs that reservations have kept waiting twice start in their order", reserveTwice},
 	{"reservations are granted in order of arrival", reserveOrder},
 	{"a granted reservation counts in max_in_flight until it is released", reserveCounts},
 	{"a reservation uses its limits from its grant to its end", reserveLimits},
@@ -146,6 +147,28 @@ func reserveThenRun(r *rig) {
 		j.releases(second.ID)
 		running = j.admits(10, want)
 	}
+}
+
+// A store may remember where the first waiting run is: those that two visits leave are before it.
+func reserveTwice(r *rig) {
+	j := r.jobs("q", maxInFlight(4))
+	j.put("a", "b", "c", "d", "e", "f", "g", "h")
+	running := j.admits(10, "a b c d")
+	var held []schedule.Key
+	for n := range 2 {
+		for _, name := range []string{"first", "second"} {
+			one, _ := j.reserves(fmt.Sprint(name, n))
+			held = append(held, one.ID)
+		}
+		j.end(running[2*n], schedule.StatusSuccess)
+		j.end(running[2*n+1], schedule.StatusSuccess)
+		j.admits(10, "")
+	}
+	for _, id := range held {
+		j.hasGrant(id, true, "after the ends")
+		j.releases(id)
+	}
+	j.admits(10, "e f g h")
 }
 
 func reserveOrder(r *rig) {
