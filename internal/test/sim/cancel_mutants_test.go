@@ -6,7 +6,7 @@ var cancelMutants = []struct {
 	edits []edit
 }{
 	{"a cancel of many runs passes over what is in flight", []edit{{
-		"internal/ledger/cancel.go", `case request != "" && r.CancelRequestedAt.IsZero():`, `case false:`,
+		"internal/ledger/cancel.go", `case request != "" && r.CancelRequestedAt.IsZero():`, `case request == "-":`,
 	}}},
 	{"a cancel of many runs passes over chained members", []edit{{
 		"internal/ledger/cancel.go", `if o.Waiting && !waits || ahead && !o.Named {`, `if o.Waiting && !waits || ahead && !o.Named || r.Queue.State == schedule.QueueChained {`,
@@ -28,7 +28,7 @@ var cancelMutants = []struct {
 `,
 	}}},
 	{"a pause that cancels what waits cancels what is in flight too", []edit{{
-		"internal/ledger/cancel.go", `if o.Waiting && !waits || ahead && !o.Named {`, `if ahead && !o.Named {`,
+		"internal/ledger/cancel.go", `if o.Waiting && !waits || ahead && !o.Named {`, `if o.Waiting && !waits && o.Named || ahead && !o.Named {`,
 	}}},
 	{"a cancel of a schedule cancels the slots that are still to come", []edit{{
 		"internal/ledger/cancel.go", `if o.Waiting && !waits || ahead && !o.Named {`, `if o.Waiting && !waits || ahead && o.Named {`,

@@ -16,12 +16,12 @@ import (
 // manyCancel is a cancel of many runs. It is known before the call.
 type manyCancel struct {
 	filter  schedule.RunFilter
-	waiting bool                 // only runs that wait
-	dry     bool                 // nothing may change
-	open    map[schedule.Key]int // runs of queues that it is for and that waited at its begin, with their admissions
-	flying  map[schedule.Key]bool
-	ended   []schedule.Key // by its transactions
-	asked   []schedule.Key // likewise
+	waiting bool                  // only runs that wait
+	dry     bool                  // nothing may change
+	open    map[schedule.Key]int  // runs of queues that it is for and that were open at its begin, with their admissions
+	flying  map[schedule.Key]bool // those of them that were in flight
+	ended   []schedule.Key        // by its transactions
+	asked   []schedule.Key        // likewise
 	commits int
 }
 
