@@ -27,6 +27,10 @@ func Gathered(s *Store) int { return s.changes.Waiting() }
 // SlowFronts makes each read from the front of an index slow.
 func (s *Store) SlowFronts() { s.fronts.slower = time.Hour }
 
+// QuickSweeps makes no sweep slow, however busy the machine is: a slow one only looks a second ahead
+// for what is due next.
+func (s *Store) QuickSweeps() { s.fronts.sweepsSlower = -time.Hour }
+
 // ReadFrontsAgain lets the next read of each queue be one from its front.
 func (s *Store) ReadFrontsAgain() {
 	s.fronts.mu.Lock()

@@ -53,7 +53,8 @@ type fronts struct {
 	queues  map[int32]*queueFront
 	due     slowness // of sweeps of queues
 	dueFrom time.Time
-	slower  time.Duration // for tests
+
+	slower, sweepsSlower time.Duration // for tests
 }
 
 // slowness says whether reads from a front are slow.
@@ -272,7 +273,7 @@ func (f *fronts) sweptDue(at time.Time, took time.Duration, rows int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.due.skips() {
-		f.due.note(took, rows)
+		f.due.note(took+f.sweepsSlower, rows)
 	}
 	f.dueFrom = at.Add(-dueEarlier)
 }
