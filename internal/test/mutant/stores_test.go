@@ -256,7 +256,7 @@ var storeMutants = []struct {
 		sqlite + "/sql_queues.go", "SET queue_state = ?2, fire_at", "SET queue_state = ?2, position_key = position_key + 1048576, fire_at",
 	}}},
 	{"a cancel of many runs does not lock those that it has found", []suite{contract(postgres, "cancels$/^runs_that_are_admitted.*")}, []mutant.Edit{{
-		postgres + "/cancel.go", "	rows, err := lockKeys(ctx, tx, keys)\n", "	rows, err := lockOpen(ctx, tx, strings.ReplaceAll(sqlLockKeys, \"FOR UPDATE OF o\", \"\"), keyBytes(keys))\n",
+		postgres + "/cancel.go", "	rows, err := lockKeys(ctx, tx, keys)\n", "	rows, err := lockOpen(ctx, tx, strings.ReplaceAll(sqlLockKeys, \"FOR UPDATE OF o\", \"\"), keyBytes(keys))\n	_, _ = tx.Exec(ctx, `SELECT pg_sleep(0.05)`)\n",
 	}, {
 		postgres + "/cancel.go", "	\"fmt\"\n", "	\"fmt\"\n	\"strings\"\n",
 	}}},
