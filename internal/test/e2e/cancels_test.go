@@ -103,7 +103,7 @@ func (s *cancelSite) pageAndKill(size int, token string) {
 	both.Go(func() {
 		status, text, err := s.call("POST", "/v1/queues/q:cancel", cancelRequest(size, token))
 		if err != nil || status != http.StatusOK {
-			return // nobody knows what came of it
+			return // its outcome is unknown
 		}
 		var answer cancelAnswer
 		if err := json.Unmarshal(text, &answer); err != nil {
