@@ -38,10 +38,10 @@ var jobBugs = []bug{
 	{"a run ends without its retry", "mutant-jobs", 1, []change{
 		{"internal/store/postgres/attempts.go", "		if next := attempts[r]; next != nil {\n			runs", "		if next := attempts[r]; next != nil && next.Attempt == 1 {\n			runs"},
 	}},
-	{"a class that is not in retry.on is retried", "mutant-jobs", 1, []change{
+	{"a class that is not in retry.on is retried", "mutant-jobs", 3, []change{
 		{"internal/ledger/attempt.go", "if !policy.On.Has(r.FailureClass) {", "if false {"},
 	}},
-	{"a snooze counts as an attempt", "mutant-jobs", 1, []change{
+	{"a snooze counts as an attempt", "mutant-jobs", 3, []change{
 		{"internal/ledger/attempt.go", "row.Snoozes, row.FireAt = r.Snoozes+1,", "row.Attempt, row.Snoozes, row.FireAt = r.Attempt+1, r.Snoozes+1,"},
 	}},
 	{"an update is answered and not written", "mutant-jobs", 1, []change{
@@ -50,10 +50,10 @@ var jobBugs = []bug{
 	{"all members of a sequential group start together", "mutant-jobs", 1, []change{
 		{"internal/ledger/jobgroup.go", "if g.Mode == schedule.GroupSequential && (open || i > 0) {", "if g.Mode == schedule.GroupSequential && open && i > 0 {"},
 	}},
-	{"a group stops before the attempts of its member are used up", "mutant-jobs", 1, []change{
+	{"a group stops before the attempts of its member are used up", "mutant-jobs", 3, []change{
 		{"internal/ledger/jobgroup.go", "|| goesOn || r.Status == schedule.StatusSuccess", "|| goesOn && r.Status != schedule.StatusFailed || r.Status == schedule.StatusSuccess"},
 	}},
-	{"a group with a failed member is complete", "mutant-jobs", 1, []change{
+	{"a group with a failed member is complete", "mutant-jobs", 3, []change{
 		{"internal/ledger/jobgroup.go", "case counts.Over() > counts.Succeeded:", "case counts.Over() > counts.Succeeded+counts.Failed+counts.Cancelled:"},
 	}},
 	{"a run of a queue is sent again under another key", "mutant-jobs", 3, []change{
