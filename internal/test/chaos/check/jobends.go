@@ -50,6 +50,9 @@ func (j *jobs) sequences() {
 				continue
 			}
 			root := j.rootOf(key)
+			if root == key && j.back[key].After(at) { // it has never started
+				continue
+			}
 			if chains[limit] == nil {
 				chains[limit] = make(map[string]*chain)
 			}

@@ -83,6 +83,21 @@ func TestSoundReservationsCountsAndSequencesPass(t *testing.T) {
 			granted(e, 1, 2.1)
 		},
 		"counted successes": counted,
+		"a first attempt of an ordered limit goes back, and is cancelled while others of the key run": func(e *check.Evidence) {
+			sequence(e)
+			const other = "dd"
+			states := []string{"", "waiting", "dispatching", "waiting", ""}
+			for i, when := range []float64{0.5, 0.6, 0.7, 5} {
+				enter(e, when, other, "accounts", states[i], states[i+1], 99, "account=a1")
+			}
+			use(e, 0.6, other, "account=a1", "", "used")
+			use(e, 0.7, other, "account=a1", "used", "")
+			for i := range e.JobWrites {
+				if w := &e.JobWrites[i]; w.Key == other {
+					w.Tx = w.Committed.UnixMilli()
+				}
+			}
+		},
 		"a first attempt of an ordered limit goes back, and another run of the key goes before it": func(e *check.Evidence) {
 			sequence(e)
 			e.Jobs[2].Queue = "accounts"

@@ -14,6 +14,10 @@ import (
 // the whole queue once a second.
 const considered = 1200 * time.Millisecond
 
+// unseen is how long a commit may stay invisible after its timestamp, which Postgres takes before it
+// writes the commit, on a busy machine.
+const unseen = 100 * time.Millisecond
+
 // place is where a run stands.
 type place struct {
 	record.JobWrite           // the last one
@@ -141,7 +145,7 @@ func (m *queueModel) full(of record.JobWrite, tx []record.JobWrite, began time.T
 	for limit := range strings.SplitSeq(of.Limits, ",") {
 		used := 0
 		for _, u := range m.uses {
-			if u.limit == limit && u.key != of.Key && (u.freed.IsZero() || !u.freed.Before(began)) {
+			if u.limit == limit && u.key != of.Key && (u.freed.IsZero() || !u.freed.Add(unseen).Before(began)) {
 				used++
 			}
 		}

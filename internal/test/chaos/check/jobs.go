@@ -18,7 +18,8 @@ type jobs struct {
 	acts      []record.JobAct          // as they were asked for: none overlaps another
 	left      map[string]time.Time     // when a run left its queue for good
 	admitted  map[string]time.Time     // when its first admission was committed
-	stays     map[string]time.Time     // and its last one, after which it did not go back to the queue
+	stays     map[string]time.Time     // and its last one
+	back      map[string]time.Time     // when it last went back to the queue
 	entered   map[string]record.JobWrite
 	limits    map[string]string // of each run, as the witness saw them last
 	slots     []heldSlot        // of reservations
@@ -52,7 +53,7 @@ func (c *checker) jobChecks() {
 func (c *checker) newJobs() *jobs {
 	j := &jobs{
 		checker: c, effects: effects(c.JobCalls), byKey: make(map[string]*record.Job), followers: make(map[string][]*record.Job),
-		acts: slices.Clone(c.JobActs), left: make(map[string]time.Time), admitted: make(map[string]time.Time), stays: make(map[string]time.Time),
+		acts: slices.Clone(c.JobActs), left: make(map[string]time.Time), admitted: make(map[string]time.Time), stays: make(map[string]time.Time), back: make(map[string]time.Time),
 		entered: make(map[string]record.JobWrite), limits: make(map[string]string),
 	}
 	slices.SortStableFunc(j.acts, func(a, b record.JobAct) int { return a.Asked.Compare(b.Asked) })
@@ -75,6 +76,9 @@ func (c *checker) newJobs() *jobs {
 		j.limits[w.Key] = w.Limits
 		if w.Before == "" {
 			j.entered[w.Key] = w
+		}
+		if inFlight(w.Before) && !inFlight(w.After) {
+			j.back[w.Key] = w.Committed
 		}
 		if inFlight(w.After) && !inFlight(w.Before) {
 			j.stays[w.Key] = w.Committed
