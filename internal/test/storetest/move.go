@@ -13,6 +13,7 @@ import (
 )
 
 var queueMoves = []check{
+	{"a priority that no admission has reached is read once its turn comes", admitBehind},
 	{"a run goes to a place among those of its priority", moveOne},
 	{"several runs move as one block, in the order given", moveBlock},
 	{"a delayed run has its new place once it waits", moveDelayed},

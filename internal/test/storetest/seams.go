@@ -58,6 +58,16 @@ func admitLimitedMeanwhile(r *rig) {
 	r.used(gpu, 1)
 }
 
+// A store may remember the priorities that it has read.
+func admitBehind(r *rig) {
+	j := r.jobs("q", maxInFlight(1))
+	j.put("a", "b", "c")
+	j.enqueue(0, j.job("behind", -5), j.job("last", -6))
+	for _, name := range []string{"a", "b", "c", "behind", "last"} {
+		j.end(j.admits(10, name)[0], schedule.StatusSuccess)
+	}
+}
+
 // Postgres repeats the transaction of an end that history refuses, as for two runs of one instant
 // with the same number, which nobody but a hand at the table makes of jobs.
 func sweepRepeated(r *rig) {
