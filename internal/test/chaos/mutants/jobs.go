@@ -50,10 +50,10 @@ var jobBugs = []bug{
 	{"all members of a sequential group start together", "mutant-jobs", 1, []change{
 		{"internal/ledger/jobgroup.go", "if g.Mode == schedule.GroupSequential && (open || i > 0) {", "if g.Mode == schedule.GroupSequential && open && i > 0 {"},
 	}},
-	{"a group stops before the attempts of its member are used up", "mutant-jobs", 3, []change{
+	{"a group stops before the attempts of its member are used up", "mutant-jobs-groups", 2, []change{
 		{"internal/ledger/jobgroup.go", "|| goesOn || r.Status == schedule.StatusSuccess", "|| goesOn && r.Status != schedule.StatusFailed || r.Status == schedule.StatusSuccess"},
 	}},
-	{"a group with a failed member is complete", "mutant-jobs", 3, []change{
+	{"a group with a failed member is complete", "mutant-jobs-groups", 2, []change{
 		{"internal/ledger/jobgroup.go", "case counts.Over() > counts.Succeeded:", "case counts.Over() > counts.Succeeded+counts.Failed+counts.Cancelled:"},
 	}},
 	{"a run of a queue is sent again under another key", "mutant-jobs", 3, []change{

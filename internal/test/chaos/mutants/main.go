@@ -53,6 +53,7 @@ func proveAll(ctx context.Context, only string) error {
 		{name: "none", dose: "mutant-calm"},
 		{name: "none, with jobs", dose: "mutant-jobs"},
 		{name: "none, with an ordered limit", dose: "mutant-jobs-ordered", faults: 2},
+		{name: "none, with groups", dose: "mutant-jobs-groups", faults: 2},
 		{name: "none, with reservations", dose: "mutant-jobs-reserved", faults: 2},
 	}, allBugs()...)
 	caught, missed := 0, []string{}

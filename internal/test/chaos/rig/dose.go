@@ -186,6 +186,7 @@ var doses = []dose{
 	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-jobs", jobs: true, pull: true, batch: true, workers: 1, faults: 3, mix: []share{{killLauncher, 1}, {launcherPoint, 1}}, probes: 4, runTimeout: 8 * time.Second, idle: 250 * time.Millisecond},
 	{name: "mutant-jobs-ordered", jobs: true, busy: record.OrderedQueue, workers: 1, faults: 2, mix: []share{{killLauncher, 1}}, least: 8 * time.Second, most: 9 * time.Second, probes: 4, runTimeout: 25 * time.Second, idle: 250 * time.Millisecond},
+	{name: "mutant-jobs-groups", jobs: true, busy: queueOfGroups, workers: 1, faults: 2, mix: []share{{killLauncher, 1}}, least: 8 * time.Second, most: 9 * time.Second, probes: 4, runTimeout: 8 * time.Second, idle: 250 * time.Millisecond},
 	{name: "mutant-jobs-reserved", jobs: true, busy: "one", workers: 1, faults: 2, mix: []share{{killLauncher, 1}}, least: 8 * time.Second, most: 9 * time.Second, probes: 4, runTimeout: 25 * time.Second, idle: 250 * time.Millisecond},
 	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, runTimeout: 8 * time.Second, idle: 100 * time.Millisecond},
 }

@@ -95,6 +95,9 @@ func (c *clients) work(ctx, working context.Context) error {
 }
 
 func (c *clients) act(ctx context.Context) error {
+	if c.people.site.dose.busy == queueOfGroups && c.random.IntN(2) == 0 {
+		return c.group(ctx)
+	}
 	dice := c.random.IntN(100)
 	switch {
 	case dice < 54 || len(c.recent) == 0:
