@@ -48,6 +48,12 @@ var storeMutants = []struct {
 	{"retention deletes a template that is in use, on SQLite", []suite{contract(sqlite, "templates")}, []mutant.Edit{{
 		sqlite + "/sql_prune.go", "s.managed_by GLOB 'queue:*' AND ` + nothingOf + `", "s.managed_by GLOB 'queue:*'",
 	}}},
+	{"runs behind those that were read of a limit set are forgotten", []suite{contract(postgres, "queue_model"), contract(sqlite, "queue_model")}, []mutant.Edit{{
+		"internal/store/tables/admit.go", "heads[i].More = len(heads[i].Runs) == n", "heads[i].More = false",
+	}}},
+	{"a blocked limit set is read to its end", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
+		"internal/ledger/heads.go", "			f.Blocked[string(set)] = *b\n			continue\n", "			f.Blocked[string(set)] = *b\n",
+	}}},
 	{"a position forgets transactions that are open", []suite{contract(postgres, "change_log"), {postgres, "^TestAChangeIsReadOnce"}}, []mutant.Edit{{
 		postgres + "/sql_changes.go", "c.xid = ANY(ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))", "false",
 	}}},
