@@ -96,7 +96,23 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 	}
 	e.hash, e.attempts, e.bounded, e.owner = in.hash(), r.cfg.DefaultMaxAttempts, r.bounded, auth.FromContext(ctx).Owner
 	e.reader = func(q *schedule.Queue) bool { return mayRead(ctx, q) }
-	err = r.prepareEnqueue(ctx, queue, e)
+	for range templateTries {
+		if err = r.enterOnce(ctx, queue, e, also); !errors.Is(err, schedule.ErrTemplateGone) {
+			break
+		}
+	}
+	if err != nil {
+		return Enqueued{}, err
+	}
+	return e.out, nil
+}
+
+// templateTries bounds how often an entry begins again because retention has deleted a template that
+// it was about to use. It makes the template again, which is then too young for retention.
+const templateTries = 3
+
+func (r *Registrar) enterOnce(ctx context.Context, queue *schedule.Queue, e *enqueue, also func(*schedule.Queue) error) error {
+	err := r.prepareEnqueue(ctx, queue, e)
 	if err == nil {
 		err = also(queue)
 	}
@@ -104,15 +120,18 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 		done, found, lookErr := r.enqueuedBefore(ctx, e) // its schedule or grant may be gone now
 		switch {
 		case lookErr != nil:
-			return Enqueued{}, lookErr
+			return lookErr
 		case found:
-			return done, nil
+			e.out = done
+			return nil
 		}
-		return Enqueued{}, err
+		return err
 	}
 	req := schedule.EnqueueRequest{
 		QueueID: queue.QueueID, UserID: e.UserID, RequestID: e.RequestID, Position: e.place(), GroupID: e.joins, Uniques: e.uniqueHashes(),
+		Now: r.now(),
 	}
+	req.Templates = e.templates(req.Now)
 	call := auth.CallFrom(ctx)
 	var rows []schedule.Run
 	if err := r.entries.Enqueue(ctx, req, func(f schedule.EnqueueFacts) (schedule.Enqueue, error) {
@@ -124,7 +143,7 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 		}
 		return out, err
 	}); err != nil {
-		return Enqueued{}, err
+		return err
 	}
 	failpoint.Hit(failpoint.Enqueued)
 	if call != nil && e.joins != "" {
@@ -140,7 +159,7 @@ func (r *Registrar) enter(ctx context.Context, e *enqueue, also func(*schedule.Q
 		r.owners.entered(e.UserID, len(rows))
 		r.log.DebugContext(ctx, "runs enqueued", "queue_id", queue.QueueID, "runs", len(rows), "user_id", e.UserID)
 	}
-	return e.out, nil
+	return nil
 }
 
 // enqueue is a request with what was read for it.

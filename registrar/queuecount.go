@@ -87,10 +87,12 @@ func (r *Registrar) count(ctx context.Context, no int32, limit int, fresh time.D
 	if q.limit >= limit && began.Sub(q.at) < valid {
 		return q.counts, valid - began.Sub(q.at), nil
 	}
+	read := r.now()
 	counts, err := r.entries.CountQueue(ctx, no, limit)
 	if err != nil {
 		return counts, 0, err
 	}
+	counts.At = read
 	q.counts, q.limit, q.at, q.took = counts, limit, began, time.Since(began)
 	return counts, max(fresh, countRest*q.took), nil
 }
@@ -107,17 +109,23 @@ func (r *Registrar) waitingIn(ctx context.Context, q *schedule.Queue, more int) 
 	return c.Waiting + c.Delayed + c.Chained, max(again, countFor).Round(time.Second), err
 }
 
-// QueueCounts counts the runs of a queue, each kind up to limit; at most a second ago.
+// QueueCounts counts the runs of a queue, each kind up to limit; at most a second ago, or longer if
+// that took long. A run that has waited too long only since the count may have started: then they are
+// counted again.
 func (r *Registrar) QueueCounts(ctx context.Context, q *schedule.Queue, limit int) (schedule.QueueCounts, error) {
 	if r.entries == nil {
 		return schedule.QueueCounts{}, nil
 	}
 	c, _, err := r.count(ctx, q.No, limit, countFor)
+	if err == nil && !q.Expect.WaitsTooLong(c.WaitingSince, c.At) && q.Expect.WaitsTooLong(c.WaitingSince, r.now()) {
+		c, _, err = r.count(ctx, q.No, limit, 0)
+	}
 	c.Waiting, c.Delayed, c.Chained = min(c.Waiting, limit), min(c.Delayed, limit), min(c.Chained, limit)
 	return c, err
 }
 
-// QueuePromises are the promises of a queue with these counts.
+// QueuePromises are the promises of a queue with these counts, at their instant: whether a run that
+// waited then has started since is not known.
 func (r *Registrar) QueuePromises(ctx context.Context, q *schedule.Queue, c schedule.QueueCounts) (promises []schedule.QueuePromise, err error) {
 	dead := 0
 	if limit := q.Expect.CountsDead(); limit > 0 && r.entries != nil {
@@ -125,7 +133,7 @@ func (r *Registrar) QueuePromises(ctx context.Context, q *schedule.Queue, c sche
 			return nil, err
 		}
 	}
-	return q.Expect.Promises(c.WaitingSince, dead, r.now()), nil
+	return q.Expect.Promises(c.WaitingSince, dead, c.At), nil
 }
 
 // QueuePace is how many runs of a queue have started and ended a minute, lately.

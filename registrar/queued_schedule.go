@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
@@ -178,6 +180,17 @@ func (r *Registrar) templateOf(ctx context.Context, q *schedule.Queue, userID st
 		return nil, err
 	}
 	return done.results[0].result.Schedule, nil
+}
+
+// templates are those of the request whose use it has to note.
+func (e *enqueue) templates(now time.Time) (ids []string) {
+	for _, s := range e.schedules {
+		if s.NotesUse(now) {
+			ids = append(ids, s.ScheduleID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // templateID is an id that says what it is of, or a hash of that if it is too long or an owner

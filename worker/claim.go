@@ -139,7 +139,7 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 		switch v := &claimed.Verdicts; {
 		case len(claimed.Missing) > 0 || !v.Left:
 			return
-		case !v.Moved() && !r.wanting():
+		case !v.Moved() && !r.wanting() && !v.Unread:
 			return
 		case time.Since(start) >= long:
 			t.wakeUp()

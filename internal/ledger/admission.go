@@ -22,6 +22,8 @@ type QueueFacts struct {
 	Heads  []Head // of each limit set
 	Oldest []Head // of each limit set and priority, where runs are promoted
 	Limits map[schedule.LimitRef]*LimitNow
+	// Blocked are the limit sets that a limit blocks. None of their runs was read; see HeadReads.
+	Blocked map[string]Block
 	// Held are the open runs of the worker that fetches, in all queues.
 	Held      []schedule.HeldRun
 	LastFetch time.Time // of any worker, where it explains a wait
@@ -97,7 +99,7 @@ func (f *QueueFacts) visit(req *schedule.AdmitRequest) Visit {
 		free = min(free, f.fetchable(req.Fetch))
 	}
 	v := Visit{
-		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits,
+		Now: req.Now, Free: free, MaxInFlight: int(f.Queue.MaxInFlight), InFlight: f.InFlight + f.held(req.Now), Rate: RateOf(f.Queue.Rate, f.NextStart, req.Now), Heads: f.Heads, Limits: f.Limits, Blocked: f.Blocked,
 		Paused: !f.Queue.Alive() || f.Queue.Unreadable || f.Queue.Pause.Active(req.Now), StalledUntil: f.stall().Until,
 		NoWorker:     f.Queue.Pulled() && req.Fetch == nil, // a launcher never sends its runs
 		PromoteAfter: time.Duration(f.Queue.PromoteAfterMS) * time.Millisecond, Oldest: f.Oldest,

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,6 +93,7 @@ type Visit struct {
 	Reservations []Reservation                   // that wait, in order of arrival
 	Heads        []Head                          // of each limit set and priority with a waiting run
 	Limits       map[schedule.LimitRef]*LimitNow // of these runs and reservations; none: it binds nothing
+	Blocked      map[string]Block                // limit sets without a head, and what blocks them
 	OwnerCalls   *int                            // how many calls the owner of the queue may take; nil: any number
 }
 
@@ -157,6 +159,7 @@ type Admission struct {
 func Admit(v *Visit) Admission {
 	a := admitting{v: v, used: make(map[schedule.LimitRef]int), started: make(map[schedule.Key]bool)}
 	a.out.Sets = make(map[string]Block)
+	maps.Copy(a.out.Sets, v.Blocked)
 	a.reserve()
 	for i := range v.Heads {
 		a.heads = append(a.heads, &headAt{Head: &v.Heads[i]})
@@ -272,14 +275,20 @@ func (a *admitting) blocked(r *WaitingRun) *Block {
 	if b, known := a.out.Sets[r.Set]; known {
 		return &b
 	}
-	b := a.fullLimit(r.Limits, r.Kept)
-	for _, ref := range r.Limits {
+	b := a.blockedLimits(r.Limits, r.Kept)
+	if b != nil {
+		a.out.Sets[r.Set] = *b
+	}
+	return b
+}
+
+// blockedLimits is the first limit that is full, else the first rate without a start; nil: neither.
+func (a *admitting) blockedLimits(limits, kept []schedule.LimitRef) *Block {
+	b := a.fullLimit(limits, kept)
+	for _, ref := range limits {
 		if b == nil {
 			b = a.heldByRate(ref)
 		}
-	}
-	if b != nil {
-		a.out.Sets[r.Set] = *b
 	}
 	return b
 }
@@ -366,27 +375,4 @@ func (a *admitting) start(r *WaitingRun, aged bool) {
 	a.use(r.Limits, r.Kept)
 	a.started[r.Key], a.lastAged = true, aged
 	a.out.Runs = append(a.out.Runs, Admitted{Run: r, Aged: aged, StartAt: at})
-}
-
-// headAt is a head and its next run. Once all are used it stays behind its last run.
-type headAt struct {
-	*Head
-	next int
-}
-
-func (h *headAt) run() *WaitingRun { return &h.Runs[min(h.next, len(h.Runs)-1)] }
-
-// headQueue is a heap of heads, in the order of their next runs.
-type headQueue []*headAt
-
-func (q headQueue) Len() int           { return len(q) }
-func (q headQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q headQueue) Less(i, j int) bool { return CompareWaiting(q[i].run(), q[j].run()) < 0 }
-func (q *headQueue) Push(any)          { panic("ledger: no head comes during an admission") }
-
-func (q *headQueue) Pop() any {
-	last := len(*q) - 1
-	h := (*q)[last]
-	*q = (*q)[:last]
-	return h
 }

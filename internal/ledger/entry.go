@@ -116,9 +116,12 @@ func (j *judging) judgeTaken(g *overlapGroup) []verdict {
 
 // isTooEarly reports whether a run goes into a queue, and not yet: the launcher of a queue has no
 // timer for its runs.
-func (j *judging) isTooEarly(r *run) bool {
+func (j *judging) isTooEarly(r *run) bool { return r.fireAt > j.now && j.enters(r) }
+
+// enters reports whether a run goes into a queue instead of a launch.
+func (j *judging) enters(r *run) bool {
 	d := j.facts.Definitions[r.definition()]
-	return r.fireAt > j.now && d != nil && d.QueueID != ""
+	return d != nil && d.QueueID != ""
 }
 
 // EnterQueue returns a planned run as it goes into the queue of its definition, without its

@@ -63,11 +63,18 @@ type owner struct {
 	id         string
 	groups     int // known
 	due, early lane
+	entering   lane                // due, and known to go into a dispatch queue; not in due
 	freed      map[*group]struct{} // their first waiting run can be claimed
 }
 
-func isDue(r *run) bool   { return r.place == placeDue }
-func isEarly(r *run) bool { return r.place == placeEarly }
+func isDue(r *run) bool      { return r.place == placeDue }
+func isEarly(r *run) bool    { return r.place == placeEarly }
+func isEntering(r *run) bool { return isDue(r) && r.queue == queueSome }
+
+// isDueToLaunch: it may still turn out to go into a queue.
+func isDueToLaunch(r *run) bool { return isDue(r) && r.queue != queueSome }
 
 // idle reports whether the owner has nothing that a pass would look at.
-func (o *owner) idle() bool { return len(o.due.runs)+len(o.early.runs)+len(o.freed) == 0 }
+func (o *owner) idle() bool {
+	return len(o.due.runs)+len(o.early.runs)+len(o.entering.runs)+len(o.freed) == 0
+}

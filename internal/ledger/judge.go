@@ -14,7 +14,7 @@ type Pass struct {
 	Now          time.Time
 	ClaimAhead   time.Duration          // runs that fire so soon are claimed early
 	Grace        time.Duration          // a planned slot is missed if no leader saw it within it
-	Limit        int                    // free launches: the most runs that one pass looks at
+	Limit        int                    // free launches: the most runs for launches that one pass looks at
 	Capacity     func(owner string) int // how many more an owner may have (see Share); nil: any number
 	RequireGrant bool                   // a run that names no grant is ended
 }
@@ -45,6 +45,8 @@ type Verdicts struct {
 	Blockers []schedule.Key
 	// Left: something that can be claimed was left behind for want of capacity.
 	Left bool
+	// Unread: of some of that it is not known whether it goes into a queue. The next pass knows more.
+	Unread bool
 	// SeenUntil is the instant up to which every run was looked at in time. It never
 	// passes a missed run that the planner has not judged, nor a run that was not
 	// loaded.
@@ -79,9 +81,8 @@ func (v *Verdicts) Moved() bool {
 	return len(v.Claims)+len(v.Entries)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0
 }
 
-// Judge chooses runs within the capacity, reads their facts once, and decides on them.
-// It does not change the state: the same pass again returns the same verdicts. An error
-// is that of facts.
+// Judge chooses runs within the capacity, reads their facts, and decides on them. The same
+// pass again returns the same verdicts, unless Unread. An error is that of facts.
 func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, error)) (Verdicts, error) {
 	if s.stale {
 		return Verdicts{}, nil
@@ -92,10 +93,13 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
-	chosen, left := s.choose(&p)
-	j.out.Left = left
-	groups, single := byGroup(chosen)
-	var err error
+	chosen, err := s.chooseRead(&p, facts)
+	if err != nil {
+		return Verdicts{}, err
+	}
+	j.out.Left, j.out.Unread = chosen.left, chosen.unread
+	launching, _ := byGroup(chosen.launches)
+	groups, single := byGroup(slices.Concat(chosen.launches, chosen.entries))
 	if revisions := revisionsOf(late, single, groups); len(revisions) > 0 {
 		if j.facts, err = facts(revisions); err != nil {
 			return Verdicts{}, err
@@ -110,8 +114,8 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 			j.claims = append(j.claims, r)
 		}
 	}
-	for _, g := range groups {
-		j.judge(g)
+	for i, g := range groups {
+		j.judge(g, i < len(launching))
 	}
 	j.claim()
 	return j.out, nil
@@ -218,8 +222,9 @@ func (j *judging) end(r *run, e End) {
 }
 
 // judge decides on one overlap group. The capacity bounds which groups are judged,
-// not what of a group the verdict is based on.
-func (j *judging) judge(g *group) {
+// not what of a group the verdict is based on. Where mayLaunch is false, no launch is left for
+// the group: it is judged later if its turn is that of a run for a launch.
+func (j *judging) judge(g *group, mayLaunch bool) {
 	if g.members == nil {
 		return
 	}
@@ -234,8 +239,11 @@ func (j *judging) judge(g *group) {
 		slices.SortFunc(of.due, byClaimAt(j.now))
 	}
 	j.out.Weighed += len(of.inFlight) + len(of.waiting) + len(of.due)
-	blocked := false
-	for _, v := range j.judgeTaken(&of) {
+	verdicts, blocked := j.judgeTaken(&of), false
+	if !mayLaunch && slices.ContainsFunc(verdicts, func(v verdict) bool { return v.action == schedule.VerdictClaim && !j.enters(v.run) }) {
+		return
+	}
+	for _, v := range verdicts {
 		switch v.action {
 		case schedule.VerdictClaim:
 			j.claims = append(j.claims, v.run)

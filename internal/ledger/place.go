@@ -57,6 +57,9 @@ func (s *ShardState) toEarly(r *run) {
 	}
 	o.early.add(r)
 	s.soon.add(r)
+	if r.queue == queueUnread {
+		s.unread.add(r)
+	}
 }
 
 // toDue enters a run that comes from the window or was early. A run that no leader saw
@@ -72,12 +75,20 @@ func (s *ShardState) toDue(r *run, cut int64) {
 	r.place, r.seen = placeDue, true
 	o := r.group.owner
 	s.active[o] = struct{}{}
-	o.due.add(r)
-	switch {
-	case wasEarly:
+	if isEntering(r) {
+		o.entering.add(r)
+	} else {
+		o.due.add(r)
+	}
+	if wasEarly {
 		s.soon.leave(isEarly)
 		o.early.leave(isEarly)
-	case r.exclusive:
+		return
+	}
+	if r.queue == queueUnread {
+		s.unread.add(r)
+	}
+	if r.exclusive {
 		r.group.forMembers().near.add(r)
 	}
 }
@@ -96,7 +107,11 @@ func (s *ShardState) take(r *run) {
 		s.soon.leave(isEarly)
 		g.owner.early.leave(isEarly)
 	case placeDue:
-		g.owner.due.leave(isDue)
+		if r.queue == queueSome {
+			g.owner.entering.leave(isEntering)
+		} else {
+			g.owner.due.leave(isDueToLaunch)
+		}
 	case placeWaiting:
 		g.waiting.remove(r)
 	case placeFlight:
@@ -109,7 +124,11 @@ func (s *ShardState) take(r *run) {
 			s.sends.leave(isLaunching) // r keeps its flight: the list may still hold it
 		}
 	}
-	if r.exclusive && (from == placeEarly || from == placeDue) {
+	wasNear := from == placeEarly || from == placeDue
+	if wasNear && r.queue == queueUnread {
+		s.unread.leave(isUnread)
+	}
+	if wasNear && r.exclusive {
 		g.near.leave(isNear)
 	}
 	s.tidy(g)

@@ -61,6 +61,7 @@ type run struct {
 	priority        int32
 	maxQueued       uint32
 	place           place
+	queue           queueNamed // by its definition
 	exclusive       bool
 	afterOthers     bool // in claim order: catch-up and backfill
 	automatic       bool

@@ -31,67 +31,63 @@ type ownerRuns struct {
 	taken    int
 }
 
-// choose takes up to limit runs in claim order. With more than that, owners
-// alternate: the first run of each before the second of any. left reports whether
-// anything that could be claimed was left behind.
-func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
+// choice is what a pass looks at, in claim order.
+type choice struct {
+	launches []*run // within the free launches
+	entries  []*run // due, and known to go into queues: they take no launch
+	left     bool   // anything that could be claimed was left behind
+	unread   bool   // see Verdicts.Unread
+}
+
+// maxEntries caps the runs of one pass that go into queues: a pass stays short.
+const maxEntries = 1000
+
+// choose takes up to p.Limit runs for launches and up to maxEntries for queues, in claim
+// order. With more than that, owners alternate: the first run of each before the second of any.
+func (s *ShardState) choose(p *Pass) (c choice) {
 	now, reach := micro(p.Now), micro(p.Now.Add(p.ClaimAhead))
-	eligible := func(r *run) bool {
+	launchable := func(r *run) bool {
 		// A run that could only be blocked early is left until it is due.
-		return !r.isHeld(now) && (!isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0))
+		return r.queue != queueSome && !r.isHeld(now) && (!isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0))
 	}
+	enterable := func(r *run) bool { return !r.isHeld(now) }
 	order := byClaimAt(now)
-	q := &ownersQueue{now: now}
+	launches, entries := ownersQueue{now: now, order: order, eligible: launchable}, ownersQueue{now: now, order: order, eligible: enterable}
 	for o := range s.active {
 		if o.idle() {
 			delete(s.active, o)
 			continue
 		}
-		t := &ownerRuns{capacity: p.Limit}
+		capacity := p.Limit
 		if p.Capacity != nil {
-			t.capacity = min(max(p.Capacity(o.id), 0), p.Limit)
+			capacity = min(max(p.Capacity(o.id), 0), p.Limit)
 		}
-		t.lists = [3][]*run{o.firstWaiting(now, order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
-		if t.advance(eligible, order); t.next != nil {
-			q.heads = append(q.heads, t)
-		}
+		launching, entering := o.firstWaiting(now, order)
+		launches.add(capacity, [3][]*run{launching, o.due.inOrder(byClaim), o.early.inOrder(byClaim)})
+		entries.add(maxEntries, [3][]*run{entering, o.entering.inOrder(byClaim)})
 	}
-	heap.Init(q)
-	for len(q.heads) > 0 {
-		t := q.heads[0]
-		switch {
-		case len(chosen) == p.Limit:
-			return chosen, true
-		case t.taken == t.capacity:
-			left = true
-			heap.Pop(q)
-			continue
-		}
-		chosen = append(chosen, t.next)
-		t.taken++
-		if t.advance(eligible, order); t.next == nil {
-			heap.Pop(q)
-		} else {
-			heap.Fix(q, 0)
-		}
-	}
-	return chosen, left
+	var left, leftEntries bool
+	c.launches, left = launches.take(p.Limit)
+	c.entries, leftEntries = entries.take(maxEntries)
+	c.left = left || leftEntries
+	return c
 }
 
 // firstWaiting are the first waiting runs of the owner's groups that are freed, in
 // claim order, without those that wait for the end of a pause.
-func (o *owner) firstWaiting(now int64, order func(a, b *run) int) []*run {
-	if len(o.freed) == 0 {
-		return nil
-	}
-	first := make([]*run, 0, len(o.freed))
+func (o *owner) firstWaiting(now int64, order func(a, b *run) int) (launching, entering []*run) {
 	for g := range o.freed {
 		if i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) }); i >= 0 {
-			first = append(first, g.waiting[i])
+			if r := g.waiting[i]; r.queue == queueSome {
+				entering = append(entering, r)
+			} else {
+				launching = append(launching, r)
+			}
 		}
 	}
-	slices.SortFunc(first, order)
-	return first
+	slices.SortFunc(launching, order)
+	slices.SortFunc(entering, order)
+	return launching, entering
 }
 
 // advance goes to the owner's next run.
@@ -115,8 +111,42 @@ func (t *ownerRuns) advance(eligible func(*run) bool, order func(a, b *run) int)
 // ownersQueue is a heap of owners, ordered by the round and claim order of their next
 // run.
 type ownersQueue struct {
-	now   int64
-	heads []*ownerRuns
+	now      int64
+	order    func(a, b *run) int
+	eligible func(*run) bool
+	heads    []*ownerRuns
+}
+
+// add enters an owner with lists of its runs, each in claim order.
+func (q *ownersQueue) add(capacity int, lists [3][]*run) {
+	t := &ownerRuns{capacity: capacity, lists: lists}
+	if t.advance(q.eligible, q.order); t.next != nil {
+		q.heads = append(q.heads, t)
+	}
+}
+
+// take takes up to limit runs. left reports whether any was left behind.
+func (q *ownersQueue) take(limit int) (chosen []*run, left bool) {
+	heap.Init(q)
+	for len(q.heads) > 0 {
+		t := q.heads[0]
+		switch {
+		case len(chosen) == limit:
+			return chosen, true
+		case t.taken == t.capacity:
+			left = true
+			heap.Pop(q)
+			continue
+		}
+		chosen = append(chosen, t.next)
+		t.taken++
+		if t.advance(q.eligible, q.order); t.next == nil {
+			heap.Pop(q)
+		} else {
+			heap.Fix(q, 0)
+		}
+	}
+	return chosen, left
 }
 
 func (q *ownersQueue) Len() int      { return len(q.heads) }

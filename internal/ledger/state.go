@@ -29,6 +29,7 @@ type ShardState struct {
 	window window
 	soon   lane // early runs, in order of fire_at
 	late   map[*run]struct{}
+	unread lane                // due or early, and it is not known whether they go into queues; in no order
 	active map[*owner]struct{} // those with something due or early, or a freed group
 
 	waiting   map[*group]struct{} // all groups with waiting runs, and some others
@@ -80,7 +81,7 @@ func (s *ShardState) LoadedUntil(then time.Time) { s.loaded = micro(then) }
 func (s *ShardState) Planned() (n int) {
 	n = s.window.runs + len(s.late) + len(s.soon.runs) - s.soon.left
 	for o := range s.active {
-		n += len(o.due.runs) - o.due.left
+		n += len(o.due.runs) - o.due.left + len(o.entering.runs) - o.entering.left
 	}
 	return n
 }
@@ -178,6 +179,9 @@ func (s *ShardState) enter(in *Run) {
 	r.group.runs++
 	if r.next = r.schedule.first; r.next != nil {
 		r.next.previous = r
+		if r.next.revision == r.revision {
+			r.queue = r.next.queue
+		}
 	}
 	r.schedule.first = r
 	s.runs[r.key] = r

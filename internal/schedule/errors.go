@@ -27,6 +27,8 @@ var (
 	ErrExhausted     = errors.New("quota exhausted")                          // of an owner
 	ErrQueueAway     = errors.New("the launch queue is unavailable")
 	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with the current state
+	// ErrTemplateGone is of the stores: the registrar makes the template again.
+	ErrTemplateGone = fmt.Errorf("%w: the schedule that a queue had made for a workflow version was deleted meanwhile, try again", ErrUnavailable)
 )
 
 // Violation is one invalid field.

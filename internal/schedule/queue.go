@@ -306,3 +306,14 @@ type QueueFilter struct {
 // OfQueue reports whether a queue made the schedule for a bare workflow version. Such a schedule
 // counts in no quota, and lists show it only by its manager.
 func (d *Definition) OfQueue() bool { return strings.HasPrefix(d.ManagedBy, ManagedByQueue) }
+
+// templateNoted is how often an entry notes that it uses a template: seldom, since it writes the
+// row of the template, and much more often than the shortest retention ends.
+const templateNoted = 24 * time.Hour
+
+// NotesUse reports whether an entry that names a template has to write that it does so. Retention
+// deletes a template if nobody has written this for long, so such an entry locks the row. Other
+// entries need no lock.
+func (s *Schedule) NotesUse(now time.Time) bool {
+	return s.OfQueue() && now.Sub(s.UpdatedAt) >= templateNoted
+}

@@ -148,6 +148,10 @@ type EnqueueRequest struct {
 	Position int
 	GroupID  string // of the group that the runs join; "": none
 	Uniques  []Key  // hashes of the unique keys of the runs, ascending, each once
+	// Templates are those of the runs whose use is to be noted, ascending, each once: see NotesUse. A
+	// template that is gone is ErrTemplateGone.
+	Templates []string
+	Now       time.Time // of the note
 }
 
 // EnqueueFacts is what a transaction reads for an EnqueueRequest.
@@ -208,6 +212,7 @@ type QueueCounts struct {
 	WaitingSince               time.Time // when the waiting run that came first entered, or could start; zero: none
 	Reserving, Reserved        int       // reservations that wait, and granted ones
 	Stall                      QueueStall
+	At                         time.Time // when a registrar counted them
 }
 
 // QueueMeasure is a queue as metrics and doctor see it.

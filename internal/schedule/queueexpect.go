@@ -48,13 +48,21 @@ type QueuePromise struct {
 	Says  string
 }
 
-// Promises are the promises of the queue. since is when the run that waits longest could have
-// started, zero if none waits, and dead how many runs are dead, counted as CountsDead says.
-func (e QueueExpect) Promises(since time.Time, dead int, now time.Time) (promises []QueuePromise) {
+// WaitsTooLong reports whether a run that waits since an instant has waited at another one for longer
+// than promised. No run waits since the zero time.
+func (e QueueExpect) WaitsTooLong(since, at time.Time) bool {
+	limit := millis(e.WaitWithinMS)
+	return limit > 0 && !since.IsZero() && at.Sub(since) > limit
+}
+
+// Promises are the promises of the queue at the instant at which its runs were read. since is when
+// the run that waits longest could have started, zero if none waits, and dead how many runs are dead,
+// counted as CountsDead says.
+func (e QueueExpect) Promises(since time.Time, dead int, at time.Time) (promises []QueuePromise) {
 	if limit := millis(e.WaitWithinMS); limit > 0 {
 		p := QueuePromise{Field: "wait_within_ms", Kept: true, Says: fmt.Sprintf("no run has waited for more than %s", ShortDuration(limit))}
-		if waits := now.Sub(since); !since.IsZero() && waits > limit {
-			p.Kept, p.Says = false, fmt.Sprintf("a run has waited for %s, promised are at most %s", ShortDuration(waits.Truncate(time.Second)), ShortDuration(limit))
+		if e.WaitsTooLong(since, at) {
+			p.Kept, p.Says = false, fmt.Sprintf("a run has waited for %s, promised are at most %s", ShortDuration(at.Sub(since).Truncate(time.Second)), ShortDuration(limit))
 		}
 		promises = append(promises, p)
 	}

@@ -53,6 +53,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrForbidden", schedule.Explain(schedule.ErrForbidden, "an operator gives no grant"), codes.PermissionDenied, http.StatusForbidden, "no grant", ""},
 		{"ErrFenced", schedule.ErrFenced, codes.Unavailable, http.StatusServiceUnavailable, "leader", ""},
 		{"ErrUnavailable", fmt.Errorf("read: %w", schedule.ErrUnavailable), codes.Unavailable, http.StatusServiceUnavailable, "unavailable", ""},
+		{"ErrTemplateGone", schedule.ErrTemplateGone, codes.Unavailable, http.StatusServiceUnavailable, "try again", ""},
 		{"ErrUnsupported", schedule.ErrUnsupported, codes.Unimplemented, http.StatusNotImplemented, "not supported", ""},
 		{"ErrShardCount", schedule.ErrShardCount, codes.FailedPrecondition, http.StatusConflict, "number of shards", ""},
 		{"ErrBusy", schedule.ErrBusy, codes.Aborted, http.StatusConflict, "is in progress", ""},

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -26,22 +25,10 @@ type enqueueRecord struct {
 // Enqueue puts runs into a queue as decide says, in one transaction: all or none.
 func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
 	err := s.write(ctx, func(t *tx) error {
-		var facts schedule.EnqueueFacts
-		var id enqueueID
-		if q := t.queues[req.QueueID]; q != nil {
-			copied := *q
-			facts.Queue, id = &copied, enqueueID{q.No, req.UserID, req.RequestID}
-			if there, ok := t.enqueued[id]; ok && req.RequestID != "" {
-				facts.Earlier = &there.EnqueueRecord
-			}
+		if err := t.useTemplates(&req); err != nil {
+			return err
 		}
-		if g := t.jobGroups[req.GroupID]; g != nil {
-			copied := *g
-			facts.Group, facts.GroupOpen = &copied, t.firstMember(g.No) != nil
-		}
-		if facts.Queue != nil {
-			facts.Uniques = t.uniqueFacts(facts.Queue.No, req.Uniques)
-		}
+		facts, id := t.enqueueFacts(&req)
 		decided, err := decide(facts)
 		if err != nil || decided.Empty() {
 			return err
@@ -86,6 +73,24 @@ func (s *Store) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decide
 		return fmt.Errorf("put runs into queue %s: %w", schedule.Quote(req.QueueID), err)
 	}
 	return nil
+}
+
+func (t *tx) enqueueFacts(req *schedule.EnqueueRequest) (facts schedule.EnqueueFacts, id enqueueID) {
+	if q := t.queues[req.QueueID]; q != nil {
+		copied := *q
+		facts.Queue, id = &copied, enqueueID{q.No, req.UserID, req.RequestID}
+		if there, ok := t.enqueued[id]; ok && req.RequestID != "" {
+			facts.Earlier = &there.EnqueueRecord
+		}
+	}
+	if g := t.jobGroups[req.GroupID]; g != nil {
+		copied := *g
+		facts.Group, facts.GroupOpen = &copied, t.firstMember(g.No) != nil
+	}
+	if facts.Queue != nil {
+		facts.Uniques = t.uniqueFacts(facts.Queue.No, req.Uniques)
+	}
+	return facts, id
 }
 
 // placeRuns gives runs their positions: at the end, or from a place on among those that wait
@@ -371,30 +376,4 @@ func (s *Store) MeasureQueues(ctx context.Context, limit, counted int, now time.
 		})
 	}
 	return measures, err
-}
-
-// pruneQueues deletes requests and events of queues from before an instant.
-func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
-	maps.DeleteFunc(t.enqueued, func(_ enqueueID, r enqueueRecord) bool {
-		old := r.createdAt.Before(before) && pruned < limit
-		if old {
-			pruned++
-		}
-		return old
-	})
-	for id, g := range t.jobGroups {
-		if !g.EndedAt.IsZero() && g.EndedAt.Before(before) && pruned < limit {
-			putUndone(t, t.jobGroups, id, nil, false)
-			pruned++
-		}
-	}
-	events := 0
-	t.queueLog = slices.DeleteFunc(t.queueLog, func(e schedule.QueueEvent) bool {
-		old := e.Time.Before(before) && events < limit
-		if old {
-			events++
-		}
-		return old
-	})
-	return pruned + events + t.pruneShares(before, limit) + t.pruneMinutes(before, limit)
 }

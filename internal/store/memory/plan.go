@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -168,7 +169,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			t.remove(r)
 			pruned++
 		}
-		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneInstances(limit) + t.pruneTerms(before, limit) + t.pruneTombstones(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit) + t.pruneQueues(before, limit) + t.pruneUniques(t.Now(), limit)
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneInstances(limit) + t.pruneTerms(before, limit) + t.pruneSchedules(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit) + t.pruneQueues(before, limit) + t.pruneUniques(t.Now(), limit)
 		return nil
 	})
 	if err != nil {
@@ -219,37 +220,28 @@ func (t *tx) pruneRequests(before time.Time, limit int) (pruned int) {
 	return pruned
 }
 
-// pruneTombstones counts revisions as well, as the other stores do.
-func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
-	used := make(map[string]bool)
-	for _, r := range t.runs {
-		used[r.ScheduleID] = true
-	}
-	for i := range t.events {
-		used[t.events[i].ScheduleID] = true
-	}
-	for _, g := range t.jobGroups {
-		if c := g.OnComplete; c != nil && g.EndedAt.IsZero() {
-			used[c.ScheduleID] = true
+// pruneQueues deletes requests and events of queues from before an instant.
+func (t *tx) pruneQueues(before time.Time, limit int) (pruned int) {
+	maps.DeleteFunc(t.enqueued, func(_ enqueueID, r enqueueRecord) bool {
+		old := r.createdAt.Before(before) && pruned < limit
+		if old {
+			pruned++
+		}
+		return old
+	})
+	for id, g := range t.jobGroups {
+		if !g.EndedAt.IsZero() && g.EndedAt.Before(before) && pruned < limit {
+			putUndone(t, t.jobGroups, id, nil, false)
+			pruned++
 		}
 	}
-	var ids []string
-	for id, s := range t.schedules {
-		if !s.Alive() && s.DeletedAt.Before(before) && !used[id] {
-			ids = append(ids, id)
+	events := 0
+	t.queueLog = slices.DeleteFunc(t.queueLog, func(e schedule.QueueEvent) bool {
+		old := e.Time.Before(before) && events < limit
+		if old {
+			events++
 		}
-	}
-	slices.Sort(ids)
-	for _, id := range ids[:min(len(ids), limit)] {
-		for v := range t.revisions {
-			if v.scheduleID == id {
-				delete(t.revisions, v)
-				pruned++
-			}
-		}
-		delete(t.schedules, id)
-		delete(t.failing, id)
-		pruned++
-	}
-	return pruned
+		return old
+	})
+	return pruned + events + t.pruneShares(before, limit) + t.pruneMinutes(before, limit)
 }

@@ -31,6 +31,18 @@ func (s *Store) SlowFronts() { s.fronts.slower = time.Hour }
 // for what is due next.
 func (s *Store) QuickSweeps() { s.fronts.sweepsSlower = -time.Hour }
 
+// HeadsRead is how many waiting runs an admission reads.
+func (s *Store) HeadsRead(ctx context.Context, req *schedule.AdmitRequest) (runs int, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		f, _, err := dialect.ReadAdmission(ctx, queries{tx}, req, 0)
+		for _, h := range append(f.Heads, f.Oldest...) {
+			runs += len(h.Runs)
+		}
+		return err
+	})
+	return runs, err
+}
+
 // ReadFrontsAgain lets the next read of each queue be one from its front.
 func (s *Store) ReadFrontsAgain() {
 	s.fronts.mu.Lock()

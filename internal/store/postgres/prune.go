@@ -49,30 +49,45 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			return err
 		}
 		gone += free
-		var (
-			id  string
-			ids []string
-		)
-		err = each(ctx, tx, []any{&id}, func() error {
-			ids = append(ids, id)
-			return nil
-		}, sqlPruneTombstones, before, limit)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		s.definitions.Forget() // such an id may begin again at revision 1
-		revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
-		gone += len(ids) + revisions
-		if err != nil {
-			return err
-		}
-		_, err = affect(ctx, tx, sqlDropFailures, ids) // of runs that ended after the deletion
+		schedules, err := s.pruneSchedules(ctx, tx, before, limit)
+		gone += schedules
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune: %w", err)
 	}
 	return gone, nil
+}
+
+// pruneSchedules deletes tombstones and unused templates, and counts revisions as well.
+func (s *Store) pruneSchedules(ctx context.Context, tx pgx.Tx, before time.Time, limit int) (gone int, err error) {
+	ids, err := idsOf(ctx, tx, sqlPruneTombstones, before, limit)
+	if err != nil {
+		return 0, err
+	}
+	unused, err := idsOf(ctx, tx, sqlUnusedTemplates, before, limit)
+	if err == nil && len(unused) > 0 {
+		unused, err = idsOf(ctx, tx, sqlPruneTemplates, unused)
+	}
+	if ids = append(ids, unused...); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	s.definitions.Forget() // such an id may begin again at revision 1
+	revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
+	if err != nil {
+		return 0, err
+	}
+	_, err = affect(ctx, tx, sqlDropFailures, ids) // of runs that ended after the deletion
+	return len(ids) + revisions, err
+}
+
+func idsOf(ctx context.Context, tx pgx.Tx, statement string, args ...any) (ids []string, err error) {
+	var id string
+	err = each(ctx, tx, []any{&id}, func() error {
+		ids = append(ids, id)
+		return nil
+	}, statement, args...)
+	return ids, err
 }
 
 func pruneChanges(ctx context.Context, tx pgx.Tx, limit int) (int, error) {

@@ -49,12 +49,29 @@ DELETE FROM deploys WHERE (managed_by, user_id, request_id) IN (
 const sqlPruneTombstones = `
 DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s
-	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM open_runs r WHERE r.sid = s.sid)
-		AND NOT EXISTS (SELECT FROM ended_runs r WHERE r.sid = s.sid)
-		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
-		AND s.schedule_id NOT IN (SELECT g.on_complete::jsonb ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL)
+	WHERE s.deleted_at < $1 AND ` + nothingOf + `
 	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`
+
+// nothingOf: no run, no event and no group that may still make a run names the schedule s.
+const nothingOf = `NOT EXISTS (SELECT FROM open_runs r WHERE r.sid = s.sid)
+		AND NOT EXISTS (SELECT FROM ended_runs r WHERE r.sid = s.sid)
+		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
+		AND s.schedule_id NOT IN (SELECT g.on_complete::jsonb ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL)`
+
+// Templates that nobody has used for as long as retention. The first statement locks them. An
+// entry that has used one since then has changed its row, so the lock finds it too young. One that
+// was triggered has a run that only the second statement sees.
+const (
+	sqlUnusedTemplates = `
+SELECT s.schedule_id FROM schedules s
+WHERE s.updated_at < $1 AND s.deleted_at IS NULL AND starts_with(s.managed_by, 'queue:') AND ` + nothingOf + `
+ORDER BY s.updated_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+
+	sqlPruneTemplates = `
+DELETE FROM schedules s WHERE s.schedule_id = ANY($1::text[]) AND ` + nothingOf + `
+RETURNING s.schedule_id`
+)
 
 const sqlPruneRevisions = `
 DELETE FROM schedule_revisions WHERE schedule_id = ANY($1::text[])`

@@ -29,6 +29,18 @@ func (s *Store) LimitPages(ctx context.Context, n int) error {
 	})
 }
 
+// HeadsRead is how many waiting runs an admission reads.
+func (s *Store) HeadsRead(ctx context.Context, req *schedule.AdmitRequest) (runs int, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		f, _, err := dialect.ReadAdmission(ctx, queries{t}, req, 0)
+		for _, h := range append(f.Heads, f.Oldest...) {
+			runs += len(h.Runs)
+		}
+		return err
+	})
+	return runs, err
+}
+
 // ListStatements are the statements that can answer a list, with their arguments.
 func ListStatements(f schedule.RunFilter) (statements []string, args [][]any) {
 	for _, query := range runsQueries(&f) {

@@ -39,7 +39,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			return err
 		}
 		pruned += free
-		n, err := s.pruneTombstones(ctx, t, before, limit)
+		n, err := s.pruneSchedules(ctx, t, before, limit)
 		if err != nil {
 			return err
 		}
@@ -53,16 +53,22 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 	return pruned, nil
 }
 
-func (s *Store) pruneTombstones(ctx context.Context, t tx, before time.Time, limit int) (pruned int, err error) {
+// pruneSchedules deletes tombstones and unused templates, and counts revisions as well.
+func (s *Store) pruneSchedules(ctx context.Context, t tx, before time.Time, limit int) (pruned int, err error) {
 	var ids []string
-	err = t.query(ctx, sqlPruneTombstones, func(scan scan) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, before.UnixMicro(), limit)
-	if err != nil || len(ids) == 0 {
-		return 0, err
+	for _, statement := range []string{sqlPruneTombstones, sqlUnusedTemplates} {
+		err = t.query(ctx, statement, func(scan scan) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		}, before.UnixMicro(), limit)
+		if err != nil {
+			return 0, err
+		}
+	}
+	if len(ids) == 0 {
+		return 0, nil
 	}
 	// The id may come to life again with revision 1 of another definition.
 	s.definitions.Forget()

@@ -20,11 +20,15 @@ const (
  WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1)
  ORDER BY q.created_at LIMIT ?2)`
 	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
-	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
- AND NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid)
+	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ? AND ` + nothingOf + ` ORDER BY s.schedule_id LIMIT ?`
+	// sqlUnusedTemplates are those that nobody has used for as long as retention.
+	sqlUnusedTemplates = `SELECT s.schedule_id FROM schedules s INDEXED BY schedules_templates
+ WHERE s.updated_at < ? AND s.deleted_at IS NULL AND s.managed_by GLOB 'queue:*' AND ` + nothingOf + ` ORDER BY s.updated_at LIMIT ?`
+	// nothingOf: no run, no event and no group that may still make a run names the schedule s.
+	nothingOf = `NOT EXISTS (SELECT 1 FROM open_runs o INDEXED BY open_runs_schedule WHERE o.sid = s.sid)
  AND NOT EXISTS (SELECT 1 FROM ended_runs e INDEXED BY ended_runs_schedule WHERE e.sid = s.sid)
  AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
- AND s.schedule_id NOT IN (SELECT g.on_complete ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL) ORDER BY s.schedule_id LIMIT ?`
+ AND s.schedule_id NOT IN (SELECT g.on_complete ->> 'schedule_id' FROM queue_groups g WHERE g.state = 'RUNNING' AND g.on_complete IS NOT NULL)`
 	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
 	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
 )

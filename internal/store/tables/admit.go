@@ -3,6 +3,7 @@ package tables
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,42 +24,47 @@ func (d *Dialect) ReadAdmission(ctx context.Context, q Queries, req *schedule.Ad
 			return f, first, err
 		}
 	}
-	if err := d.readWaiting(ctx, q, req, &f); err != nil {
+	room := f.Room(req)
+	sets, err := d.readSets(ctx, q, req.QueueNo, room, &f)
+	if err != nil {
 		return f, first, err
 	}
-	return f, first, d.readLimits(ctx, q, &f, req.Now, true) // of reservations too: they start also in a stall
+	if err := d.readLimits(ctx, q, &f, sets, req.Now, true); err != nil { // of reservations too: they start also in a stall
+		return f, first, err
+	}
+	return f, first, d.readHeads(ctx, q, req, room, sets, &f)
 }
 
-// readWaiting reads the first waiting runs of a queue; those of a plain queue its store reads.
-func (d *Dialect) readWaiting(ctx context.Context, q Queries, req *schedule.AdmitRequest, f *ledger.QueueFacts) error {
-	room := f.Room(req)
+// readSets reads the limit sets of the runs that wait in a queue, and those runs that keep a limit.
+// The runs of a plain queue its store reads.
+func (d *Dialect) readSets(ctx context.Context, q Queries, queueNo int32, room int, f *ledger.QueueFacts) ([]schedule.Limits, error) {
 	if room == 0 {
-		return nil
+		return nil, nil
 	}
 	var state int
-	limited, err := one(ctx, q, []any{&state}, sqlAnyLimited, req.QueueNo)
+	limited, err := one(ctx, q, []any{&state}, sqlAnyLimited, queueNo)
 	if err != nil {
-		return fmt.Errorf("look for limits: %w", err)
+		return nil, fmt.Errorf("look for limits: %w", err)
 	}
 	if f.Plain = !limited && f.Queue.PromoteAfterMS == 0; f.Plain {
-		return nil
+		return nil, nil
 	}
-	if f.Heads, err = d.readHeads(ctx, q, req.QueueNo, room); err != nil {
-		return fmt.Errorf("read waiting runs: %w", err)
-	}
-	if f.Queue.PromoteAfterMS > 0 {
-		if f.Oldest, err = d.readOldest(ctx, q, req.QueueNo, room); err != nil {
-			return fmt.Errorf("read the oldest runs: %w", err)
-		}
-	}
-	keeping, err := collect(ctx, q, (*headRow).fields, sqlKeepWaiting, req.QueueNo)
+	keeping, err := collect(ctx, q, (*headRow).fields, sqlKeepWaiting, queueNo)
 	if err != nil {
-		return fmt.Errorf("read the runs that keep limits: %w", err)
+		return nil, fmt.Errorf("read the runs that keep limits: %w", err)
 	}
 	for i := range keeping {
 		f.AddKeeping(keeping[i].run())
 	}
-	return nil
+	sets, err := collect(ctx, q, func(set *string) []any { return []any{set} }, sqlLimitSets, queueNo)
+	if err != nil {
+		return nil, fmt.Errorf("read the limits of waiting runs: %w", err)
+	}
+	limits := make([]schedule.Limits, len(sets))
+	for i, set := range sets {
+		limits[i] = schedule.Limits(set)
+	}
+	return limits, nil
 }
 
 func (d *Dialect) readQueueFacts(ctx context.Context, q Queries, queueNo int32, from int64) (f ledger.QueueFacts, first int64, err error) {
@@ -101,27 +107,44 @@ func (r *headRow) run() ledger.WaitingRun {
 	}})
 }
 
-// readHeads reads the first runs of each limit set: together about as many as can start.
-func (d *Dialect) readHeads(ctx context.Context, q Queries, queueNo int32, room int) ([]ledger.Head, error) {
-	sets, err := collect(ctx, q, func(set *string) []any { return []any{set} }, sqlLimitSets, queueNo)
-	if err != nil || len(sets) == 0 {
-		return nil, err
+// readHeads reads the first waiting runs of each limit set, together about as many as can start, and
+// where runs are promoted also those that wait longest.
+func (d *Dialect) readHeads(ctx context.Context, q Queries, req *schedule.AdmitRequest, room int, sets []schedule.Limits, f *ledger.QueueFacts) error {
+	if len(sets) == 0 {
+		return nil
 	}
-	return firstRuns(ctx, q, d.ReadHeads, queueNo, room, Rows{sets}, len(sets), func(r *headRow) any { return r.limits })
+	heads, err := firstRuns(ctx, q, d.ReadHeads, req.QueueNo, f.HeadReads(sets, room, req.Now), func(at []int) Rows {
+		texts := make([]string, len(at))
+		for i, set := range at {
+			texts[i] = string(sets[set])
+		}
+		return Rows{texts}
+	}, func(r *headRow) any { return r.limits })
+	if err != nil {
+		return fmt.Errorf("read waiting runs: %w", err)
+	}
+	if f.Heads = append(f.Heads, heads...); f.Queue.PromoteAfterMS == 0 {
+		return nil
+	}
+	if heads, err = d.readOldest(ctx, q, req, room, f); err != nil {
+		return fmt.Errorf("read the oldest runs: %w", err)
+	}
+	f.Oldest = append(f.Oldest, heads...)
+	return nil
 }
 
 // readOldest reads the first runs of each limit set and priority, among them those that wait
 // longest.
-func (d *Dialect) readOldest(ctx context.Context, q Queries, queueNo int32, room int) ([]ledger.Head, error) {
-	var limits []string
+func (d *Dialect) readOldest(ctx context.Context, q Queries, req *schedule.AdmitRequest, room int, f *ledger.QueueFacts) ([]ledger.Head, error) {
+	var sets []schedule.Limits
 	var priorities []int32
 	var set string
 	var priority int32
 	err := q.Each(ctx, sqlPrioritySets, []any{&set, &priority}, func(bad error) error {
-		limits, priorities = append(limits, set), append(priorities, priority)
+		sets, priorities = append(sets, schedule.Limits(set)), append(priorities, priority)
 		return bad
-	}, queueNo)
-	if err != nil || len(limits) == 0 {
+	}, req.QueueNo)
+	if err != nil || len(sets) == 0 {
 		return nil, err
 	}
 	type pair struct {
@@ -129,21 +152,39 @@ func (d *Dialect) readOldest(ctx context.Context, q Queries, queueNo int32, room
 		priority int32
 	}
 	// Every second start at most is that of a run that has waited so long.
-	return firstRuns(ctx, q, d.ReadOldest, queueNo, room/2+1, Rows{limits, priorities}, len(limits), func(r *headRow) any { return pair{r.limits, r.priority} })
+	return firstRuns(ctx, q, d.ReadOldest, req.QueueNo, f.HeadReads(sets, room/2+1, req.Now), func(at []int) Rows {
+		texts, those := make([]string, len(at)), make([]int32, len(at))
+		for i, set := range at {
+			texts[i], those[i] = string(sets[set]), priorities[set]
+		}
+		return Rows{texts, those}
+	}, func(r *headRow) any { return pair{r.limits, r.priority} })
 }
 
-// firstRuns reads the first waiting runs of each of n sets, together about so many. of is the set
-// of a run.
-func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, runs int, sets Rows, n int, of func(*headRow) any) ([]ledger.Head, error) {
-	each := (runs + n - 1) / n
-	rows, err := collect(ctx, q, func(r *headRow) []any {
-		return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued} // none keeps a limit
-	}, statement, queueNo, each, sets)
-	if err != nil {
-		return nil, err
+// firstRuns reads the first waiting runs of sets: so many of each as reads says. rowsOf are the
+// arguments for some of the sets, and of is the set of a run.
+func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, reads []int, rowsOf func(at []int) Rows, of func(*headRow) any) ([]ledger.Head, error) {
+	byReads := make(map[int][]int)
+	for i, n := range reads {
+		byReads[n] = append(byReads[n], i)
 	}
-	at := make(map[any]int, n)
+	delete(byReads, 0)
 	var heads []ledger.Head
+	for _, n := range slices.Sorted(maps.Keys(byReads)) {
+		rows, err := collect(ctx, q, func(r *headRow) []any {
+			return []any{&r.key, &r.limits, &r.priority, &r.fair, &r.position, &r.enqueued} // none keeps a limit
+		}, statement, queueNo, n, rowsOf(byReads[n]))
+		if err != nil {
+			return nil, err
+		}
+		heads = append(heads, headsOf(rows, n, of)...)
+	}
+	return heads, nil
+}
+
+// headsOf are rows by their sets. Of each set up to n were read.
+func headsOf(rows []headRow, n int, of func(*headRow) any) (heads []ledger.Head) {
+	at := make(map[any]int)
 	for i := range rows {
 		set := of(&rows[i])
 		if _, known := at[set]; !known {
@@ -155,9 +196,9 @@ func firstRuns(ctx context.Context, q Queries, statement string, queueNo int32, 
 	}
 	for i := range heads {
 		slices.SortFunc(heads[i].Runs, func(a, b ledger.WaitingRun) int { return ledger.CompareWaiting(&a, &b) })
-		heads[i].More = len(heads[i].Runs) == each
+		heads[i].More = len(heads[i].Runs) == n
 	}
-	return heads, nil
+	return heads
 }
 
 // WriteAdmission writes what an admission says besides its runs.
@@ -217,7 +258,7 @@ func (t *Tables) ReadWaitingPlace(ctx context.Context, r *schedule.Run, counted,
 			return p, fmt.Errorf("read the last fetch: %w", err)
 		}
 	}
-	if err := t.dialect.readLimits(ctx, t.read, &p.QueueFacts, now, false); err != nil {
+	if err := t.dialect.readLimits(ctx, t.read, &p.QueueFacts, nil, now, false); err != nil {
 		return p, err
 	}
 	if _, err = one(ctx, t.read, []any{&p.Before}, sqlWaitBefore, r.Queue.No, r.Queue.Priority, counted); err != nil {

@@ -77,7 +77,7 @@ func (t *Tables) ReadQueueCopy(ctx context.Context, req schedule.QueueCopyReques
 	}
 	c.DropRepeated()
 	c.Heads = ledger.HeadsOfSets(c.Runs, req.Limits)
-	err = t.dialect.readLimits(ctx, t.read, &c.QueueFacts, req.Now, false)
+	err = t.dialect.readLimits(ctx, t.read, &c.QueueFacts, nil, req.Now, false)
 	if c.Heads = nil; err != nil {
 		return c, err
 	}

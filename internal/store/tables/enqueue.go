@@ -30,7 +30,10 @@ func (t *Tables) Enqueue(ctx context.Context, req schedule.EnqueueRequest, decid
 
 func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueRequest, decide func(schedule.EnqueueFacts) (schedule.Enqueue, error)) error {
 	var facts schedule.EnqueueFacts
-	var err error
+	err := useTemplates(ctx, q, req)
+	if err != nil {
+		return err
+	}
 	if req.Position > 0 {
 		facts.Queue, err = d.lockQueue(ctx, q, req.QueueID)
 	} else {
@@ -85,6 +88,21 @@ func (d *Dialect) enqueue(ctx context.Context, q Queries, req *schedule.EnqueueR
 		return nil
 	}
 	return d.InsertAudit(ctx, q, []schedule.AuditEntry{*decided.Audit})
+}
+
+// useTemplates notes that templates are used, so that no retention deletes them. It comes first: a
+// change of a schedule locks its row before anything of a queue.
+func useTemplates(ctx context.Context, q Queries, req *schedule.EnqueueRequest) error {
+	for _, id := range req.Templates {
+		n, err := q.Exec(ctx, sqlUseTemplate, id, req.Now)
+		if err == nil && n == 0 {
+			err = schedule.ErrTemplateGone
+		}
+		if err != nil {
+			return fmt.Errorf("use the template %s: %w", schedule.Quote(id), err)
+		}
+	}
+	return nil
 }
 
 // placeEntry gives the new runs of an entry their positions, and them and the replaced ones their

@@ -283,9 +283,9 @@ func (t *Tables) ListLimitUses(ctx context.Context, limitNo int32, limit int) ([
 	return found, nil
 }
 
-// readLimits adds the limits of the heads and of waiting reservations to the facts of an admission. lock keeps other
+// readLimits adds the limits of limit sets, heads and waiting reservations to the facts of an admission. lock keeps other
 // admissions and changes of these limits out until the transaction ends.
-func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFacts, now time.Time, lock bool) error {
+func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFacts, sets []schedule.Limits, now time.Time, lock bool) error {
 	var ids, keys []string
 	asked := make(map[schedule.LimitRef]bool)
 	ask := func(refs []schedule.LimitRef) {
@@ -301,6 +301,9 @@ func (d *Dialect) readLimits(ctx context.Context, q Queries, f *ledger.QueueFact
 	}
 	for i := range f.Heads {
 		ask(f.Heads[i].Runs[0].Limits)
+	}
+	for _, set := range sets {
+		ask(set.Refs())
 	}
 	if len(ids) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func (d *Dialect) changeReservations(ctx context.Context, q Queries, req *schedu
 	if err := d.writeEndedReservations(ctx, q, &out); err != nil {
 		return f, out, err
 	}
-	if err := d.readLimits(ctx, q, &f, change.Now, true); err != nil {
+	if err := d.readLimits(ctx, q, &f, nil, change.Now, true); err != nil {
 		return f, out, err
 	}
 	f.GrantReservations(change.Now, &out)
@@ -205,5 +205,5 @@ func (t *Tables) ReadReservations(ctx context.Context, queueNo int32, now time.T
 	if f, _, err = t.dialect.readQueueFacts(ctx, t.read, queueNo, 0); err != nil || f.Queue == nil {
 		return f, err
 	}
-	return f, t.dialect.readLimits(ctx, t.read, &f, now, false)
+	return f, t.dialect.readLimits(ctx, t.read, &f, nil, now, false)
 }

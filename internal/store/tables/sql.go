@@ -53,6 +53,9 @@ ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, j
 	sqlSaveGroup = `UPDATE alert_groups SET told_at = COALESCE($3, told_at), check_at = $4, closed_at = $5 WHERE target = $1 AND group_id = $2`
 )
 
+// sqlUseTemplate locks the row until the entry is over.
+const sqlUseTemplate = `UPDATE schedules SET updated_at = $2 WHERE schedule_id = $1 AND deleted_at IS NULL`
+
 // Expectations and their alerts.
 const (
 	sqlSaveExpectation = `UPDATE expectations SET status = $3, limit_ms = $4, late = $5, late_since = $6, watched_since = $7, judged_until = $8,

@@ -28,7 +28,7 @@ for workload in ${WORKLOADS:-burst steps}; do
 	*) peers= ;; # of Carillon alone
 	esac
 	[ -z "$peers" ] || peers=${PEERS:-$peers}
-	case $workload in register | neighbours | console | slots) peers=carillon-sqlite ;; esac
+	case $workload in register | neighbours | console | slots | keys | fair | redrive) peers=carillon-sqlite ;; esac
 	[ -n "$peers" ] || peers=none
 	[ "$peers" = none ] || set -- "$@" -systems "carillon,$peers"
 	[ -z "${OUT:-}" ] || set -- "$@" -out "$OUT"

@@ -24,9 +24,13 @@ type queuer interface {
 const drainInFlight = 10_000
 
 // drain has N jobs wait in a queue that is paused, and measures how fast they run once it is
-// resumed.
+// resumed. With -limit each of them uses a limit.
 func drain(ctx context.Context, o options, w *report.Writer) error {
-	return eachRun(o, "drain", w, func(name string, n, run int) (line report.Line, err error) {
+	name, most := "drain", drainInFlight
+	if o.limit > 0 {
+		name, most = fmt.Sprintf("drain, a limit of %d", o.limit), min(most, o.limit)
+	}
+	return eachRun(o, name, w, func(name string, n, run int) (line report.Line, err error) {
 		q, err := startQueue(ctx, o, name, drainInFlight)
 		if err != nil {
 			return line, err
@@ -43,7 +47,7 @@ func drain(ctx context.Context, o options, w *report.Writer) error {
 			}
 		}
 		m := &meter{
-			s: q, o: o, label: fmt.Sprintf("drain-%s-%d-%d", name, n, run), queue: q, maxInFlight: drainInFlight,
+			s: q, o: o, label: fmt.Sprintf("drain-%s-%d-%d", name, n, run), queue: q, maxInFlight: most,
 			work: record.Work{N: n, Rounds: 1, First: began.Truncate(time.Second), Spread: entered + time.Second},
 		}
 		if err := m.run(ctx); err != nil {

@@ -119,11 +119,16 @@ func waits(calls []record.Call, began map[uint64]time.Time) (figures map[string]
 		}
 	}
 	bad = map[string]int{"lost": len(began) - len(seen), "doubled": len(calls) - strange - len(seen), "strange": strange}
-	figures = make(map[string]float64)
+	return quantiles(waited), bad
+}
+
+// quantiles of waits in milliseconds, which it sorts.
+func quantiles(waited []float64) map[string]float64 {
+	figures := make(map[string]float64)
 	if len(waited) > 0 {
 		slices.Sort(waited)
 		at := func(q float64) float64 { return waited[min(len(waited)-1, int(q*float64(len(waited))))] }
 		figures["p50_ms"], figures["p99_ms"], figures["max_ms"] = at(0.5), at(0.99), waited[len(waited)-1]
 	}
-	return figures, bad
+	return figures
 }

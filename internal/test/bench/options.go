@@ -31,6 +31,9 @@ var workloads = map[string]workload{
 	"neighbours": {run: neighbours, n: "10", seconds: 30, timeout: 30 * time.Second},
 	"drain":      {run: drain, n: "100000", timeout: 5 * time.Minute},
 	"jobs":       {run: jobs, n: "2000", seconds: 30, timeout: 30 * time.Second},
+	"keys":       {run: keys, n: "10000", timeout: time.Minute},
+	"fair":       {run: fair, n: "5", seconds: 30, timeout: 30 * time.Second},
+	"redrive":    {run: redrive, n: "10000", timeout: 2 * time.Minute},
 	"slots":      {run: slots, n: "40", seconds: 20, timeout: 30 * time.Second},
 	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, timeout: time.Minute},
 	"console":    {run: console, n: "50000"},
@@ -66,6 +69,7 @@ type options struct {
 	backlog int
 	hold    bool
 	pace    time.Duration
+	limit   int // of a limit that every job uses
 
 	burst, ledger, expired int
 	shapes                 []shape
@@ -85,7 +89,8 @@ func (o options) site() site.Options {
 	return site.Options{
 		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
 		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements, Together: o.together,
-		History: o.history, Sink: o.workload == "drain" || o.workload == "slots" || o.workload == "jobs",
+		History: o.history, Limit: o.limit, Fair: o.workload == "fair",
+		Sink: slices.Contains([]string{"drain", "slots", "jobs", "keys", "fair", "redrive"}, o.workload),
 	}
 }
 
@@ -159,7 +164,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
 	f.IntVar(&o.open, "open", 30, "neighbours: how many expensive calls one caller keeps open")
 	f.StringVar(&o.spec, "spec", "cron", "what a burst's schedules are: cron (daily at the instant) or once (once_at)")
-	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours, slots: how long; growth: how many instants, a second apart")
+	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours, slots, jobs, fair: how long; growth: how many instants, a second apart")
 	f.DurationVar(&o.stall, "stall", 0, "sustained: how long the table of open runs is locked in the middle of the stream; recovered_ms is how long after it the p99 of each second stays below 250 ms")
 	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
 	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
@@ -168,6 +173,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
 	f.DurationVar(&o.busy, "busy", 5*time.Second, "slots: how long the executor takes for each job; less than EXECUTOR_TIMEOUT_MS")
 	f.IntVar(&o.backlog, "backlog", 0, "jobs: how many others wait meanwhile, half of them in a paused queue and half behind a full limit")
+	f.IntVar(&o.limit, "limit", 0, "drain: max_in_flight of a limit that every job uses, e.g. 5000; 0: jobs use none")
 	f.BoolVar(&o.hold, "hold", false, "jobs: a transaction stays open on the database meanwhile")
 	f.DurationVar(&o.pace, "pace", 10*time.Millisecond, "jobs: how far requests are apart; each has the jobs of that time")
 	f.StringVar(&o.history, "history", "all", "drain, slots, jobs: what the queue keeps of Carillon's jobs: all, or failed, which counts successes by the minute")
@@ -194,6 +200,8 @@ func (o options) check(queue bool) error {
 		return fmt.Errorf("-factor: %g is not more than 1, and the search would never end", o.factor)
 	case o.runs < 1 || o.seconds < 1 || o.warm < 1:
 		return fmt.Errorf("-runs %d, -seconds %d, -warm %d: each is at least 1", o.runs, o.seconds, o.warm)
+	case o.limit < 0 || o.limit > 0 && (o.workload != "drain" || slices.ContainsFunc(o.systems, func(name string) bool { return !strings.HasPrefix(name, "carillon") })):
+		return fmt.Errorf("-limit %d: not negative, and for drain with -systems carillon and carillon-sqlite only: others have no limits", o.limit)
 	case o.busy < time.Millisecond:
 		return fmt.Errorf("-busy %s: at least 1ms", o.busy)
 	case queue && o.redisURL == "":

@@ -37,6 +37,23 @@ var storeMutants = []struct {
 	suites []suite
 	edits  []mutant.Edit
 }{
+	{"an entry does not note that it uses a template", []suite{contract(postgres, "templates"), contract(sqlite, "templates")}, []mutant.Edit{{
+		"internal/store/tables/enqueue.go", "range req.Templates {", "range req.Templates[:0] {",
+	}}},
+	{"retention deletes a template that is in use", []suite{contract(postgres, "templates")}, []mutant.Edit{{
+		postgres + "/sql_prune.go", "DELETE FROM schedules s WHERE s.schedule_id = ANY($1::text[]) AND ` + nothingOf + `", "DELETE FROM schedules s WHERE s.schedule_id = ANY($1::text[])",
+	}, {
+		postgres + "/sql_prune.go", "starts_with(s.managed_by, 'queue:') AND ` + nothingOf + `", "starts_with(s.managed_by, 'queue:')",
+	}}},
+	{"retention deletes a template that is in use, on SQLite", []suite{contract(sqlite, "templates")}, []mutant.Edit{{
+		sqlite + "/sql_prune.go", "s.managed_by GLOB 'queue:*' AND ` + nothingOf + `", "s.managed_by GLOB 'queue:*'",
+	}}},
+	{"runs behind those that were read of a limit set are forgotten", []suite{contract(postgres, "queue_model"), contract(sqlite, "queue_model")}, []mutant.Edit{{
+		"internal/store/tables/admit.go", "heads[i].More = len(heads[i].Runs) == n", "heads[i].More = false",
+	}}},
+	{"a blocked limit set is read to its end", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
+		"internal/ledger/heads.go", "			f.Blocked[string(set)] = *b\n			continue\n", "			f.Blocked[string(set)] = *b\n",
+	}}},
 	{"a position forgets transactions that are open", []suite{contract(postgres, "change_log"), {postgres, "^TestAChangeIsReadOnce"}}, []mutant.Edit{{
 		postgres + "/sql_changes.go", "c.xid = ANY(ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))", "false",
 	}}},

@@ -178,6 +178,7 @@ const (
 	groupCancelled
 	groupFollowed // by its on_complete run
 	slotEnteredQueue
+	slotEnteredFull    // while no launch was free
 	slotRefusedByQueue // it is closed
 	slotReplaced       // a newer slot ends a run in a queue
 	reservationGranted
@@ -223,7 +224,7 @@ var situationNames = [situations]string{
 	"job retried", "job snoozed", "job told of", "job request repeated", "job refused by a closed queue", "job sent again", "job sent by another process", "job left in a paused queue",
 	"queue full", "queue paused with waiting runs", "limit full", "run passed others at a full limit", "retry kept its key", "run admitted before its start", "job promoted", "turn taken",
 	"member of a group released", "member of a group stopped", "group completed", "group partial", "group cancelled", "group followed by a run",
-	"slot entered a queue", "slot refused by a closed queue", "run in a queue replaced",
+	"slot entered a queue", "slot entered a queue without a free launch", "slot refused by a closed queue", "run in a queue replaced",
 	"reservation granted", "reservation granted before waiting runs", "reservation granted after a wait", "reservation released", "reservation expired", "reservation withdrawn",
 	"run expired in a queue", "run in a queue past its deadline", "run past its deadline",
 	"admission compared with its play",

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -56,6 +57,39 @@ func (l *ledgerWatch) slotEntered(at time.Duration, term *schedule.Term, before,
 	l.claimed(after)
 	l.slotGrouped(after)
 	l.coverage.situations[slotEnteredQueue].Add(1)
+}
+
+// claimPassed: a claim leaves no run behind that is due, goes into a queue and waits for no other run,
+// whatever launches are free, and launches no more than there are.
+func (l *ledgerWatch) claimPassed(claim *ledger.Claim, out *ledger.Claimed) {
+	v := &out.Verdicts
+	if claim.State.Stale() || v.Unread || len(out.Missing)+len(out.Refused) > 0 {
+		return
+	}
+	over := make(map[schedule.Key]bool)
+	for i := range v.Entries {
+		over[v.Entries[i].Key] = true
+	}
+	for i := range v.Ends {
+		over[v.Ends[i].Key] = true
+	}
+	for _, key := range claim.State.Late() {
+		over[key] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(v.Claims); n > claim.Pass.Limit {
+		l.violation("a claim with %d free launches has launched %d runs", claim.Pass.Limit, n)
+	}
+	if len(v.Entries) > 0 && claim.Pass.Limit == 0 {
+		l.coverage.situations[slotEnteredFull].Add(1)
+	}
+	for r := range claim.State.All() {
+		due := r.Status == schedule.StatusPlanned && !r.Waiting && !r.Exclusive && !r.Automatic && !r.FireAt.After(claim.Pass.Now)
+		if f := l.lives[r.ScheduleID]; due && f != nil && f.queueOf[r.Revision] != "" && !over[r.Key] {
+			l.violation("%s run_at %s is due, and a claim with %d free launches left it out of its queue", r.ScheduleID, l.at(r.RunAt), claim.Pass.Limit)
+		}
+	}
 }
 
 // replacedBy: of a run in a queue a leader only asks for the cancel, for a newer slot.

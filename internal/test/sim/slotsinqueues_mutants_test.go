@@ -6,7 +6,13 @@ var slotQueueMutants = []struct {
 	edits []edit
 }{
 	{"a slot enters its queue before it is due", []edit{{
-		"internal/ledger/entry.go", `return r.fireAt > j.now && d != nil && d.QueueID != ""`, `return r.fireAt > j.now && d != nil && d.QueueID == "none"`,
+		"internal/ledger/entry.go", `{ return r.fireAt > j.now && j.enters(r) }`, `{ return false && j.enters(r) }`,
+	}}},
+	{"slots wait for a free launch to enter their queues", []edit{{
+		"internal/ledger/share.go", `entries.take(maxEntries)`, `entries.take(p.Limit)`,
+	}}},
+	{"a run is launched without a free launch, because another one of its group goes into a queue", []edit{{
+		"internal/ledger/judge.go", `if !mayLaunch && `, `if false && `,
 	}}},
 	{"a closed queue takes slots", []edit{{
 		"internal/ledger/entry.go", `case q.Closed:`, `case false:`,

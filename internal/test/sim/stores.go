@@ -94,6 +94,9 @@ func (s store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger
 		if len(out.Missing) > 0 {
 			s.violation("%s has judged %d runs that were not as its state has them", s.name, len(out.Missing))
 		}
+		if err == nil {
+			s.watch.claimPassed(claim, &out)
+		}
 		return err
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 var entries = []check{
 	{"a due slot goes into the queue of its schedule, with what its definition says", entryPlaced},
 	{"no slot goes into its queue before fire_at", entryNotEarly},
+	{"a slot goes into its queue while no launch is free, and others wait for one", entryWithoutLaunches},
 	{"a run in a queue has the attempts of its schedule, else those of jobs, and its budget begins with it", entryAttempts},
 	{"slots enter in claim order, and catch-up goes behind all others", entryOrder},
 	{"a slot is skipped while a run of its group waits in the queue, is sent or runs", entrySkip},

@@ -12,6 +12,7 @@ import (
 // limitUses are admissions of runs that use limits.
 var limitUses = []check{
 	{"a full limit keeps its runs waiting, and the others pass", limitPasses},
+	{"an admission reads no run behind a full limit, and of others no more than its limits have left", limitReads},
 	{"all queues share a limit", limitShared},
 	{"each key of a limit counts for itself", limitKeyed},
 	{"a run that uses several limits waits for each of them", limitSeveral},

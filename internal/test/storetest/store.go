@@ -215,6 +215,7 @@ var topics = []topic{
 	{name: "lists", checks: lists},
 	{name: "fleet", checks: fleet},
 	{name: "prune", checks: prunes},
+	{name: "templates", checks: templates},
 	{name: "slots", checks: slots},
 	{name: "listen", checks: listens},
 	{name: "races", checks: races},

@@ -49,8 +49,9 @@ func (s *Site) Backlog(ctx context.Context, n int) error {
 }
 
 // Stream enqueues n jobs a second for some time, in requests every pace, and returns when the
-// request of each job began, by its slot. Requests do not wait for one another.
-func (s *Site) Stream(ctx context.Context, n int, long, pace time.Duration) (began map[uint64]time.Time, err error) {
+// request of each job began, by its slot. Requests do not wait for one another. The jobs count in
+// turn for the keys, in a fair queue; without keys for their owner.
+func (s *Site) Stream(ctx context.Context, n int, long, pace time.Duration, keys ...string) (began map[uint64]time.Time, err error) {
 	client := carillonv1.NewQueueServiceClient(s.conn)
 	began = make(map[uint64]time.Time, int(long.Seconds()*float64(n)))
 	var (
@@ -64,7 +65,11 @@ func (s *Site) Stream(ctx context.Context, n int, long, pace time.Duration) (beg
 		due := int(float64(n) * (tick + pace).Seconds())
 		r := &carillonv1.EnqueueRunsRequest{QueueId: queue}
 		for ; sent < due; sent++ {
-			r.Runs = append(r.Runs, &carillonv1.NewQueuedRun{WorkflowId: workflow, Version: 1, Input: fmt.Appendf(nil, `{"job":%d}`, sent)})
+			job := &carillonv1.NewQueuedRun{WorkflowId: workflow, Version: 1, Input: fmt.Appendf(nil, `{"job":%d}`, sent)}
+			if len(keys) > 0 {
+				job.FairKey = keys[sent%len(keys)]
+			}
+			r.Runs = append(r.Runs, job)
 		}
 		if len(r.Runs) == 0 {
 			continue

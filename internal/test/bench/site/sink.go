@@ -19,12 +19,13 @@ import (
 // KindSink is the kind of child that ServeSink is.
 const KindSink = "sink"
 
-// sink is an executor in a process of its own. It stores nothing, and answers SUCCESS after a
-// time.
+// sink is an executor in a process of its own. It stores nothing, and gives the same answer to all,
+// after a time.
 type sink struct {
 	carillonv1.UnimplementedExecutorServer
-	log  record.Log
-	busy atomic.Int64 // ns of each call; 0: answer at once
+	log    record.Log
+	busy   atomic.Int64           // ns of each call; 0: answer at once
+	answer atomic.Pointer[string] // nil: SUCCESS
 }
 
 // Run notes when the call arrived.
@@ -38,7 +39,11 @@ func (s *sink) Run(ctx context.Context, r *carillonv1.ExecutorRunRequest) (*cari
 	if busy := time.Duration(s.busy.Load()); busy > 0 {
 		pause(ctx, time.Until(now.Add(busy)))
 	}
-	return &carillonv1.ExecutorRunResponse{Status: "SUCCESS"}, nil
+	status := "SUCCESS"
+	if other := s.answer.Load(); other != nil {
+		status = *other
+	}
+	return &carillonv1.ExecutorRunResponse{Status: status}, nil
 }
 
 // RunBatch is Run for many runs.
@@ -80,6 +85,12 @@ func (p *sinkPart) Where(_ proc.None, out *string) error {
 // Busy sets how long each call takes from now on.
 func (p *sinkPart) Busy(long time.Duration, _ *proc.None) error {
 	p.busy.Store(long.Nanoseconds())
+	return nil
+}
+
+// Answer sets the answer from now on: ENQUEUED, the harness reports the ends, SUCCESS or FAILED.
+func (p *sinkPart) Answer(status string, _ *proc.None) error {
+	p.answer.Store(&status)
 	return nil
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	Together  bool   // all roles in one process, on Postgres too
 	History   string // of the queue of jobs: all or failed
 	Sink      bool   // the executor is a process of its own, over gRPC
+	Limit     int    // of a limit that every job uses: so many at once; 0: jobs use none
+	Fair      bool   // the queue of jobs is fair
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +65,7 @@ type Site struct {
 	sinkAddr  string
 	conn      *grpc.ClientConn // to the queue; nil: there is none
 	places    map[uint64]int   // of jobs in their order of entry, by slot
+	keys      []string         // of jobs, by place
 }
 
 // New starts the processes; name is the database's.
