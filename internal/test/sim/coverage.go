@@ -205,9 +205,13 @@ const (
 	groupSealedInTime // at its seal_at
 	runTold           // outside of queues
 	runReturned
-	returnedAgain // an end is told again with another result
-	jobCounted    // a success has no row
-	jobNeeded     // a success of a queue that keeps only failures has one
+	returnedAgain   // an end is told again with another result
+	jobCounted      // a success has no row
+	jobNeeded       // a success of a queue that keeps only failures has one
+	slotCoalesced   // a newer one takes its place while the overlap key is busy
+	slotOfManualRun // a manual run takes its place
+	turnInherited   // with since when it waited
+	turnTakenFirst  // a run starts while others of its key wait
 	situations
 )
 
@@ -227,6 +231,7 @@ var situationNames = [situations]string{
 	"slot joined a group", "slots of one instant joined a group", "slot without its group", "group sealed at its seal_at", "run outside of queues told of",
 	"run ended with a result", "end of a run told again with another result",
 	"success counted without a row", "success kept by a queue of failures",
+	"slot coalesced", "slot taken over by a manual run", "turn inherited", "turn taken before others of the key",
 }
 
 // Coverage counts faults by call, over all worlds.
