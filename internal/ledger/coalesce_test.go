@@ -155,7 +155,7 @@ func drawCoalescing(t *rapid.T) schedule.OverlapGroup {
 	return schedule.OverlapGroup{OverlapKey: "u/k", Now: overlapMinute("y"), InFlight: draw("in flight", 1), Waiting: draw("waiting", 4), Due: draw("due", 5)}
 }
 
-// coalesceOracle says of each run what becomes of it, from the runs of its schedule and from how many
+// coalesceOracle says of each run how it goes on, from the runs of its schedule and from how many
 // of the others come before it.
 type coalesceOracle struct {
 	schedule.OverlapGroup

@@ -295,6 +295,10 @@ func (f *Server) answerQueues() {
 	f.Answer("UpsertLimit", &carillonv1.UpsertLimitResponse{Limit: limit})
 	f.Answer("GetLimit", &carillonv1.GetLimitResponse{Limit: limit})
 	f.Answer("ListLimits", &carillonv1.ListLimitsResponse{Limits: []*carillonv1.Limit{limit}})
+	overlap := &carillonv1.OverlapGroup{OverlapKey: "warehouse", UserId: "ada", Status: "idle"}
+	f.Answer("GetOverlapGroup", &carillonv1.GetOverlapGroupResponse{Group: overlap})
+	f.Answer("ListOverlapGroups", &carillonv1.ListOverlapGroupsResponse{Groups: []*carillonv1.OverlapGroup{overlap}})
+	f.Answer("RunOverlapGroup", &carillonv1.RunOverlapGroupResponse{})
 	f.Answer("DeleteLimit", &carillonv1.DeleteLimitResponse{})
 	f.Answer("SetLimitKey", &carillonv1.SetLimitKeyResponse{Key: &carillonv1.LimitKey{Key: "a7", Used: 1}})
 	f.Answer("ListQueueEvents", &carillonv1.ListQueueEventsResponse{})
