@@ -20,7 +20,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		"a schedule has overlap_policy allow. With --overlap coalesce of each schedule only the newest slot waits."
 	o := client.New(c)
 	o.Flags(cmd)
-	cmd.AddCommand(o.WithWatch(newListCommand(o)), o.WithWatch(newGetCommand(o)), newRunCommand(o))
+	cmd.AddCommand(o.WithWatch(newListCommand(o)), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.OverlapKeys), o.CompleteArg(newRunCommand(o), client.OverlapKeys))
 	return o.CompleteFlags(cmd)
 }
 
