@@ -168,8 +168,11 @@ func (r *Registrar) checkBackfill(in *BackfillInput) error {
 	if in.OverlapPolicy != "" {
 		checkWord(&c, "overlap_policy", in.OverlapPolicy, schedule.OverlapPolicies)
 	}
-	if in.OverlapPolicy == schedule.OverlapReplace {
+	switch in.OverlapPolicy {
+	case schedule.OverlapReplace:
 		c.Add("overlap_policy", in.OverlapPolicy, "would cancel runs that are in flight", "use allow, queue or skip")
+	case schedule.OverlapCoalesce:
+		c.Add("overlap_policy", in.OverlapPolicy, "would run only the newest slot that waits", "use allow, queue or skip")
 	}
 	between := func(field string, n, least, most int32) {
 		if n < least || n > most {
@@ -207,8 +210,9 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 				"start there, or set reprocess all")
 		}
 	}
-	if in.OverlapPolicy = cmp.Or(in.OverlapPolicy, s.OverlapPolicy); in.OverlapPolicy == schedule.OverlapReplace {
-		in.OverlapPolicy = schedule.OverlapQueue // it never cancels runs in flight
+	switch in.OverlapPolicy = cmp.Or(in.OverlapPolicy, s.OverlapPolicy); in.OverlapPolicy {
+	case schedule.OverlapReplace, schedule.OverlapCoalesce:
+		in.OverlapPolicy = schedule.OverlapQueue // it cancels no run in flight, and runs each of its slots
 	}
 	if in.Concurrency > 1 && in.OverlapPolicy.Exclusive() {
 		c.Add("concurrency", in.Concurrency, "needs overlap_policy allow; it is "+string(in.OverlapPolicy), "set overlap_policy allow, or concurrency 1")

@@ -12,18 +12,48 @@ import (
 // seenLately is within which a process counts that may go on.
 const seenLately = time.Minute
 
-// checkFeatures refuses schedules with a queue, automatic retries, a webhook or max_run_ms while a
-// process runs that knows none of them: it would start their runs outside of the queue, or end them
-// without a retry or a message, or not at all. The retry and history of a queue have no check of
-// their own: runs in queues need this release, whatever their queue says.
+// newFeature is what processes of older releases would treat wrongly: they would start runs outside
+// of their queue, end them without a retry or a message, or not at all, or let runs overlap.
+type newFeature struct {
+	name string // of schedule.Features
+	what string // for people
+	uses func(*schedule.Definition) bool
+}
+
+// newFeatures has no entry for the retry and history of a queue: runs in queues need this release,
+// whatever their queue says.
+var newFeatures = []newFeature{
+	{schedule.FeatureQueues, "a queue, retries, a webhook or max_run_ms", func(d *schedule.Definition) bool {
+		return d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
+	}},
+	{schedule.FeatureEvents, "overlap_policy coalesce", func(d *schedule.Definition) bool {
+		return d.OverlapPolicy == schedule.OverlapCoalesce
+	}},
+}
+
+// checkFeatures refuses schedules while a process runs that does not know what they use.
 func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
-	if r.instances == nil {
+	for _, f := range newFeatures {
+		if at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool { return f.uses(&d) }); at >= 0 {
+			if err := r.checkProcesses(ctx, f.name, fmt.Sprintf("schedule %s has %s", schedule.Quote(all.definitions[at].ScheduleID), f.what)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkPolicyKnown refuses a run that is to have another overlap policy than its schedule.
+func (r *Registrar) checkPolicyKnown(ctx context.Context, p schedule.OverlapPolicy) error {
+	if p != schedule.OverlapCoalesce {
 		return nil
 	}
-	at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool {
-		return d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
-	})
-	if at < 0 {
+	return r.checkProcesses(ctx, schedule.FeatureEvents, "the run is to have overlap_policy coalesce")
+}
+
+// checkProcesses refuses a change while a worker or launcher runs that lacks a feature.
+func (r *Registrar) checkProcesses(ctx context.Context, feature, what string) error {
+	if r.instances == nil {
 		return nil
 	}
 	instances, err := r.instances.Instances(ctx, seenLately)
@@ -32,9 +62,9 @@ func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
 	}
 	for i := range instances {
 		p := &instances[i]
-		if (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, schedule.FeatureQueues) {
-			return schedule.Explain(schedule.ErrPrecondition, "schedule %s has a queue, retries, a webhook or max_run_ms, and process %s (%s, release %s) knows none of them; upgrade or stop it, and try again a minute later",
-				schedule.Quote(all.definitions[at].ScheduleID), p.ID, p.Host, p.Version)
+		if (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, feature) {
+			return schedule.Explain(schedule.ErrPrecondition, "%s, which process %s (%s, release %s) does not know; upgrade or stop it, and try again a minute later",
+				what, p.ID, p.Host, p.Version)
 		}
 	}
 	return nil

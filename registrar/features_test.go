@@ -31,6 +31,9 @@ func TestQueuesAndRetriesWaitForProcessesOfOlderReleases(t *testing.T) {
 		}
 		told := func(d *schedule.Definition) { d.QueueID, d.ScheduleID, d.Webhook = "", "told", "billing" }
 		bounded := func(d *schedule.Definition) { d.QueueID, d.ScheduleID, d.MaxRunMS = "", "bounded", 60_000 }
+		coalescing := func(d *schedule.Definition) {
+			d.QueueID, d.ScheduleID, d.OverlapPolicy = "", "coalescing", schedule.OverlapCoalesce
+		}
 		queued := func(*schedule.Definition) {}
 		for _, c := range []struct {
 			name     string
@@ -44,6 +47,8 @@ func TestQueuesAndRetriesWaitForProcessesOfOlderReleases(t *testing.T) {
 			{"retries, and an old worker", nil, "worker", retried, true},
 			{"a webhook, and an old launcher", nil, "launcher", told, true},
 			{"max_run_ms, and an old worker", nil, "worker", bounded, true},
+			{"coalesce, and a worker without events", []string{schedule.FeatureQueues}, "worker", coalescing, true},
+			{"coalesce, and a worker of this release", schedule.Features, "worker", coalescing, false},
 			{"none of them, and an old worker", nil, "worker", plain, false},
 			{"a queue, and an old registrar", nil, "registrar", queued, false},
 			{"a queue, and a worker of this release", schedule.Features, "worker", queued, false},

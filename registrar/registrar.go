@@ -73,6 +73,7 @@ type Options struct {
 	Copies    CopyStore     // nil: no start of a run is estimated, and SimulateQueue is refused
 	Limits    LimitStore    // nil: no limit exists
 	Groups    JobGroupStore // nil: there are no groups of runs
+	Overlaps  OverlapStore  // nil: overlap groups are not shown
 	// Reservations: nil: nothing can be reserved.
 	Reservations ReservationStore
 	Terms        TermStore      // nil: Explain has no leaders
@@ -128,6 +129,7 @@ type Registrar struct {
 	owners       ownerCounts
 	queueIDs     sync.Map // of queue_no; an id never changes
 	groups       JobGroupStore
+	overlaps     OverlapStore
 	groupIDs     sync.Map     // of group_no, likewise
 	namedGroups  atomic.Int32 // how many groupIDs has
 	bound        atomic.Bool  // the limit of all queues is as it is configured
@@ -207,7 +209,7 @@ func New(o Options) *Registrar {
 	if o.Reservations != nil {
 		r.reservations = auditedReservations{o.Reservations}
 	}
-	r.instances, r.groups = o.Instances, o.Groups
+	r.instances, r.groups, r.overlaps = o.Instances, o.Groups, o.Overlaps
 	r.runs = scopedRuns{namedRuns{runs, r.queueID, r.groupID, r.uniqueOf}}
 	r.unscoped = schedules
 	return r

@@ -234,6 +234,18 @@ type CopyStore interface {
 	ReadQueueCopy(ctx context.Context, req schedule.QueueCopyRequest) (ledger.QueueCopy, error)
 }
 
+// OverlapStore reads overlap groups.
+type OverlapStore interface {
+	// OverlapKeys are the overlap keys of living schedules with policy coalesce, as
+	// user_id/overlap_key, in order.
+	OverlapKeys(ctx context.Context, f schedule.OverlapKeyFilter) ([]string, error)
+	// SchedulesOfOverlap returns up to limit living schedules with an overlap key, by schedule_id.
+	SchedulesOfOverlap(ctx context.Context, overlapKey string, limit int) ([]string, error)
+	// OpenOfOverlap are the open runs of an overlap key that are in flight, wait for it, or are due,
+	// in no order.
+	OpenOfOverlap(ctx context.Context, ask schedule.OpenAsk) ([]schedule.Key, error)
+}
+
 // JobGroupStore stores groups of runs of queues. EnqueueStore adds groups, and members to them.
 type JobGroupStore interface {
 	// ChangeJobGroup locks a group, passes it to decide (nil if missing), writes the change and

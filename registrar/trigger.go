@@ -20,6 +20,9 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 	if err := r.checkTrigger(&in); err != nil {
 		return schedule.Run{}, err
 	}
+	if err := r.checkPolicyKnown(ctx, in.OverlapPolicy); err != nil {
+		return schedule.Run{}, err
+	}
 	var err error
 	if in.ScheduleID, err = r.ScheduleID(ctx, in.ScheduleID); err != nil {
 		return schedule.Run{}, err
@@ -92,7 +95,7 @@ func (r *Registrar) checkOwnPolicy(c *schedule.Collect, p schedule.OverlapPolicy
 	}
 	checkWord(c, "overlap_policy", p, schedule.OverlapPolicies)
 	if p == schedule.OverlapReplace && !r.cfg.CanCancel {
-		c.Add("overlap_policy", p, "needs an executor that can cancel", "use allow or queue")
+		c.Add("overlap_policy", p, "needs an executor that can cancel", "use allow, queue or coalesce")
 	}
 }
 
@@ -116,6 +119,9 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 	checkID(&c, "request_id", in.RequestID)
 	r.checkOwnPolicy(&c, in.OverlapPolicy)
 	if err := c.Err(); err != nil {
+		return schedule.Run{}, err
+	}
+	if err := r.checkPolicyKnown(ctx, in.OverlapPolicy); err != nil {
 		return schedule.Run{}, err
 	}
 	key := schedule.RetryKey(in.Key, in.RequestID)

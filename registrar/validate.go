@@ -22,10 +22,15 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.DST = orDefault(d.DST, schedule.DSTVixie)
 	d.OverlapPolicy = orDefault(d.OverlapPolicy, r.cfg.DefaultOverlap)
 	d.OverlapKey = orDefault(d.OverlapKey, d.ScheduleID)
+	window := schedule.DefaultCatchupSpan
+	if d.CatchupPolicy == "" && d.OverlapPolicy == schedule.OverlapCoalesce {
+		// A slot that waits is never lost to a busy key, so none is lost to an outage either.
+		d.CatchupPolicy, window = schedule.CatchupLatest, schedule.MaxCatchupWindow
+	}
 	d.CatchupPolicy = orDefault(d.CatchupPolicy, r.cfg.DefaultCatchup)
 	d.JitterMS = value(in.JitterMS, r.cfg.DefaultJitterMS)
 	d.MaxQueued = value(in.MaxQueued, schedule.DefaultMaxQueued)
-	d.CatchupWindowMS = value(in.CatchupWindowMS, uint32(schedule.DefaultCatchupSpan.Milliseconds()))
+	d.CatchupWindowMS = value(in.CatchupWindowMS, uint32(window.Milliseconds()))
 	d.RunTimeoutMS = value(in.RunTimeoutMS, r.cfg.RunTimeoutMS)
 	d.Priority = value(in.Priority, 0)
 	d.OnceAt, d.StartAt, d.EndAt = utc(d.OnceAt), utc(d.StartAt), utc(d.EndAt)
@@ -165,7 +170,7 @@ func (r *Registrar) checkPolicies(c *schedule.Collect, d *schedule.Definition) {
 	checkWord(c, "overlap_policy", d.OverlapPolicy, schedule.OverlapPolicies)
 	checkWord(c, "catchup_policy", d.CatchupPolicy, schedule.CatchupPolicies)
 	if d.OverlapPolicy == schedule.OverlapReplace && !r.cfg.CanCancel {
-		c.Add("overlap_policy", d.OverlapPolicy, "needs an executor that can cancel", "set EXECUTOR_CANCEL_URL, or use skip or queue")
+		c.Add("overlap_policy", d.OverlapPolicy, "needs an executor that can cancel", "set EXECUTOR_CANCEL_URL, or use skip, queue or coalesce")
 	}
 }
 

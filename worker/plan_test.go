@@ -245,7 +245,7 @@ func (f flood) Claim(ctx context.Context, req rules.ClaimRequest, claim *rules.C
 	f.claims.Add(1)
 	claimed, err := f.ledger.Claim(ctx, req, claim)
 	claimed.Verdicts.Left = true
-	claimed.Verdicts.Waits = append(claimed.Verdicts.Waits, schedule.Key{1})
+	claimed.Verdicts.Waits = append(claimed.Verdicts.Waits, rules.Wait{Key: schedule.Key{1}})
 	return claimed, err
 }
 

@@ -24,7 +24,7 @@ type Config struct {
 	TickMS               int    `name:"tick_ms" default:"1000" min:"50" max:"10000" help:"how often the leader plans"`
 	LookaheadMS          int    `name:"lookahead_ms" default:"60000" min:"1000" max:"600000" help:"how far ahead slots become durable rows"`
 	MaxCatchupPerTick    int    `name:"max_catchup_per_tick" default:"100" min:"1" max:"1000" help:"missed slots that one schedule catches up per tick"`
-	DefaultOverlapPolicy string `name:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace" help:"for schedules that do not set one"`
+	DefaultOverlapPolicy string `name:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace coalesce" help:"for schedules that do not set one"`
 	DefaultCatchupPolicy string `name:"default_catchup_policy" default:"none" oneof:"none fire_immediately spread latest" help:"for schedules that do not set one"`
 	DefaultExpect        string `name:"default_expect" default:"failure" oneof:"failure none" help:"alert when a schedule fails, and when it recovers; none = only schedules with expect.on_failure"`
 	DefaultJitterMS      int    `name:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that do not set one"`

@@ -47,6 +47,7 @@ type Store interface {
 	registrar.QueueStore
 	registrar.LimitStore
 	registrar.JobGroupStore
+	registrar.OverlapStore
 	registrar.EnqueueStore
 	registrar.CopyStore
 	registrar.ReservationStore

@@ -111,6 +111,10 @@ var rules = map[string]Rule{
 	"/carillon.v1.GroupService/CancelGroup": changes,
 	"/carillon.v1.GroupService/RetryGroup":  changes,
 
+	"/carillon.v1.OverlapGroupService/ListOverlapGroups": reads,
+	"/carillon.v1.OverlapGroupService/GetOverlapGroup":   reads,
+	"/carillon.v1.OverlapGroupService/RunOverlapGroup":   changes,
+
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,
 	"/carillon.v1.LimitService/ListLimits":  reads,

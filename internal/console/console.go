@@ -59,6 +59,7 @@ type Console struct {
 	queues    carillonv1.QueueServiceClient
 	groups    carillonv1.GroupServiceClient
 	limits    carillonv1.LimitServiceClient
+	overlaps  carillonv1.OverlapGroupServiceClient
 	counts    keptCounts
 	live      livePages
 	mux       *http.ServeMux
@@ -76,6 +77,7 @@ func New(o Options) *Console {
 		queues:    carillonv1.NewQueueServiceClient(o.Conn),
 		groups:    carillonv1.NewGroupServiceClient(o.Conn),
 		limits:    carillonv1.NewLimitServiceClient(o.Conn),
+		overlaps:  carillonv1.NewOverlapGroupServiceClient(o.Conn),
 		live:      livePages{of: make(map[string]int)},
 	}
 	c.pages = loadPages(c.assets)
@@ -114,6 +116,8 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/groups/{id}":              c.showGroup,
 		"GET /ui/limits":                   c.showLimits,
 		"GET /ui/limits/{id}":              c.showLimit,
+		"GET /ui/workflows":                c.showWorkflows,
+		"GET /ui/workflows/{key}":          c.showWorkflow,
 		"GET /ui/alerts":                   c.showAlerts,
 		"GET /ui/alerts/{id}":              c.showAlert,
 		"GET /ui/simulate":                 c.showSimulation,
@@ -150,6 +154,7 @@ func (c *Console) acts() map[string]func(*visit) (toast, error) {
 		"POST /ui/groups/{id}/retry":                              c.retryGroup,
 		"POST /ui/limits/{id}/change":                             c.changeLimit,
 		"POST /ui/limits/{id}/key":                                c.setLimitKey,
+		"POST /ui/workflows/{key}/run":                            c.runWorkflow,
 		"POST /ui/alerts/test":                                    c.testAlerts,
 		"POST /ui/messages/{id}/redeliver":                        c.redeliver,
 		"POST /ui/messages/redeliver":                             c.redeliverDead,

@@ -117,7 +117,7 @@ func factsOf(s *carillonv1.Schedule) []fact {
 	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "gap: skipped; fold: runs twice")
 	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")
 	add(s.GetCatchupPolicy() != "none", "Catch-up window", msWords(s.GetCatchupWindowMs()), "older slots are not caught up")
-	add(s.GetOverlapPolicy() == "queue", "Max queued", fmt.Sprint(s.GetMaxQueued()), "")
+	add(s.GetOverlapPolicy() == "queue" || s.GetOverlapPolicy() == "coalesce", "Max queued", fmt.Sprint(s.GetMaxQueued()), "")
 	add(s.GetPriority() != 0, "Priority", fmt.Sprintf("%+d", s.GetPriority()), "higher goes first among due slots")
 	if queue := s.GetQueueId(); queue != "" {
 		facts = append(facts, fact{Name: "Queue", Value: queue, Note: "its runs enter it when they are due", Link: Prefix + "queues/" + url.PathEscape(queue)})
@@ -137,6 +137,7 @@ func factsOf(s *carillonv1.Schedule) []fact {
 var overlapWords = map[string]string{
 	"allow": "runs may overlap", "skip": "a slot is skipped while a run is in flight",
 	"queue": "a slot waits for the run in flight, in order", "replace": "the run in flight is cancelled for the new slot",
+	"coalesce": "the newest slot waits for the run in flight, in place of older ones",
 }
 
 var catchupWords = map[string]string{

@@ -1,6 +1,6 @@
 // Package ledger holds the rules of what may happen to a run, as pure functions
 // and data: which due runs are claimed, in which order, and what the overlap
-// policies decide (order.go, share.go, overlap.go, judge.go); whether the executor
+// policies decide (order.go, share.go, overlap.go, coalesce.go, judge.go); whether the executor
 // may be called for a key (begin.go); what answers, reports and cancels make of a
 // run (end.go); which runs are sent again, and which cancels (resend.go); which runs a
 // sweep ends (bound.go). It has no I/O, no clock and no goroutines.

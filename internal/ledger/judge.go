@@ -38,7 +38,7 @@ type Verdicts struct {
 	Claims  []schedule.Key // in claim order
 	Entries []Entry        // in claim order
 	Ends    []End
-	Waits   []schedule.Key // runs that begin to wait for their overlap group
+	Waits   []Wait // runs that begin to wait for their overlap group
 	Cancels []Cancel
 	// Blockers are the runs in flight that block a verdict and were not looked up in
 	// the last second.
@@ -60,6 +60,29 @@ type Verdicts struct {
 
 // At is the instant of the verdicts: a store writes it as the time of the claims and ends.
 func (v *Verdicts) At() time.Time { return time.UnixMicro(v.now).UTC() }
+
+// Wait is a run that begins to wait for its overlap group.
+type Wait struct {
+	Key   schedule.Key
+	Since time.Time // that of a run whose place it takes; zero: Verdicts.At
+}
+
+// WaitsSince is the waiting_since of a run that begins to wait.
+func (v *Verdicts) WaitsSince(w Wait) time.Time {
+	if w.Since.IsZero() {
+		return v.At()
+	}
+	return w.Since
+}
+
+// WaitKeys are the keys of Waits.
+func (v *Verdicts) WaitKeys() []schedule.Key {
+	keys := make([]schedule.Key, len(v.Waits))
+	for i := range v.Waits {
+		keys[i] = v.Waits[i].Key
+	}
+	return keys
+}
 
 // End is the end of a planned run.
 type End struct {
@@ -249,7 +272,7 @@ func (j *judging) judge(g *group, mayLaunch bool) {
 			j.claims = append(j.claims, v.run)
 			continue
 		case schedule.VerdictWait:
-			j.out.Waits = append(j.out.Waits, v.run.key)
+			j.out.Waits = append(j.out.Waits, v.wait())
 		case schedule.VerdictSkip:
 			j.end(v.run, End{Key: v.run.key, To: schedule.StatusSkipped, Reason: v.reason})
 		case schedule.VerdictCancel:

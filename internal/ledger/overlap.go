@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -12,7 +13,7 @@ import (
 type overlapGroup struct {
 	now      int64
 	inFlight []*run
-	waiting  []*run // in order of fire_at
+	waiting  []*run // in order of fire_at, with waitingSince
 	due      []*run // due by now or early, in claim order
 }
 
@@ -22,6 +23,15 @@ type verdict struct {
 	run    *run
 	action schedule.VerdictAction
 	reason schedule.Reason
+	since  int64 // a run that begins to wait: since when its group owes it a turn; 0: now
+}
+
+func (v verdict) wait() Wait {
+	w := Wait{Key: v.run.key}
+	if v.since != 0 {
+		w.Since = time.UnixMicro(v.since).UTC()
+	}
+	return w
 }
 
 // JudgeOverlap is the overlap verdict for a store that holds the lock of the
@@ -29,6 +39,13 @@ type verdict struct {
 func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 	runs := make([]run, 0, len(g.InFlight)+len(g.Waiting)+len(g.Due))
 	pointers := make([]*run, 0, cap(runs))
+	schedules := make(map[string]*scheduleRuns)
+	scheduleOf := func(id string) *scheduleRuns {
+		if schedules[id] == nil {
+			schedules[id] = &scheduleRuns{id: id}
+		}
+		return schedules[id]
+	}
 	compact := func(rows []schedule.Run) []*run {
 		first := len(runs)
 		for i := range rows {
@@ -36,7 +53,11 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 			runs = append(runs, run{
 				key: r.Key, runAt: r.RunAt.UnixMicro(), fireAt: r.FireAt.UnixMicro(), policy: r.OverlapPolicy, trigger: r.Trigger,
 				automatic: r.IsAutomaticRetry(), priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
+				schedule: scheduleOf(r.ScheduleID), afterOthers: r.Trigger.AfterOthers(),
 			})
+			if !r.WaitingSince.IsZero() {
+				runs[len(runs)-1].waitingSince = micro(r.WaitingSince)
+			}
 			pointers = append(pointers, &runs[len(runs)-1])
 		}
 		return pointers[first:len(runs):len(runs)]
@@ -48,7 +69,7 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 	verdicts := judgeOverlap(overlapGroup{now: now, inFlight: compact(g.InFlight), waiting: compact(g.Waiting), due: compact(g.Due)})
 	out := make([]schedule.Verdict, len(verdicts))
 	for i, v := range verdicts {
-		out[i] = schedule.Verdict{Key: v.run.key, Action: v.action, Reason: v.reason}
+		out[i] = schedule.Verdict{Key: v.run.key, Action: v.action, Reason: v.reason, Since: v.wait().Since}
 	}
 	return out
 }
@@ -63,7 +84,12 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 //   - queue: waits behind what is in flight or waits already, at most max_queued
 //     of them; the newest beyond are SKIPPED(queue_full);
 //   - replace: cancels what is in flight and waits. Only the newest slot stays;
-//     older ones, waiting or due, are SKIPPED(coalesced).
+//     older ones, waiting or due, are SKIPPED(coalesced);
+//   - coalesce: waits behind what is in flight. Only the newest slot of each schedule
+//     stays, and none if a manual run of the schedule waits or is due; the others are
+//     SKIPPED(coalesced). What stays and begins to wait does so since the oldest of them
+//     began. A free key goes to the first by byFreeGroup, and other policies compete by the
+//     run that their rules choose; only a replacing run goes before.
 //
 // A retry, automatic or by hand, does not count in max_queued. An automatic one waits where a
 // slot would be skipped, and never replaces a newer slot: under replace it is
@@ -77,22 +103,40 @@ func judgeOverlap(g overlapGroup) []verdict {
 	if len(g.inFlight)+len(g.waiting)+len(due) == 0 {
 		return claimEarly(early)
 	}
+	c, waiting, due := newCoalescer(g.now, g.waiting, due)
 	j := overlapJudge{busy: len(g.inFlight) > 0, inFlight: g.inFlight}
-	newest, replacing := j.newestReplacing(g.waiting, due)
-	j.addWaiting(g.waiting, newest, replacing)
-	claimable := j.coalesce(due, len(g.waiting), newest)
+	newest, replacing := j.newestReplacing(waiting, due)
+	j.addWaiting(waiting, newest, replacing)
+	claimable := j.coalesce(due, len(waiting), newest)
 	// A replacing run goes first: whatever else this pass might claim would only
 	// be cancelled by it again.
 	if i := slices.IndexFunc(claimable, overlapRow.replaces); i >= 0 {
 		j.replace(claimable[i])
 		claimable = slices.Delete(claimable, i, i+1)
+	} else if first := j.next(claimable); !j.busy && (first == nil || !first.replaces()) && c.isFirst(first) {
+		c.claimFirst(&j)
 	} else {
 		j.releaseWaiting()
 	}
 	for _, r := range claimable {
 		j.judge(r)
 	}
+	if c != nil {
+		c.judge(&j)
+		j.placed(c.at)
+	}
 	return j.inOrder()
+}
+
+// next is the run that a free key goes to without those under policy coalesce; nil: there is none.
+func (j *overlapJudge) next(claimable []overlapRow) *run {
+	switch {
+	case j.waiting > 0:
+		return j.first.run
+	case len(claimable) > 0:
+		return claimable[0].run
+	}
+	return nil
 }
 
 // splitEarly separates what is due now from what is early. The early runs come in
@@ -115,13 +159,15 @@ func splitEarly(g overlapGroup) (due, early []*run) {
 }
 
 // claimEarly claims the first of the early runs. One that fires at the same
-// instant and replaces it would still change that verdict.
+// instant and takes its place would still change that verdict.
 func claimEarly(early []*run) []verdict {
 	if len(early) == 0 {
 		return nil
 	}
 	first := early[0]
-	rival := func(r *run) bool { return r.fireAt == first.fireAt && r.replaces() }
+	rival := func(r *run) bool {
+		return r.fireAt == first.fireAt && (r.replaces() || r.coalesces() && first.coalesces() && r.schedule == first.schedule)
+	}
 	if slices.ContainsFunc(early[1:], rival) {
 		return nil
 	}
@@ -153,7 +199,7 @@ type placedVerdict struct {
 }
 
 func (j *overlapJudge) set(r overlapRow, action schedule.VerdictAction, reason schedule.Reason) {
-	j.verdicts = append(j.verdicts, placedVerdict{verdict{r.run, action, reason}, r.at})
+	j.verdicts = append(j.verdicts, placedVerdict{verdict{run: r.run, action: action, reason: reason}, r.at})
 }
 
 func (j *overlapJudge) claim(r overlapRow) {
@@ -279,7 +325,7 @@ func (j *overlapJudge) replace(r overlapRow) {
 	}
 	for _, blocker := range j.inFlight {
 		if !blocker.cancelRequested {
-			j.cancels = append(j.cancels, verdict{blocker, schedule.VerdictCancel, schedule.ReasonReplaced})
+			j.cancels = append(j.cancels, verdict{run: blocker, action: schedule.VerdictCancel, reason: schedule.ReasonReplaced})
 		}
 	}
 	j.wait(r)
@@ -289,6 +335,13 @@ func (j *overlapJudge) wait(r overlapRow) {
 	j.set(r, schedule.VerdictWait, schedule.ReasonNone)
 	if j.waiting++; r.isRetry() {
 		j.retries++
+	}
+}
+
+// placed gives the verdicts the places of their runs in the whole group.
+func (j *overlapJudge) placed(at map[*run]int) {
+	for i := range j.verdicts {
+		j.verdicts[i].at = at[j.verdicts[i].run]
 	}
 }
 

@@ -1,9 +1,11 @@
 package ledger_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -37,7 +39,7 @@ func drawGroup(t *rapid.T) schedule.OverlapGroup {
 			g.InFlight[i].CancelRequestedAt = g.InFlight[i].RunAt
 		}
 	}
-	g.Waiting = draw("waiting", 3, []schedule.OverlapPolicy{schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapSkip})
+	g.Waiting = waitingRows(draw("waiting", 3, []schedule.OverlapPolicy{schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapSkip, schedule.OverlapCoalesce}))
 	g.Due = draw("due", 4, schedule.OverlapPolicies)
 	return g
 }
@@ -61,12 +63,37 @@ func newOverlapModel(g schedule.OverlapGroup) overlapModel {
 	case len(g.InFlight) > 0:
 	case m.newest != "":
 		m.winner = m.newest
-	case len(g.Waiting) > 0:
-		m.winner = g.Waiting[0].ScheduleID
-	case len(g.Due) > 0:
-		m.winner = g.Due[0].ScheduleID
+	default:
+		m.winner = m.firstOfAll()
 	}
 	return m
+}
+
+// firstOfAll is the row that a free key goes to where none replaces. Of policy coalesce each competes,
+// of the others together only the first.
+func (m overlapModel) firstOfAll() string {
+	var candidates []schedule.Run
+	others := 0
+	for _, r := range append(append([]schedule.Run{}, m.Waiting...), m.Due...) {
+		if r.OverlapPolicy != schedule.OverlapCoalesce {
+			if others++; others > 1 {
+				continue
+			}
+		}
+		candidates = append(candidates, r)
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	since := func(r schedule.Run) time.Time {
+		if r.WaitingSince.IsZero() {
+			return overlapMinute("z")
+		}
+		return r.WaitingSince
+	}
+	return slices.MinFunc(candidates, func(a, b schedule.Run) int {
+		return cmp.Or(since(a).Compare(since(b)), a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt))
+	}).ScheduleID
 }
 
 // retries: the row is an automatic retry.
@@ -86,7 +113,7 @@ func (m overlapModel) superseded(r schedule.Run) bool {
 func (m overlapModel) waitingBefore(i int) int {
 	n := 0
 	for _, r := range m.Waiting {
-		if m.kept(r) && r.ScheduleID != m.winner && !retries(r) {
+		if m.kept(r) && r.ScheduleID != m.winner && !retries(r) && r.OverlapPolicy != schedule.OverlapCoalesce {
 			n++
 		}
 	}
@@ -185,6 +212,9 @@ func TestWhatIsArmedWouldBeClaimedAtItsTime(t *testing.T) {
 		for i := range g.Due {
 			g.Due[i].FireAt = overlapMinute(rapid.SampledFrom([]string{"b", "c", "d", "e"}).Draw(t, "fires"))
 		}
+		slices.SortFunc(g.Due, func(a, b schedule.Run) int { // claim order
+			return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt))
+		})
 		armed := make(map[schedule.Key]bool)
 		for _, v := range ledger.JudgeOverlap(g) {
 			armed[v.Key] = v.Action == schedule.VerdictClaim

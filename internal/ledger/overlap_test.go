@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -128,7 +129,7 @@ func checkOverlap(t *testing.T, cases []overlapCase) {
 			g := schedule.OverlapGroup{
 				OverlapKey: "u/k",
 				InFlight:   overlapRows(c.inFlight, c.maxQueued),
-				Waiting:    overlapRows(c.waiting, c.maxQueued),
+				Waiting:    waitingRows(overlapRows(c.waiting, c.maxQueued)),
 				Due:        overlapRows(c.due, c.maxQueued),
 			}
 			if c.now != "" {
@@ -143,7 +144,9 @@ func checkOverlap(t *testing.T, cases []overlapCase) {
 
 func TestOverlapLeavesItsArgumentAlone(t *testing.T) {
 	t.Parallel()
-	g := schedule.OverlapGroup{Waiting: overlapRows("b:replace c:queue", 0), Due: overlapRows("d:replace e:replace f:queue", 0)}
+	g := schedule.OverlapGroup{
+		Waiting: waitingRows(overlapRows("b:replace c:queue c:coalesce", 0)), Due: overlapRows("d:replace e:replace f:queue f:coalesce d:coalesce", 0),
+	}
 	before := fmt.Sprintf("%+v", g)
 	ledger.JudgeOverlap(g)
 	if after := fmt.Sprintf("%+v", g); after != before {
@@ -179,9 +182,19 @@ func overlapRows(text string, maxQueued uint32) []schedule.Run {
 func overlapRow(name string, policy schedule.OverlapPolicy, maxQueued uint32) schedule.Run {
 	at := overlapMinute(name)
 	return schedule.Run{
-		Key: sha256.Sum256([]byte(name)), ScheduleID: name, RunAt: at, FireAt: at,
+		Key: sha256.Sum256([]byte(name)), ScheduleID: name, RunAt: at, FireAt: at, Trigger: schedule.TriggerSchedule,
 		OverlapPolicy: policy, Exclusive: policy.Exclusive(), MaxQueued: maxQueued,
 	}
+}
+
+// waitingRows let rows wait since their fire_at, unless they have another instant.
+func waitingRows(rows []schedule.Run) []schedule.Run {
+	for i := range rows {
+		if rows[i].WaitingSince.IsZero() {
+			rows[i].WaitingSince = rows[i].FireAt
+		}
+	}
+	return rows
 }
 
 func retriedAutomatically(r schedule.Run) schedule.Run {
@@ -199,7 +212,7 @@ func verdictText(g schedule.OverlapGroup, verdicts []schedule.Verdict) string {
 	names := make(map[schedule.Key]string)
 	for _, rows := range [][]schedule.Run{g.InFlight, g.Waiting, g.Due} {
 		for i := range rows {
-			names[rows[i].Key] = rows[i].ScheduleID
+			names[rows[i].Key] = cmp.Or(rows[i].RunID, rows[i].ScheduleID)
 		}
 	}
 	actions := map[schedule.VerdictAction]string{

@@ -36,8 +36,8 @@ func (s *ShardState) requestCancel(r *run) {
 	}
 }
 
-func (s *ShardState) toWaiting(r *run) {
-	r.place = placeWaiting
+func (s *ShardState) toWaiting(r *run, since int64) {
+	r.place, r.waitingSince = placeWaiting, since
 	r.group.forMembers().waiting.add(r)
 	s.waiting[r.group] = struct{}{}
 	s.tidy(r.group)
@@ -113,6 +113,7 @@ func (s *ShardState) take(r *run) {
 			g.owner.due.leave(isDueToLaunch)
 		}
 	case placeWaiting:
+		r.waitingSince = 0
 		g.waiting.remove(r)
 	case placeFlight:
 		g.inFlight.remove(r)

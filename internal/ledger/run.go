@@ -14,7 +14,7 @@ type Run struct {
 	OverlapKey      string // user_id/overlap_key
 	RunAt, FireAt   time.Time
 	Status          schedule.Status // PLANNED, LAUNCHING, ENQUEUED or STARTED
-	Waiting         bool            // PLANNED, and waits for its overlap group
+	WaitingSince    time.Time       // PLANNED, and waits for its overlap group since then; zero: it does not
 	Trigger         schedule.Trigger
 	Automatic       bool      // an automatic retry: it waits during a pause and for its overlap group
 	StartBy         time.Time // an automatic retry that starts no later; zero: no limit
@@ -32,10 +32,10 @@ type Run struct {
 func RunOf(r *schedule.Run) Run {
 	return Run{
 		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, RunAt: r.RunAt, FireAt: r.FireAt,
-		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Automatic: r.IsAutomaticRetry(), StartBy: r.StartBy,
+		Status: r.Status, Trigger: r.Trigger, Automatic: r.IsAutomaticRetry(), StartBy: r.StartBy,
 		Policy: r.OverlapPolicy, Exclusive: r.Exclusive,
 		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, NextSend: r.ClaimedUntil, CancelRequested: !r.CancelRequestedAt.IsZero(),
-		Queued: r.Queue.In(),
+		Queued: r.Queue.In(), WaitingSince: r.WaitingSince,
 	}
 }
 
@@ -51,6 +51,7 @@ type run struct {
 	key             schedule.Key
 	runAt, fireAt   int64
 	startBy         int64 // 0: no limit
+	waitingSince    int64 // 0: it does not wait for its group
 	group           *group
 	schedule        *scheduleRuns
 	next, previous  *run // of the same schedule
@@ -84,11 +85,14 @@ func (r *run) outside() Run {
 	out := Run{
 		Key: r.key, ScheduleID: r.schedule.id, Revision: r.revision, OverlapKey: r.group.key,
 		RunAt: time.UnixMicro(r.runAt).UTC(), FireAt: time.UnixMicro(r.fireAt).UTC(),
-		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Automatic: r.automatic, Policy: r.policy, Exclusive: r.exclusive,
+		Status: schedule.StatusPlanned, Trigger: r.trigger, Automatic: r.automatic, Policy: r.policy, Exclusive: r.exclusive,
 		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested, Queued: r.queued,
 	}
 	if r.startBy != 0 {
 		out.StartBy = time.UnixMicro(r.startBy).UTC()
+	}
+	if r.waitingSince != 0 {
+		out.WaitingSince = time.UnixMicro(r.waitingSince).UTC()
 	}
 	if r.place == placeFlight {
 		out.Status, out.Epoch, out.NextSend = r.flight.status, r.flight.epoch, time.UnixMicro(r.flight.nextSend).UTC()

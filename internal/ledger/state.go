@@ -192,8 +192,8 @@ func (s *ShardState) enter(in *Run) {
 	switch {
 	case in.Status.InFlight():
 		s.toFlight(r, flight{status: in.Status, epoch: in.Epoch, nextSend: micro(in.NextSend)})
-	case in.Waiting:
-		s.toWaiting(r)
+	case !in.WaitingSince.IsZero():
+		s.toWaiting(r, micro(in.WaitingSince))
 	default:
 		s.toWindow(r)
 	}
@@ -292,10 +292,10 @@ func (s *ShardState) Commit(v Verdicts, lease time.Duration) {
 			s.forget(r)
 		}
 	}
-	for _, key := range v.Waits {
-		if r := s.runs[key]; r != nil {
+	for _, w := range v.Waits {
+		if r := s.runs[w.Key]; r != nil {
 			s.take(r)
-			s.toWaiting(r)
+			s.toWaiting(r, micro(v.WaitsSince(w)))
 		}
 	}
 	for _, c := range v.Cancels {
@@ -322,7 +322,7 @@ func (s *ShardState) Without(v Verdicts, missing []schedule.Key) Verdicts {
 	}
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), in)
 	v.Entries = slices.DeleteFunc(slices.Clone(v.Entries), func(e Entry) bool { return in(e.Key) })
-	v.Waits = slices.DeleteFunc(slices.Clone(v.Waits), in)
+	v.Waits = slices.DeleteFunc(slices.Clone(v.Waits), func(w Wait) bool { return in(w.Key) })
 	v.Ends = slices.DeleteFunc(slices.Clone(v.Ends), func(e End) bool { return in(e.Key) })
 	v.Cancels = slices.DeleteFunc(slices.Clone(v.Cancels), func(c Cancel) bool { return in(c.Key) })
 	return v

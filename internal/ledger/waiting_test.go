@@ -12,7 +12,7 @@ import (
 func waitingBehind() (waiting, inFlight ledger.Run) {
 	runs := manyRuns(1, 1, 1)
 	waiting, inFlight = runs[0], runs[1]
-	waiting.Waiting, waiting.Policy = true, schedule.OverlapQueue
+	waiting.WaitingSince, waiting.Policy = noon, schedule.OverlapQueue
 	inFlight.OverlapKey, inFlight.Status = waiting.OverlapKey, schedule.StatusStarted
 	return waiting, inFlight
 }
@@ -66,7 +66,7 @@ func TestAWaitingRunIsNotHeldForever(t *testing.T) {
 // finds it, and the state is rebuilt.
 func TestARunOfASweepThatIsUnknownDiscardsTheState(t *testing.T) {
 	due, swept := waitingBehind()
-	due.Waiting = false
+	due.WaitingSince = time.Time{}
 	for _, c := range []struct {
 		name         string
 		known, there bool

@@ -7,12 +7,14 @@ type ChangeInput struct {
 	Schedule *Schedule // nil: there is none, not even a tombstone
 	InFlight int       // runs of its overlap key in flight; only with ChangeRequest.CountInFlight
 	Grant    *Grant    // of ChangeRequest.GrantRefs; nil: there is none
+	Open     []Key     // of ChangeRequest.Open, the same for each input
 }
 
 // ChangeRequest names the schedules that one transaction changes.
 type ChangeRequest struct {
 	ScheduleIDs   []string // locked in sorted order
 	CountInFlight bool
+	Open          OpenAsk
 	// Managed adds the living schedules of a deployment or file set that are missing in
 	// ScheduleIDs, ordered by id after them. Changes with the same Managed are serialized: each
 	// sees all of the previous one.

@@ -157,3 +157,9 @@ func Bucket(qualifiedOverlapKey string) int {
 	h := sha256.Sum256([]byte(qualifiedOverlapKey))
 	return int(binary.BigEndian.Uint16(h[:2])) % Buckets
 }
+
+// SplitOverlapKey returns the owner and the overlap_key of a qualified overlap key.
+func SplitOverlapKey(qualified string) (userID, overlapKey string) {
+	userID = Owner(qualified)
+	return userID, qualified[min(len(userID)+1, len(qualified)):]
+}

@@ -93,7 +93,8 @@ type OverlapGroup struct {
 type Verdict struct {
 	Key    Key
 	Action VerdictAction
-	Reason Reason // Skip: why; Cancel: what it will end with
+	Reason Reason    // Skip: why; Cancel: what it will end with
+	Since  time.Time // Wait: waiting_since of a run whose place it takes; zero: now
 }
 
 type VerdictAction int
@@ -101,7 +102,7 @@ type VerdictAction int
 // The actions.
 const (
 	VerdictClaim  VerdictAction = iota + 1 // PLANNED → LAUNCHING
-	VerdictWait                            // PLANNED, waiting_since = now
+	VerdictWait                            // PLANNED, waiting_since = now, or Verdict.Since
 	VerdictSkip                            // PLANNED → SKIPPED(reason)
 	VerdictCancel                          // in flight: cancel_requested_at = now, unless set
 )

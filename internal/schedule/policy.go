@@ -6,18 +6,25 @@ type OverlapPolicy string
 
 // The overlap policies.
 const (
-	OverlapAllow   OverlapPolicy = "allow"   // always fire
-	OverlapSkip    OverlapPolicy = "skip"    // SKIPPED(overlap); the default
-	OverlapQueue   OverlapPolicy = "queue"   // wait, in order, at most MaxQueued
-	OverlapReplace OverlapPolicy = "replace" // cancel the run in flight, then fire the newest slot
+	OverlapAllow    OverlapPolicy = "allow"    // always fire
+	OverlapSkip     OverlapPolicy = "skip"     // SKIPPED(overlap); the default
+	OverlapQueue    OverlapPolicy = "queue"    // wait, in order, at most MaxQueued
+	OverlapReplace  OverlapPolicy = "replace"  // cancel the run in flight, then fire the newest slot
+	OverlapCoalesce OverlapPolicy = "coalesce" // the newest slot of the schedule waits in place of older ones
 )
 
-// OverlapPolicies is the closed set, in the order of the documentation.
-var OverlapPolicies = []OverlapPolicy{OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace}
+// OverlapPolicies is the closed set, in the order of the documentation. The tables of runs have
+// their numbers, and the view schedule_runs turns these into words: a policy goes to the end.
+var OverlapPolicies = []OverlapPolicy{OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace, OverlapCoalesce}
 
 // Exclusive reports whether at most one run under this policy may be in flight
 // per overlap key. The stores back it with a partial unique index.
 func (p OverlapPolicy) Exclusive() bool { return p != OverlapAllow }
+
+// Waits reports whether a slot under this policy waits for runs in flight.
+func (p OverlapPolicy) Waits() bool {
+	return p == OverlapQueue || p == OverlapReplace || p == OverlapCoalesce
+}
 
 // CatchupPolicy decides on missed slots: first seen later than the misfire grace.
 type CatchupPolicy string

@@ -98,8 +98,7 @@ func (r *Run) Ready() time.Time {
 // WaitedForTurn reports whether the run was claimed a second or more after it
 // could be, under a policy that lets it wait for others.
 func (r *Run) WaitedForTurn() bool {
-	waits := r.OverlapPolicy == OverlapQueue || r.OverlapPolicy == OverlapReplace
-	return waits && !r.ClaimedAt.IsZero() && r.ClaimedAt.Sub(r.Ready()) >= time.Second
+	return r.OverlapPolicy.Waits() && !r.ClaimedAt.IsZero() && r.ClaimedAt.Sub(r.Ready()) >= time.Second
 }
 
 // BlockedBy reports whether the reason says that other runs of the overlap key blocked a run.

@@ -55,6 +55,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterGrantServiceHandlerClient(ctx, mux, carillonv1.NewGrantServiceClient(checked)),
 		carillonv1.RegisterQueueServiceHandlerClient(ctx, mux, carillonv1.NewQueueServiceClient(checked)),
 		carillonv1.RegisterGroupServiceHandlerClient(ctx, mux, carillonv1.NewGroupServiceClient(checked)),
+		carillonv1.RegisterOverlapGroupServiceHandlerClient(ctx, mux, carillonv1.NewOverlapGroupServiceClient(checked)),
 		carillonv1.RegisterLimitServiceHandlerClient(ctx, mux, carillonv1.NewLimitServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),

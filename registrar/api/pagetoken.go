@@ -37,6 +37,7 @@ const (
 	limitsPage    kind = "i"
 	limitKeysPage kind = "k"
 	groupsPage    kind = "o"
+	overlapsPage  kind = "b"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

@@ -239,7 +239,7 @@ var refusedOthers = []refused{
 
 func TestBadInputIsRefusedOnBothAPIsAndWritesNothing(t *testing.T) {
 	r := newRig(t)
-	for _, tt := range slices.Concat(refusedDefinitions, refusedOthers, refusedExpectations, refusedQueues, refusedReservations, refusedQueueSimulations, refusedUniques, refusedLimits, refusedGroups) {
+	for _, tt := range slices.Concat(refusedDefinitions, refusedOthers, refusedExpectations, refusedQueues, refusedReservations, refusedQueueSimulations, refusedUniques, refusedLimits, refusedGroups, refusedOverlaps) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.call == "" {
 				tt.call, tt.rest = upsertCall, "POST /schedules/upsert"

@@ -23,6 +23,7 @@ type Services struct {
 	Queues    Queues     // nil: its calls are UNIMPLEMENTED
 	Limits    Limits     // nil: its calls are UNIMPLEMENTED
 	Groups    Groups     // nil: its calls are UNIMPLEMENTED
+	Overlaps  Overlaps   // nil: its calls are UNIMPLEMENTED
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
 	Alerts    Alerts     // nil: its calls are UNIMPLEMENTED
@@ -67,6 +68,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 		carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
 	} else {
 		carillonv1.RegisterLimitServiceServer(server, &limitServer{limits: s.Limits})
+	}
+	if s.Overlaps == nil {
+		carillonv1.RegisterOverlapGroupServiceServer(server, carillonv1.UnimplementedOverlapGroupServiceServer{})
+	} else {
+		carillonv1.RegisterOverlapGroupServiceServer(server, &overlapServer{overlaps: s.Overlaps, actor: s.Actor})
 	}
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})

@@ -146,6 +146,14 @@ type Groups interface {
 	RetryGroup(ctx context.Context, in registrar.RetryGroupInput) (registrar.ChangedGroup, error)
 }
 
+// Overlaps shows and starts overlap groups.
+type Overlaps interface {
+	// ListOverlapGroups is ordered by user_id/overlap_key.
+	ListOverlapGroups(ctx context.Context, f schedule.OverlapKeyFilter) ([]registrar.OverlapGroup, error)
+	GetOverlapGroup(ctx context.Context, userID, overlapKey string) (registrar.OverlapGroup, error)
+	RunOverlapGroup(ctx context.Context, in registrar.RunOverlapInput) (runs []schedule.Run, repeated bool, err error)
+}
+
 // Runs is the ledger.
 type Runs interface {
 	// RunKey is the key that text is, or begins.

@@ -212,6 +212,10 @@ func (t *text) coalesced() {
 		t.span("A newer slot replaced it")
 		return
 	}
+	if t.Run != nil && t.Run.OverlapPolicy == schedule.OverlapCoalesce {
+		t.say("A newer slot or a manual run of its schedule took its place; overlap_policy is coalesce%s", t.policy())
+		return
+	}
 	t.say("A newer slot replaced it%s", t.policy())
 }
 
@@ -286,9 +290,10 @@ func (t *text) outlook() {
 }
 
 var meets = map[schedule.OverlapPolicy]string{
-	schedule.OverlapSkip:    "this slot is skipped",
-	schedule.OverlapQueue:   "this slot waits",
-	schedule.OverlapReplace: "it is cancelled and this slot runs",
+	schedule.OverlapSkip:     "this slot is skipped",
+	schedule.OverlapQueue:    "this slot waits",
+	schedule.OverlapReplace:  "it is cancelled and this slot runs",
+	schedule.OverlapCoalesce: "this slot waits, unless a newer one takes its place",
 }
 
 func zoneOf(d *schedule.Definition) *time.Location {

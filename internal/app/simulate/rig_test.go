@@ -136,9 +136,9 @@ func (p *process) Plan(ctx context.Context, req schedule.PlanRequest, decide fun
 func (p *process) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error) {
 	return alive(p, func() (ledger.Claimed, error) {
 		claimed, err := p.Store.Claim(ctx, req, claim)
-		for _, key := range claimed.Verdicts.Waits {
+		for _, w := range claimed.Verdicts.Waits {
 			if err == nil {
-				p.real.waited.Store(key, true)
+				p.real.waited.Store(w.Key, true)
 			}
 		}
 		return claimed, err

@@ -185,3 +185,16 @@ func LimitIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 	})
 	return withPrefix(typed, all)
 }
+
+// OverlapKeys lists the overlap keys of groups with a schedule of overlap_policy coalesce.
+func OverlapKeys(ctx context.Context, l *Link, typed string) []cobra.Completion {
+	var all []string
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.OverlapGroup, string, error) {
+		resp, err := Call(ctx, l, l.Overlaps().ListOverlapGroups, &carillonv1.ListOverlapGroupsRequest{PageSize: size, PageToken: token})
+		for _, g := range resp.GetGroups() {
+			all = append(all, g.GetOverlapKey())
+		}
+		return resp.GetGroups(), resp.GetNextPageToken(), err
+	})
+	return withPrefix(typed, all)
+}

@@ -21,6 +21,11 @@ func (l *Link) Launchers() carillonv1.RunLauncherClient {
 	return carillonv1.NewRunLauncherClient(l.conn)
 }
 
+// Overlaps shows and starts overlap groups.
+func (l *Link) Overlaps() carillonv1.OverlapGroupServiceClient {
+	return carillonv1.NewOverlapGroupServiceClient(l.conn)
+}
+
 func (l *Link) Limits() carillonv1.LimitServiceClient {
 	return carillonv1.NewLimitServiceClient(l.conn)
 }

@@ -67,6 +67,7 @@ func NewServer(t *testing.T, options ...grpc.ServerOption) *Server {
 	carillonv1.RegisterQueueServiceServer(server, carillonv1.UnimplementedQueueServiceServer{})
 	carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
 	carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
+	carillonv1.RegisterOverlapGroupServiceServer(server, carillonv1.UnimplementedOverlapGroupServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
 	carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})
@@ -294,6 +295,10 @@ func (f *Server) answerQueues() {
 	f.Answer("UpsertLimit", &carillonv1.UpsertLimitResponse{Limit: limit})
 	f.Answer("GetLimit", &carillonv1.GetLimitResponse{Limit: limit})
 	f.Answer("ListLimits", &carillonv1.ListLimitsResponse{Limits: []*carillonv1.Limit{limit}})
+	overlap := &carillonv1.OverlapGroup{OverlapKey: "warehouse", UserId: "ada", Status: "idle"}
+	f.Answer("GetOverlapGroup", &carillonv1.GetOverlapGroupResponse{Group: overlap})
+	f.Answer("ListOverlapGroups", &carillonv1.ListOverlapGroupsResponse{Groups: []*carillonv1.OverlapGroup{overlap}})
+	f.Answer("RunOverlapGroup", &carillonv1.RunOverlapGroupResponse{})
 	f.Answer("DeleteLimit", &carillonv1.DeleteLimitResponse{})
 	f.Answer("SetLimitKey", &carillonv1.SetLimitKeyResponse{Key: &carillonv1.LimitKey{Key: "a7", Used: 1}})
 	f.Answer("ListQueueEvents", &carillonv1.ListQueueEventsResponse{})

@@ -81,7 +81,7 @@ func (v *simulateFlags) ruleFlags(cmd *cobra.Command) {
 	f.Func("tz", "IANA time `ZONE` (default UTC)", command.Text(&rule.Timezone))
 	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", command.Text(&rule.Dst))
 	f.Func("jitter", "`DURATION` of random shift, either way", command.Millis(&rule.JitterMs))
-	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip, queue or replace", command.Text(&rule.OverlapPolicy))
+	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip, queue, replace or coalesce", command.Text(&rule.OverlapPolicy))
 	f.Func("overlap-key", "`KEY`: schedules with the same key count as one", command.Text(&rule.OverlapKey))
 	f.Func("max-queued", "`NUMBER` of slots that may wait", command.Uint32(&rule.MaxQueued))
 	f.Func("catchup", "`POLICY` for missed slots: none, fire_immediately, spread or latest", command.Text(&rule.CatchupPolicy))

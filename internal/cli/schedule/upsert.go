@@ -127,9 +127,9 @@ func timingFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 }
 
 func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
-	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue or replace", command.Text(&req.OverlapPolicy))
+	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue, replace or coalesce", command.Text(&req.OverlapPolicy))
 	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", command.Text(&req.OverlapKey))
-	f.Func("max-queued", "`NUMBER` of runs that may wait with --overlap queue", command.Uint32(&req.MaxQueued))
+	f.Func("max-queued", "`NUMBER` of slots that may wait with --overlap queue, or of manual runs with coalesce", command.Uint32(&req.MaxQueued))
 	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", command.Text(&req.CatchupPolicy))
 	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", command.Millis(&req.CatchupWindowMs))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails", command.Millis(&req.RunTimeoutMs))

@@ -105,8 +105,8 @@ func (c *claiming) claim(claim *ledger.Claim) error {
 	for i := range v.Ends {
 		c.end(&v.Ends[i])
 	}
-	for _, key := range v.Waits {
-		c.change(c.runs[key], func(r *schedule.Run) { r.WaitingSince, r.UpdatedAt = c.req.Now, c.req.Now })
+	for _, w := range v.Waits {
+		c.change(c.runs[w.Key], func(r *schedule.Run) { r.WaitingSince, r.UpdatedAt = v.WaitsSince(w), c.req.Now })
 	}
 	for _, cancel := range v.Cancels {
 		if r := c.runs[cancel.Key]; c.askCancel(r, cancel.Reason, c.req.Now) {
@@ -133,8 +133,8 @@ func (c *claiming) missing(claim *ledger.Claim, v *ledger.Verdicts) (missing []s
 	for i := range v.Ends {
 		want(v.Ends[i].Key, planned)
 	}
-	for _, key := range v.Waits {
-		want(key, planned)
+	for _, w := range v.Waits {
+		want(w.Key, planned)
 	}
 	for _, cancel := range v.Cancels {
 		want(cancel.Key, func(r *schedule.Run) bool { return r.Status.InFlight() })

@@ -30,7 +30,11 @@ func (c *oracle) judge(g *schedule.OverlapGroup, judge func(schedule.OverlapGrou
 			c.take = append(c.take, r)
 		case schedule.VerdictWait:
 			if r.WaitingSince.IsZero() && r.Status == schedule.StatusPlanned {
-				c.change(r, func(r *schedule.Run) { r.WaitingSince, r.UpdatedAt = c.req.Now, c.req.Now })
+				since := v.Since
+				if since.IsZero() {
+					since = c.req.Now
+				}
+				c.change(r, func(r *schedule.Run) { r.WaitingSince, r.UpdatedAt = since, c.req.Now })
 				c.out.Waiting++
 			}
 		case schedule.VerdictSkip:

@@ -104,6 +104,12 @@ func (s *Store) changeInputs(ids []string, req *schedule.ChangeRequest) []schedu
 		}
 	}
 	req.AttachGrants(inputs, s.grants)
+	if req.Open.OverlapKey != "" {
+		open := s.openOfOverlap(&req.Open)
+		for i := range inputs {
+			inputs[i].Open = open
+		}
+	}
 	return inputs
 }
 

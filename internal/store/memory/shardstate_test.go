@@ -330,7 +330,7 @@ func (w *shardWorld) unreadGroups() map[string]bool {
 }
 
 func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
-	o := oracleVerdicts{ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]bool), cancels: make(map[schedule.Key]schedule.Reason)}
+	o := oracleVerdicts{ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]time.Time), cancels: make(map[schedule.Key]schedule.Reason)}
 	w.claiming = &o
 	result, err := w.store.OracleClaim(w.ctx, memory.OracleRequest{
 		Term: w.term, Now: p.Now, ClaimAhead: p.ClaimAhead, Grace: p.Grace, Limit: p.Limit, Capacity: p.Capacity, RequireGrant: p.RequireGrant,
@@ -346,12 +346,12 @@ func (w *shardWorld) oracle(p ledger.Pass) oracleVerdicts {
 }
 
 func verdictsOf(v ledger.Verdicts) oracleVerdicts {
-	o := oracleVerdicts{claims: v.Claims, ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]bool), cancels: make(map[schedule.Key]schedule.Reason), left: v.Left}
+	o := oracleVerdicts{claims: v.Claims, ends: make(map[schedule.Key]string), waits: make(map[schedule.Key]time.Time), cancels: make(map[schedule.Key]schedule.Reason), left: v.Left}
 	for _, e := range v.Ends {
 		o.ends[e.Key] = fmt.Sprintln(e.To, e.Reason, e.ErrorCode, e.ErrorMessage)
 	}
-	for _, key := range v.Waits {
-		o.waits[key] = true
+	for _, w := range v.Waits {
+		o.waits[w.Key] = v.WaitsSince(w)
 	}
 	for _, c := range v.Cancels {
 		o.cancels[c.Key] = c.Reason
@@ -367,7 +367,7 @@ func (o *oracleVerdicts) drop(w *shardWorld, groups map[string]bool) {
 	}
 	o.claims = slices.DeleteFunc(slices.Clone(o.claims), in)
 	maps.DeleteFunc(o.ends, func(key schedule.Key, _ string) bool { return in(key) })
-	maps.DeleteFunc(o.waits, func(key schedule.Key, _ bool) bool { return in(key) })
+	maps.DeleteFunc(o.waits, func(key schedule.Key, _ time.Time) bool { return in(key) })
 	maps.DeleteFunc(o.cancels, func(key schedule.Key, _ schedule.Reason) bool { return in(key) })
 }
 
@@ -382,8 +382,8 @@ func (o *oracleVerdicts) text(w *shardWorld) string {
 	for key, end := range o.ends {
 		lines = append(lines, "end "+name(key)+" "+end)
 	}
-	for key := range o.waits {
-		lines = append(lines, "wait "+name(key))
+	for key, since := range o.waits {
+		lines = append(lines, "wait "+name(key)+" since "+since.UTC().Format("04:05.000000"))
 	}
 	for key, reason := range o.cancels {
 		lines = append(lines, "cancel "+name(key)+" "+string(reason))
@@ -444,7 +444,7 @@ func (w *shardWorld) compareRebuilt() {
 func (w *shardWorld) runsOf(s *ledger.ShardState) string {
 	var lines []string
 	for r := range s.All() {
-		if r.Status != schedule.StatusPlanned || r.Waiting || !r.FireAt.After(w.now.Add(shardWindow)) {
+		if r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero() || !r.FireAt.After(w.now.Add(shardWindow)) {
 			lines = append(lines, fmt.Sprintf("%+v", r))
 		}
 	}

@@ -65,7 +65,7 @@ type shardChange struct {
 type oracleVerdicts struct {
 	claims  []schedule.Key
 	ends    map[schedule.Key]string
-	waits   map[schedule.Key]bool
+	waits   map[schedule.Key]time.Time
 	cancels map[schedule.Key]schedule.Reason
 	left    bool
 }
@@ -138,7 +138,7 @@ func (o *oracleVerdicts) saw(before, after *schedule.Run) {
 	case before.CancelRequestedAt.IsZero() && !after.CancelRequestedAt.IsZero():
 		o.cancels[after.Key] = after.CancelReason
 	case before.WaitingSince.IsZero() && !after.WaitingSince.IsZero():
-		o.waits[after.Key] = true
+		o.waits[after.Key] = after.WaitingSince
 	}
 }
 

@@ -134,8 +134,8 @@ func (c *claimWrite) lockVerdicts(ctx context.Context, v ledger.Verdicts) (ledge
 	for i := range v.Cancels {
 		add(v.Cancels[i].Key, "cancel")
 	}
-	for _, key := range v.Waits {
-		add(key, "wait")
+	for i := range v.Waits {
+		add(v.Waits[i].Key, "wait")
 	}
 	for _, key := range v.Claims {
 		add(key, "claim")
@@ -183,15 +183,18 @@ func (c *claimWrite) writeEnds(ctx context.Context) error {
 }
 
 const sqlClaimWait = `
-UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = $1, updated_at = $1
-WHERE o.idempotency_key = ANY($2::bytea[]) AND o.status = 1 AND o.waiting_since IS NULL`
+UPDATE open_runs o SET state = 2, due_at = 'infinity', waiting_since = u.since, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, since)
+WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 1 AND o.waiting_since IS NULL`
 
 func (c *claimWrite) writeWaits(ctx context.Context) error {
-	waits := inKeyOrder(c.claimed.Verdicts.Waits)
+	v := &c.claimed.Verdicts
+	waits := slices.SortedFunc(slices.Values(v.Waits), func(a, b ledger.Wait) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	if len(waits) == 0 {
 		return nil
 	}
-	n, err := affect(ctx, c.tx, sqlClaimWait, c.req.Now, keyBytes(waits))
+	n, err := affect(ctx, c.tx, sqlClaimWait, c.req.Now, keyBytes(column(waits, func(w *ledger.Wait) schedule.Key { return w.Key })),
+		column(waits, func(w *ledger.Wait) time.Time { return v.WaitsSince(*w) }))
 	if err != nil {
 		err = fmt.Errorf("let runs wait: %w", err)
 	}

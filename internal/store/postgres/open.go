@@ -141,22 +141,22 @@ func readNames(ctx context.Context, q querier, sids []int32) (map[int32]string, 
 
 // shardRow is a row as shardColumns list it.
 type shardRow struct {
-	key, retryOf                        []byte
-	sid                                 int32
-	overlapKey                          string
-	status, trigger, policy             wordOrCode
-	revision, maxQueued, epoch          int64
-	priority                            int32
-	runAt, fireAt, claimedUntil         pgtype.Timestamptz
-	startBy                             pgtype.Timestamptz
-	waiting, exclusive, cancelRequested bool
-	queued                              bool
-	bucket                              int
+	key, retryOf                []byte
+	sid                         int32
+	overlapKey                  string
+	status, trigger, policy     wordOrCode
+	revision, maxQueued, epoch  int64
+	priority                    int32
+	runAt, fireAt, claimedUntil pgtype.Timestamptz
+	waitingSince, startBy       pgtype.Timestamptz
+	exclusive, cancelRequested  bool
+	queued                      bool
+	bucket                      int
 }
 
 func (w *shardRow) targets() []any {
 	return []any{
-		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waiting,
+		&w.key, &w.sid, &w.revision, &w.overlapKey, &w.runAt, &w.fireAt, &w.status, &w.waitingSince,
 		&w.trigger, &w.policy, &w.exclusive, &w.maxQueued, &w.priority, &w.epoch, &w.claimedUntil, &w.cancelRequested, &w.bucket,
 		&w.startBy, &w.retryOf, &w.queued,
 	}
@@ -169,7 +169,7 @@ func (w *shardRow) run() ledger.Run {
 	return ledger.Run{
 		Key: schedule.Key(w.key), Revision: w.revision, OverlapKey: w.overlapKey,
 		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
-		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), Waiting: w.waiting,
+		Status: decodeWord(&d, "status", w.status, schedule.StatusOf), WaitingSince: d.time("waiting_since", w.waitingSince),
 		Trigger: decodeWord(&d, "trigger", w.trigger, schedule.TriggerOf),
 		Policy:  decodeWord(&d, "policy", w.policy, schedule.OverlapPolicyOf), Exclusive: w.exclusive, MaxQueued: d.unsigned("max_queued", w.maxQueued),
 		Priority: w.priority, Epoch: w.epoch, NextSend: d.time("send_after", w.claimedUntil), CancelRequested: w.cancelRequested,

@@ -37,7 +37,7 @@ SELECT NULL, c.kind, c.schedule_ids, c.keys FROM changes c WHERE c.first_bucket 
 )
 
 const shardColumns = `
-o.idempotency_key, o.sid, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+o.idempotency_key, o.sid, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, CASE WHEN o.state = 2 THEN o.waiting_since END,
 o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL, o.bucket,
 o.start_by, o.retry_of, o.state = 4`
 

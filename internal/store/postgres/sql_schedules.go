@@ -91,6 +91,12 @@ SELECT overlap_key, count(*) FROM (
 	SELECT overlap_key FROM open_runs WHERE overlap_key = ANY($1::text[]) AND state IN (2, 3, 4) AND NOT exclusive_flight AND state >= 3) r
 GROUP BY overlap_key`
 
+// sqlOverlapKeys: see schedules_coalesce.
+const sqlOverlapKeys = `
+SELECT DISTINCT (s.user_id || '/' || s.overlap_key) COLLATE "C" FROM schedules s
+WHERE s.overlap_policy = 'coalesce' AND s.deleted_at IS NULL AND (s.user_id || '/' || s.overlap_key) COLLATE "C" > $2 AND ($1::text = '' OR s.user_id = $1)
+ORDER BY 1 LIMIT $3`
+
 // sqlInsertSchedules waits for another transaction that has inserted one of the
 // ids and is not done; of those that are there it inserts none.
 const sqlInsertSchedules = `

@@ -21,7 +21,7 @@ var dialect = &tables.Dialect{
 	Statements: tables.Statements{
 		AlertsByID: sqlAlertsByID, DueOfTarget: sqlDueOfTarget, DueOfOthers: sqlDueOfOthers, DeliveriesByID: sqlDeliveriesByID, CheckGroup: sqlCheckGroup,
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
-		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, LockQueue: sqlLockQueue, LockQuota: sqlQuotaLock, LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares, ShareQueue: shareQueue, LockUniques: sqlLockUniques, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns, DrawPositions: sqlDrawPositions, CountMinute: sqlCountMinute,
+		LockJobGroup: forUpdate, LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, LockQueue: sqlLockQueue, LockQuota: sqlQuotaLock, LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares, ShareQueue: shareQueue, LockUniques: sqlLockUniques, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns, DrawPositions: sqlDrawPositions, OverlapKeys: sqlOverlapKeys, CountMinute: sqlCountMinute,
 		ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures, LockLimits: sqlLockLimits, QueueInFlight: sqlQueueInFlight, QueuesWaiting: sqlQueuesWaiting,

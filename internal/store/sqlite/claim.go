@@ -29,7 +29,7 @@ const (
  WHERE ` + inKeys + ` AND +state IN (1, 2)`
 	sqlClaimRefused = `SELECT o.idempotency_key` + ofKeys + ` WHERE o.state IN (1, 2)`
 	// 9223372036854775807: the end of another run moves it.
-	sqlClaimWait = `UPDATE open_runs SET state = 2, due_at = 9223372036854775807, waiting_since = ?1, updated_at = ?1
+	sqlClaimWait = `UPDATE open_runs SET state = 2, due_at = 9223372036854775807, waiting_since = ?3, updated_at = ?1
  WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?2)) AND +state = 1`
 )
 
@@ -152,7 +152,7 @@ func keysAmong(ctx context.Context, t tx, statement string, keys []schedule.Key)
 // find reads the runs with verdicts and records the missing ones.
 func (c *claiming) find(ctx context.Context, claim *ledger.Claim) error {
 	v := &c.out.Verdicts
-	keys := slices.Concat(v.Claims, entryKeys(v.Entries), v.Waits)
+	keys := slices.Concat(v.Claims, entryKeys(v.Entries), v.WaitKeys())
 	for i := range v.Ends {
 		keys = append(keys, v.Ends[i].Key)
 	}
@@ -199,14 +199,12 @@ func (c *claiming) findPlanned(ctx context.Context, keys []schedule.Key) error {
 // write writes the verdicts. Each statement names the status that the run leaves;
 // find has read it under the same lock.
 func (c *claiming) write(ctx context.Context) error {
-	v, now := &c.out.Verdicts, c.req.Now.UnixMicro()
+	v := &c.out.Verdicts
 	if err := c.end(ctx, v.Ends); err != nil {
 		return err
 	}
-	if len(v.Waits) > 0 {
-		if _, err := c.t.exec(ctx, sqlClaimWait, now, keyList(v.Waits)); err != nil {
-			return fmt.Errorf("let %d runs wait: %w", len(v.Waits), err)
-		}
+	if err := c.wait(ctx, v); err != nil {
+		return err
 	}
 	if err := c.cancel(ctx, v.Cancels); err != nil {
 		return err
@@ -222,6 +220,21 @@ func (c *claiming) write(ctx context.Context) error {
 	}
 	if _, err := c.t.exec(ctx, sqlNoteSeen, v.SeenUntil.UnixMicro(), c.req.Term.Shard); err != nil {
 		return fmt.Errorf("note what was seen: %w", err)
+	}
+	return nil
+}
+
+// wait lets runs wait, those that begin now with one statement.
+func (c *claiming) wait(ctx context.Context, v *ledger.Verdicts) error {
+	since := make(map[int64][]schedule.Key)
+	for _, w := range v.Waits {
+		at := v.WaitsSince(w).UnixMicro()
+		since[at] = append(since[at], w.Key)
+	}
+	for at, keys := range since {
+		if _, err := c.t.exec(ctx, sqlClaimWait, c.req.Now.UnixMicro(), keyList(keys), at); err != nil {
+			return fmt.Errorf("let %d runs wait: %w", len(keys), err)
+		}
 	}
 	return nil
 }

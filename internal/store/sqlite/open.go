@@ -66,17 +66,18 @@ type openReader struct {
 // read adds the runs of a statement that selects openColumns.
 func (o *openReader) read(ctx context.Context, statement string, args ...any) error {
 	var (
-		k, retryOf                                           key
-		id, overlapKey                                       text
-		status                                               status
-		trigger                                              trigger
-		policy                                               policy
-		revision, maxQueued, priority, epoch                 number
-		runAt, fireAt, claimedUntil, startBy                 instant
-		waiting, exclusive, cancelRequested, stopped, queued flag
+		k, retryOf                                  key
+		id, overlapKey                              text
+		status                                      status
+		trigger                                     trigger
+		policy                                      policy
+		revision, maxQueued, priority, epoch        number
+		runAt, fireAt, claimedUntil                 instant
+		waitingSince, startBy                       instant
+		exclusive, cancelRequested, stopped, queued flag
 	)
 	columns := []any{
-		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waiting, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
+		&k, &id, &revision, &overlapKey, &runAt, &fireAt, &status, &waitingSince, &trigger, &policy, &exclusive, &maxQueued, &priority, &epoch,
 		&claimedUntil, &cancelRequested, &stopped, &startBy, &retryOf, &queued,
 	}
 	return o.q.query(ctx, statement, func(scan scan) error {
@@ -85,7 +86,7 @@ func (o *openReader) read(ctx context.Context, statement string, args ...any) er
 		}
 		run := ledger.Run{
 			Key: schedule.Key(k), ScheduleID: string(id), Revision: int64(revision), OverlapKey: string(overlapKey), RunAt: runAt.Time, FireAt: fireAt.Time,
-			Status: schedule.Status(status), Waiting: bool(waiting), Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
+			Status: schedule.Status(status), WaitingSince: waitingSince.Time, Trigger: schedule.Trigger(trigger), Policy: schedule.OverlapPolicy(policy),
 			Exclusive: bool(exclusive), MaxQueued: uint32(maxQueued), Priority: int32(priority), Epoch: int64(epoch), NextSend: claimedUntil.Time, CancelRequested: bool(cancelRequested),
 			StartBy: startBy.Time, Queued: bool(queued),
 		}

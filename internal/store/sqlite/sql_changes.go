@@ -24,7 +24,7 @@ const (
 
 	// openColumns are what a leader keeps of an open run (ledger.Run), then whether
 	// its schedule is deleted or paused.
-	openColumns = `o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, o.state = 2,
+	openColumns = `o.idempotency_key, s.schedule_id, o.revision, o.overlap_key, o.run_at, o.fire_at, o.status, CASE WHEN o.state = 2 THEN o.waiting_since END,
  o.trigger, o.policy, o.policy <> 1, o.max_queued, o.priority, o.epoch, o.send_after, o.cancel_requested_at IS NOT NULL,
  s.deleted_at IS NOT NULL OR s.paused, o.start_by, o.retry_of, o.state = 4`
 	ofSchedule = ` CROSS JOIN schedules s ON s.sid = o.sid`

@@ -56,6 +56,10 @@ const (
   WHERE overlap_key = ?1 AND state IN (2, 3, 4) AND NOT exclusive_flight AND state >= 3)
  + (SELECT count(*) FROM open_runs INDEXED BY open_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive_flight)`
 
+	sqlOverlapKeys = `SELECT DISTINCT s.user_id || '/' || s.overlap_key FROM schedules s INDEXED BY schedules_coalesce
+ WHERE s.overlap_policy = 'coalesce' AND s.deleted_at IS NULL AND s.user_id || '/' || s.overlap_key > ?2 AND (?1 = '' OR s.user_id = ?1)
+ ORDER BY 1 LIMIT ?3`
+
 	sqlDropPlanned = `DELETE FROM open_runs WHERE idempotency_key IN (SELECT unhex(value) FROM json_each(?)) AND +state IN (1, 2)`
 
 	eventColumns   = `event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision`

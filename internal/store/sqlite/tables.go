@@ -21,7 +21,7 @@ var dialect = &tables.Dialect{
 		ExpectationsOf: sqlExpectationsOf, GetBackfill: sqlGetBackfill, BackfillCounts: sqlBackfillCounts,
 		LockJobGroups: sqlLockJobGroups, CountJobGroups: sqlCountJobGroups, GroupsByID: sqlLockSlotGroups, UniquesByHash: sqlUniquesByHash, UniquesOfRuns: sqlUniquesOfRuns,
 		LockShares: sqlLockShares, FairTurns: sqlFairTurns, PutShares: sqlPutShares,
-		DrawPositions: sqlDrawPositions, CountMinute: sqlCountMinute, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
+		DrawPositions: sqlDrawPositions, OverlapKeys: sqlOverlapKeys, CountMinute: sqlCountMinute, ReadSlotStates: sqlReadSlotStates, Grants: sqlGrants, ListGrants: sqlListGrants, ListWorkflows: sqlListWorkflows,
 		WorkflowAccess: sqlWorkflowAccess, LockRecords: sqlLockRecords, NoteOpenReport: sqlNoteOpenReport,
 		ReadRunLog: sqlReadRunLog, ReadLastLog: sqlReadLastLog, Failing: sqlFailures,
 		LimitsNow: sqlLimitsNow, QueueInFlight: sqlQueueInFlight, QueuesWaiting: sqlQueuesWaiting, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,

@@ -118,5 +118,12 @@ func readableGrants(ctx context.Context, q Queries, statement string, args ...an
 func (d *Dialect) AttachGrants(ctx context.Context, q Queries, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
 	grants, err := d.ReadGrants(ctx, q, req.GrantRefs)
 	req.AttachGrants(inputs, grants)
+	if err != nil || req.Open.OverlapKey == "" {
+		return err
+	}
+	open, err := openOfOverlap(ctx, q, &req.Open)
+	for i := range inputs {
+		inputs[i].Open = open
+	}
 	return err
 }

@@ -174,6 +174,15 @@ ON CONFLICT (queue_no, user_id, request_id) DO NOTHING`
 	// have it too.
 	sqlSchedulesWithLimit = `SELECT s.schedule_id, s.user_id, s.limits FROM schedules s
 WHERE s.queue_id IS NOT NULL AND s.deleted_at IS NULL AND replace(s.limits, $1, '') <> s.limits AND s.schedule_id > $2 ORDER BY s.schedule_id LIMIT $3`
+	sqlSchedulesOfOverlap = `SELECT s.schedule_id FROM schedules s WHERE s.user_id || '/' || s.overlap_key = $1 AND s.deleted_at IS NULL ORDER BY s.schedule_id LIMIT $2`
+	// sqlOpenOfOverlap: no index has planned runs by their group; see sqlFeedGroup.
+	sqlOpenOfOverlap = `SELECT o.idempotency_key FROM open_runs o WHERE o.overlap_key = $1 AND o.exclusive_flight
+UNION ALL
+SELECT o.idempotency_key FROM open_runs o WHERE o.overlap_key = $1 AND o.state IN (2, 3, 4) AND NOT o.exclusive_flight
+UNION ALL
+SELECT o.idempotency_key FROM schedules h JOIN open_runs o ON o.sid = h.sid
+WHERE h.user_id || '/' || h.overlap_key = $1 AND o.state = 1 AND o.overlap_key = $1 AND o.fire_at <= $2
+LIMIT $3`
 	sqlSchedulesOfQueue = `SELECT s.schedule_id FROM schedules s WHERE s.queue_id = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2) ORDER BY s.schedule_id LIMIT $3`
 	sqlCountWaitingOf   = `SELECT (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 1 LIMIT $2) c)
 	+ (SELECT count(*) FROM (SELECT 1 FROM open_runs o WHERE o.queue_no = $1 AND o.queue_state = 2 LIMIT $2) c)

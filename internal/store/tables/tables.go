@@ -104,6 +104,7 @@ type Statements struct {
 	UniquesByHash                                                                                 string // of queue $1, those of the hashes in $2
 	UniquesOfRuns                                                                                 string // those that the runs of the keys in $1 hold
 	CountMinute                                                                                   string // adds to a row of queue_minutes; $3 is the number of a schedule
+	OverlapKeys                                                                                   string // of policy coalesce, of an owner or with "" of all, after $2, $3 of them
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

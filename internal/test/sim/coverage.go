@@ -207,13 +207,17 @@ const (
 	groupSealedInTime // at its seal_at
 	runTold           // outside of queues
 	runReturned
-	returnedAgain // an end is told again with another result
-	jobCounted    // a success has no row
-	jobNeeded     // a success of a queue that keeps only failures has one
-	manyCancelled // several runs end in one transaction
-	manyAsked     // a cancel of many runs asks for one in flight
-	manyInPages   // a cancel of many runs takes several transactions
-	manyAgain     // a page is asked for again, and was cancelled
+	returnedAgain   // an end is told again with another result
+	jobCounted      // a success has no row
+	jobNeeded       // a success of a queue that keeps only failures has one
+	manyCancelled   // several runs end in one transaction
+	manyAsked       // a cancel of many runs asks for one in flight
+	manyInPages     // a cancel of many runs takes several transactions
+	manyAgain       // a page is asked for again, and was cancelled
+	slotCoalesced   // a newer one takes its place while the overlap key is busy
+	slotOfManualRun // a manual run takes its place
+	turnInherited   // with since when it waited
+	turnTakenFirst  // a run starts while others of its key wait
 	situations
 )
 
@@ -234,6 +238,7 @@ var situationNames = [situations]string{
 	"run ended with a result", "end of a run told again with another result",
 	"success counted without a row", "success kept by a queue of failures",
 	"several runs cancelled at once", "runs in flight cancelled with others", "runs cancelled in pages", "page of a cancel repeated",
+	"slot coalesced", "slot taken over by a manual run", "turn inherited", "turn taken before others of the key",
 }
 
 // Coverage counts faults by call, over all worlds.

@@ -33,6 +33,7 @@ type ledgerWatch struct {
 	endings   []ending
 	hands     map[schedule.Key]handRetry // retries that users asked for, by their key
 	touched   map[schedule.Key]bool      // runs that users asked to run again
+	coalesced coalesceWatch
 	takeovers int
 	slots     int
 }
@@ -118,6 +119,7 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.elapsed()
+	l.coalescing(before, after)
 	switch {
 	case before != nil && before.Queue.No == 0 && after != nil && after.Queue.No != 0:
 		l.fence(term, "an entry into a queue")
@@ -215,6 +217,7 @@ func (l *ledgerWatch) commit() {
 		l.followed(at, &l.endings[i].after)
 	}
 	l.endings = l.endings[:0]
+	l.coalescesCommitted(at)
 	l.jobsCommitted(at)
 	l.groupsCommitted()
 	l.bounded()
@@ -283,7 +286,9 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		}
 		so = r.Trigger.FromSpec() && now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
 	case schedule.ReasonCoalesced:
-		so = l.newer(r)
+		if so = l.newer(r); coalesces(r) {
+			so = l.hasHeir(before, r, now)
+		}
 	case schedule.ReasonQueueFull:
 		so = l.waiting(r) >= int(r.MaxQueued) && !l.automatic(r)
 	case schedule.ReasonGrantRevoked, schedule.ReasonGrantExpired, schedule.ReasonGrantDenied:

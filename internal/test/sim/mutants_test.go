@@ -66,7 +66,7 @@ var mutants = []struct {
 		"worker/claim.go", "	m := &t.memory\n	claim := &ledger.Claim{",
 		`	m := &t.memory
 	for run := range m.state.All() {
-		if run.Status == schedule.StatusPlanned && !run.Waiting && !run.FireAt.After(now) {
+		if run.Status == schedule.StatusPlanned && run.WaitingSince.IsZero() && !run.FireAt.After(now) {
 			req := (&schedule.Launch{
 				Run:        schedule.Run{Key: run.Key, ScheduleID: run.ScheduleID, Revision: run.Revision, RunAt: run.RunAt, FireAt: run.FireAt, Trigger: run.Trigger},
 				Definition: &schedule.Definition{WorkflowID: "w", Version: 1, UserID: schedule.Owner(run.OverlapKey)},
@@ -339,7 +339,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, coalesceMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			binary := build(t, root, m.edits, "./internal/test/sim")
 			began := time.Now()
@@ -355,7 +355,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
-	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, shardMutants) {
+	for _, m := range slices.Concat(mutants, queueMutants, slotQueueMutants, slotGroupMutants, reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, coalesceMutants, shardMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			if _, err := mutant.Overlay("../../..", t.TempDir(), m.edits); err != nil {
 				t.Error(err)

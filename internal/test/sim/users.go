@@ -71,7 +71,7 @@ func (w *world) act(id string, d dice) {
 	case n < 79 && w.profile.grants:
 		w.revoke(d.of(2))
 	case n < 92:
-		policy := pick(d.of(4), "", schedule.OverlapAllow, schedule.OverlapQueue)
+		policy := pick(d.of(4), "", "", schedule.OverlapAllow, schedule.OverlapQueue)
 		_ = w.insist(func(ctx context.Context) error {
 			_, err := w.registrar.Trigger(ctx, registrar.TriggerInput{ScheduleID: id, RequestID: fmt.Sprintf("t%x", uint64(d)), OverlapPolicy: policy})
 			return err
@@ -150,7 +150,7 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 	def := schedule.Definition{
 		ScheduleID: id, WorkflowID: "w", Version: int32(pick(d.of(1), 1, 2)), UserID: "u" + strconv.Itoa(int(id[len(id)-1])%2),
 		JitterMS: uint32(pick(d.of(2), 0, 0, 300, 900)), MaxQueued: uint32(pick(d.of(3), 1, 2, 100)),
-		OverlapPolicy: pick(d.of(4), schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace),
+		OverlapPolicy: pick(d.of(4), schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapCoalesce, schedule.OverlapCoalesce),
 		CatchupPolicy: pick(d.of(5), schedule.CatchupPolicies...),
 		RunTimeoutMS:  uint32(p.runTimeout.Milliseconds()),
 		EndAt:         w.began.Add(p.faulty).UTC().Truncate(time.Second),

@@ -234,7 +234,7 @@ func (m *memory) text() string {
 	for run := range m.state.All() {
 		if run.Status.InFlight() {
 			run.Status, run.Epoch = "in flight", 0
-		} else if !run.Waiting && run.FireAt.After(m.r.at(window)) {
+		} else if run.WaitingSince.IsZero() && run.FireAt.After(m.r.at(window)) {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%+v", run))

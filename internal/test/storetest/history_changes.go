@@ -153,7 +153,7 @@ func (h *history) counts() (g schedule.Gauges, next time.Time) {
 		switch run := &open.Runs[i]; {
 		case run.Status.InFlight():
 			g.InFlight++
-		case run.Waiting:
+		case !run.WaitingSince.IsZero():
 			g.Waiting++
 		case !run.FireAt.After(h.now):
 			g.Due++

@@ -19,12 +19,13 @@ func judge(g schedule.OverlapGroup) []schedule.Verdict {
 		switch run.OverlapPolicy {
 		case schedule.OverlapQueue:
 			j.queue(run, false)
-		case schedule.OverlapReplace: // below, all at once
+		case schedule.OverlapReplace, schedule.OverlapCoalesce: // below, all at once
 		default:
 			j.skip(run)
 		}
 	}
 	j.replace(g)
+	j.coalesce(g)
 	return j.verdicts
 }
 
@@ -87,6 +88,32 @@ func (j *judging) replace(g schedule.OverlapGroup) {
 	}
 	if newest.WaitingSince.IsZero() {
 		j.say(newest, schedule.VerdictWait, schedule.ReasonNone)
+	}
+}
+
+// coalesce lets the newest slot of a schedule that has its key alone fire or wait, since the first of
+// those whose place it takes.
+func (j *judging) coalesce(g schedule.OverlapGroup) {
+	rows := slices.Concat(g.Waiting, g.Due)
+	rows = slices.DeleteFunc(rows, func(run schedule.Run) bool { return run.OverlapPolicy != schedule.OverlapCoalesce })
+	if len(rows) == 0 {
+		return
+	}
+	newest := slices.MaxFunc(rows, byInstant)
+	since := newest.WaitingSince
+	for _, run := range rows {
+		if run.Key == newest.Key {
+			continue
+		}
+		j.say(run, schedule.VerdictSkip, schedule.ReasonCoalesced)
+		if !run.WaitingSince.IsZero() {
+			since = run.WaitingSince // at most one waits
+		}
+	}
+	if !j.busy {
+		j.claim(newest)
+	} else if newest.WaitingSince.IsZero() {
+		j.verdicts = append(j.verdicts, schedule.Verdict{Key: newest.Key, Action: schedule.VerdictWait, Since: since})
 	}
 }
 

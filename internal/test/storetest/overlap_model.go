@@ -53,7 +53,9 @@ func (m *ledgerModel) claim(keys []string, now time.Time) {
 			case schedule.VerdictClaim:
 				run.Status, run.WaitingSince = schedule.StatusLaunching, time.Time{}
 			case schedule.VerdictWait:
-				run.WaitingSince = now
+				if run.WaitingSince = now; !v.Since.IsZero() {
+					run.WaitingSince = v.Since
+				}
 			case schedule.VerdictSkip:
 				run.Status, run.Reason, run.WaitingSince = schedule.StatusSkipped, v.Reason, time.Time{}
 			case schedule.VerdictCancel:
@@ -78,7 +80,7 @@ func (r *rig) overlapHistory(seed uint64) {
 	random := rand.New(rand.NewPCG(20_260_302, seed))
 	var schedules []schedule.Schedule
 	var keys []string
-	for i, policy := range []schedule.OverlapPolicy{schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapQueue} {
+	for i, policy := range []schedule.OverlapPolicy{schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace, schedule.OverlapQueue, schedule.OverlapCoalesce, schedule.OverlapCoalesce} {
 		s := r.create(fmt.Sprint(seed, "-", i, "-", policy), withPolicy(policy), func(s *schedule.Schedule) { s.MaxQueued = uint32(1 + i) })
 		schedules, keys = append(schedules, s), append(keys, s.QualifiedOverlapKey())
 	}

@@ -13,6 +13,7 @@ var races = []check{
 	{"four workers never overlap under skip, nor skip without cause", func(r *rig) { r.raceClaims(schedule.OverlapSkip) }},
 	{"four workers fire a queue in order, each run once", func(r *rig) { r.raceClaims(schedule.OverlapQueue) }},
 	{"four workers never overlap under replace", func(r *rig) { r.raceClaims(schedule.OverlapReplace) }},
+	{"four workers never overlap under coalesce, and end only what a newer slot has replaced", func(r *rig) { r.raceClaims(schedule.OverlapCoalesce) }},
 	{"four workers claim each run under allow once", raceClaimsUnderAllow},
 	{"what is launched after a pause has returned is not of its schedule", racePauseAndClaim},
 	{"two who send again do not send the same run", raceReclaims},
@@ -150,7 +151,7 @@ func (r *rig) accountFor(f *flights, policy schedule.OverlapPolicy, rows []sched
 			r.hold(slices.IsSortedFunc(order, time.Time.Compare), "the queue of %s is fired in order, got %v", key, order)
 		}
 	}
-	skips := map[schedule.OverlapPolicy]schedule.Reason{schedule.OverlapSkip: schedule.ReasonOverlap, schedule.OverlapReplace: schedule.ReasonCoalesced}
+	skips := map[schedule.OverlapPolicy]schedule.Reason{schedule.OverlapSkip: schedule.ReasonOverlap, schedule.OverlapReplace: schedule.ReasonCoalesced, schedule.OverlapCoalesce: schedule.ReasonCoalesced}
 	for _, run := range rows {
 		got := r.ledger(run.Key)
 		switch {

@@ -50,6 +50,7 @@ type Store interface {
 	registrar.QueueStore
 	registrar.LimitStore
 	registrar.JobGroupStore
+	registrar.OverlapStore
 	registrar.SendStore
 	alert.ExpectationStore
 	alert.Ledger
@@ -146,6 +147,8 @@ var topics = []topic{
 	{name: "arm", checks: arms},
 	{name: "reclaim", checks: reclaims},
 	{name: "overlap", checks: overlaps},
+	{name: "coalesce", checks: coalesces},
+	{name: "overlap groups", checks: overlapGroups},
 	{name: "flights", checks: flightChecks},
 	{name: "settle", checks: settles},
 	{name: "settle launched", checks: settlesLaunched},

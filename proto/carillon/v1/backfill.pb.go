@@ -419,7 +419,7 @@ type BackfillScheduleRequest struct {
 	// ends.
 	RatePerMinute uint32 `protobuf:"varint,7,opt,name=rate_per_minute,json=ratePerMinute,proto3" json:"rate_per_minute,omitempty"`
 	// allow, skip or queue. Default: the schedule's, with queue instead of
-	// replace. Except with allow, its slots wait until nothing else of the
+	// replace and coalesce. Except with allow, its slots wait until nothing else of the
 	// overlap key is in flight. With skip the request is refused while a run is
 	// in flight.
 	OverlapPolicy *string `protobuf:"bytes,8,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`

@@ -897,19 +897,22 @@ type UpsertScheduleRequest struct {
 	// the clock shows the time twice, once after a gap. literal: twice, and not
 	// in a gap.
 	Dst *string `protobuf:"bytes,12,opt,name=dst,proto3,oneof" json:"dst,omitempty"`
-	// What happens to a due slot while an earlier run is in flight. Default
-	// DEFAULT_OVERLAP_POLICY (skip).
+	// What happens to a due slot while an earlier run is in flight: allow starts
+	// it, skip skips it, queue lets it wait, replace cancels the earlier run.
+	// coalesce lets the newest slot of the schedule wait, in place of older ones.
+	// Default DEFAULT_OVERLAP_POLICY (skip).
 	OverlapPolicy *string `protobuf:"bytes,13,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
 	// Schedules of one owner with the same key count as one for overlap.
 	// Default: schedule_id.
 	OverlapKey *string `protobuf:"bytes,14,opt,name=overlap_key,json=overlapKey,proto3,oneof" json:"overlap_key,omitempty"`
-	// How many slots may wait with overlap_policy queue. Default 100, at most
-	// 1000.
+	// How many slots may wait with overlap_policy queue, and how many manual runs
+	// with coalesce. Default 100, at most 1000.
 	MaxQueued *uint32 `protobuf:"varint,15,opt,name=max_queued,json=maxQueued,proto3,oneof" json:"max_queued,omitempty"`
-	// What happens to missed slots. Default DEFAULT_CATCHUP_POLICY (none).
+	// What happens to missed slots. Default DEFAULT_CATCHUP_POLICY (none), with
+	// overlap_policy coalesce latest.
 	CatchupPolicy *string `protobuf:"bytes,16,opt,name=catchup_policy,json=catchupPolicy,proto3,oneof" json:"catchup_policy,omitempty"`
-	// Milliseconds; older slots are not caught up. Default 24 hours, at most 30
-	// days.
+	// Milliseconds; older slots are not caught up. Default 24 hours, and 30 days
+	// if catchup_policy is latest by default. At most 30 days.
 	CatchupWindowMs *uint32 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3,oneof" json:"catchup_window_ms,omitempty"`
 	// Milliseconds without a report after which a run is FAILED(timeout). Default
 	// RUN_TIMEOUT_MS (one hour), at least a second, at most 30 days.
@@ -4275,7 +4278,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\x91\x11\n" +
+	"\x0f_max_backoff_ms\"\x9b\x11\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4292,8 +4295,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x06end_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12\x1b\n" +
 	"\tjitter_ms\x18\v \x01(\rR\bjitterMs\x12'\n" +
-	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralR\x03dst\x12I\n" +
-	"\x0eoverlap_policy\x18\r \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x1f\n" +
+	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralR\x03dst\x12S\n" +
+	"\x0eoverlap_policy\x18\r \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceR\roverlapPolicy\x12\x1f\n" +
 	"\voverlap_key\x18\x0e \x01(\tR\n" +
 	"overlapKey\x12\x1d\n" +
 	"\n" +
@@ -4370,7 +4373,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xb1\x13\n" +
+	"\x05_note\"\xbb\x13\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4392,8 +4395,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05endAt\x12,\n" +
 	"\tjitter_ms\x18\v \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\x03R\bjitterMs\x88\x01\x01\x12,\n" +
-	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralH\x04R\x03dst\x88\x01\x01\x12N\n" +
-	"\x0eoverlap_policy\x18\r \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x05R\roverlapPolicy\x88\x01\x01\x12E\n" +
+	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralH\x04R\x03dst\x88\x01\x01\x12X\n" +
+	"\x0eoverlap_policy\x18\r \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceH\x05R\roverlapPolicy\x88\x01\x01\x12E\n" +
 	"\voverlap_key\x18\x0e \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$H\x06R\n" +
 	"overlapKey\x88\x01\x01\x12.\n" +
 	"\n" +
@@ -4594,14 +4597,14 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x04_dst\"j\n" +
 	"\x17PreviewScheduleResponse\x12'\n" +
 	"\x05fires\x18\x01 \x03(\v2\x11.carillon.v1.FireR\x05fires\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa8\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb2\x02\n" +
 	"\x16TriggerScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12A\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\x1f\n" +
-	"\x05input\x18\x03 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x12N\n" +
-	"\x0eoverlap_policy\x18\x04 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
+	"\x05input\x18\x03 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x12X\n" +
+	"\x0eoverlap_policy\x18\x04 \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
 	"\x0f_overlap_policy\"=\n" +
 	"\x17TriggerScheduleResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x85\x05\n" +
@@ -4624,7 +4627,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc3\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\n" +
 	"\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
@@ -4642,8 +4645,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x06end_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12\x1b\n" +
 	"\tjitter_ms\x18\v \x01(\rR\bjitterMs\x12'\n" +
-	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralR\x03dst\x12I\n" +
-	"\x0eoverlap_policy\x18\r \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x1f\n" +
+	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralR\x03dst\x12S\n" +
+	"\x0eoverlap_policy\x18\r \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceR\roverlapPolicy\x12\x1f\n" +
 	"\voverlap_key\x18\x0e \x01(\tR\n" +
 	"overlapKey\x12\x1d\n" +
 	"\n" +

@@ -887,7 +887,7 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"durationMs\x88\x01\x01\x12\"\n" +
 	"\x06p95_ms\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x05p95Ms\x120\n" +
 	"\x0ffailure_percent\x18\x03 \x01(\rB\a\xbaH\x04*\x02\x18dR\x0efailurePercentB\x0e\n" +
-	"\f_duration_ms\"\xa6\v\n" +
+	"\f_duration_ms\"\xb0\v\n" +
 	"\x11SimulatedSchedule\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12,\n" +
@@ -904,9 +904,9 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05endAt\x12,\n" +
 	"\tjitter_ms\x18\b \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\xdd\xdb\x01H\x03R\bjitterMs\x88\x01\x01\x12,\n" +
-	"\x03dst\x18\t \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralH\x04R\x03dst\x88\x01\x01\x12N\n" +
+	"\x03dst\x18\t \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralH\x04R\x03dst\x88\x01\x01\x12X\n" +
 	"\x0eoverlap_policy\x18\n" +
-	" \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x05R\roverlapPolicy\x88\x01\x01\x12E\n" +
+	" \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceH\x05R\roverlapPolicy\x88\x01\x01\x12E\n" +
 	"\voverlap_key\x18\v \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$H\x06R\n" +
 	"overlapKey\x88\x01\x01\x12.\n" +
 	"\n" +

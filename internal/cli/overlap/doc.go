@@ -1,0 +1,2 @@
+// Package overlap has the commands of overlap groups.
+package overlap
