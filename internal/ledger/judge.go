@@ -89,6 +89,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
+	s.wakesDue(now)
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
@@ -220,7 +221,7 @@ func (j *judging) end(r *run, e End) {
 // judge decides on one overlap group. The capacity bounds which groups are judged,
 // not what of a group the verdict is based on.
 func (j *judging) judge(g *group) {
-	if g.members == nil {
+	if g.members == nil || j.isLookedAtFirst(g) {
 		return
 	}
 	of := overlapGroup{now: j.now, inFlight: g.inFlight, waiting: j.permittedOf(g.waiting)}
@@ -232,6 +233,9 @@ func (j *judging) judge(g *group) {
 	}
 	if len(of.due) > 1 {
 		slices.SortFunc(of.due, byClaimAt(j.now))
+	}
+	if len(of.inFlight) == 0 {
+		of.consumersFirst()
 	}
 	j.out.Weighed += len(of.inFlight) + len(of.waiting) + len(of.due)
 	blocked := false

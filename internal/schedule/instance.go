@@ -23,8 +23,11 @@ type Instance struct {
 // FeatureQueues: the process knows dispatch queues and automatic retries.
 const FeatureQueues = "queues"
 
+// FeatureEvents: the process knows consumers.
+const FeatureEvents = "events"
+
 // Features are those of this release.
-var Features = []string{FeatureQueues}
+var Features = []string{FeatureQueues, FeatureEvents}
 
 // Has reports whether the instance has a role.
 func (i *Instance) Has(role string) bool { return slices.Contains(i.Roles, role) }

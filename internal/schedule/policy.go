@@ -44,10 +44,11 @@ const (
 	TriggerBackfill Trigger = "backfill" // a slot of a past range
 	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run
 	TriggerJob      Trigger = "job"      // put into a dispatch queue by a user or program
+	TriggerEvent    Trigger = "event"    // events that a consumer has taken
 )
 
 // Triggers is the closed set.
-var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry, TriggerJob}
+var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry, TriggerJob, TriggerEvent}
 
 // FromSpec reports whether the run is a slot of its schedule's rule. Only such runs obey pauses
 // and can be missed.
