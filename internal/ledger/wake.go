@@ -113,7 +113,7 @@ func EventsRun(c *Consumer, batch []topic.Offered, now time.Time) schedule.Run {
 	at := stored(now)
 	return schedule.Run{
 		Key: schedule.EventsKey(c.ScheduleID, at), ScheduleID: c.ScheduleID, Revision: c.Revision, UserID: d.UserID, WorkflowID: d.WorkflowID, Version: d.Version,
-		RunAt: batch[0].PublishedAt, FireAt: at, Status: schedule.StatusPlanned, Trigger: schedule.TriggerEvent,
+		RunAt: batch[0].PublishedAt.Truncate(time.Millisecond), FireAt: at, Status: schedule.StatusPlanned, Trigger: schedule.TriggerEvent,
 		OverlapKey: d.QualifiedOverlapKey(), OverlapPolicy: d.OverlapPolicy, Exclusive: d.OverlapPolicy.Exclusive(), MaxQueued: d.MaxQueued,
 		Attempt: 1, MaxAttempts: d.Retry.Attempts(), Priority: d.Priority, Webhook: d.Webhook,
 	}
@@ -148,7 +148,11 @@ func EventsAfter(ended, next *schedule.Run, now time.Time) EventsEnd {
 		}
 		return EventsEnd{To: topic.Dead, Reason: topic.ReasonCancelled, WakeAt: now}
 	}
-	return EventsEnd{To: topic.Pending, WakeAt: now.Add(refusedFor)} // SKIPPED: nothing was tried
+	again := now.Add(refusedFor) // SKIPPED: nothing was tried
+	if ended.Reason == schedule.ReasonPaused {
+		again = now // the end of the pause decides
+	}
+	return EventsEnd{To: topic.Pending, WakeAt: again}
 }
 
 // MayHaveEvents reports whether a run can have taken events.

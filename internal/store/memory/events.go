@@ -175,7 +175,9 @@ func (s *Store) Take(ctx context.Context, req ledger.TakeRequest) (taken ledger.
 	err = s.fenced(ctx, req.Term, func(t *tx) error {
 		taken = ledger.Taken{}
 		for _, id := range req.ScheduleIDs {
-			t.take(id, req.Now, &taken)
+			if err := t.take(id, req.Now, &taken); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -185,12 +187,12 @@ func (s *Store) Take(ctx context.Context, req ledger.TakeRequest) (taken ledger.
 	return taken, nil
 }
 
-func (t *tx) take(id string, now time.Time, out *ledger.Taken) {
+func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 	when, there := t.wakeRows[id]
 	row := t.schedules[id]
 	if !there || row == nil {
 		out.Gone = append(out.Gone, id)
-		return
+		return nil
 	}
 	c := ledger.Consumer{
 		ScheduleID: id, Revision: row.Revision, Definition: &row.Definition, Deleted: !row.Alive(), Pause: row.Pause, CreatedAt: row.CreatedAt, FireAt: when,
@@ -208,17 +210,20 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) {
 			})
 		}
 		setEntry(t, t.taken, run.Key, batch{id, run.Key, topic.Digest(look.Take), len(look.Take)})
-		t.insert(run, now)
+		if !t.insert(run, now) {
+			return fmt.Errorf("run %s was there before", run.Key)
+		}
 		out.Runs = append(out.Runs, run)
 	}
 	out.Events, out.Skipped = out.Events+len(look.Take), out.Skipped+len(look.Skip)
 	if look.Again.IsZero() {
 		dropEntry(t, t.wakeRows, id)
 		out.Gone = append(out.Gone, id)
-		return
+		return nil
 	}
 	setEntry(t, t.wakeRows, id, at(look.Again))
 	out.Wakes = append(out.Wakes, wakeOf(row, at(look.Again)))
+	return nil
 }
 
 // ready are the first pending events of a consumer.
@@ -294,4 +299,75 @@ func (s *Store) EventsOf(ctx context.Context, key schedule.Key) (found *topic.Ba
 		return nil
 	})
 	return found, err
+}
+
+// GetEvent returns an event with its state for each consumer.
+func (s *Store) GetEvent(ctx context.Context, userID string, id topic.ID) (found *topic.Event, entries []topic.Entry, err error) {
+	err = s.read(ctx, func() error {
+		e := s.published[eventID{userID, id}]
+		if e == nil {
+			return fmt.Errorf("get event %s: %w", schedule.Quote(id.EventID), schedule.ErrNotFound)
+		}
+		copied := *e
+		found = &copied
+		for at, entry := range s.inbox {
+			if at.seq == e.Seq {
+				entries = append(entries, entry)
+			}
+		}
+		slices.SortFunc(entries, func(a, b topic.Entry) int {
+			return cmp.Or(cmp.Compare(a.ScheduleID, b.ScheduleID), cmp.Compare(a.Round, b.Round))
+		})
+		return nil
+	})
+	return found, entries, err
+}
+
+// ListTopicEvents lists events of a topic, the newest first.
+func (s *Store) ListTopicEvents(ctx context.Context, f topic.EventFilter) (found []topic.Event, err error) {
+	err = s.read(ctx, func() error {
+		for id, e := range s.published {
+			if id.userID == f.UserID && id.Topic == f.Topic && (f.Before <= 0 || e.Seq < f.Before) {
+				found = append(found, *e)
+			}
+		}
+		slices.SortFunc(found, func(a, b topic.Event) int { return cmp.Compare(b.Seq, a.Seq) })
+		found = found[:min(len(found), schedule.PageSize(f.Limit))]
+		return nil
+	})
+	return found, err
+}
+
+// ListInbox lists entries of a consumer, in the order of the events.
+func (s *Store) ListInbox(ctx context.Context, f topic.InboxFilter) (found []topic.InboxEntry, err error) {
+	err = s.read(ctx, func() error {
+		for at, entry := range s.inbox {
+			after := cmp.Or(cmp.Compare(at.seq, f.AfterSeq), cmp.Compare(at.round, f.AfterRound)) > 0
+			if at.scheduleID == f.ScheduleID && after && (f.State == 0 || entry.State == f.State) {
+				e := *s.bySeq[at.seq]
+				e.Data = nil
+				found = append(found, topic.InboxEntry{Entry: entry, Event: e})
+			}
+		}
+		slices.SortFunc(found, func(a, b topic.InboxEntry) int {
+			return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Round, b.Round))
+		})
+		found = found[:min(len(found), schedule.PageSize(f.Limit))]
+		return nil
+	})
+	return found, err
+}
+
+// CountInbox counts the entries of a consumer by state.
+func (s *Store) CountInbox(ctx context.Context, scheduleID string) (counts map[topic.State]int, err error) {
+	counts = make(map[topic.State]int)
+	err = s.read(ctx, func() error {
+		for at, entry := range s.inbox {
+			if at.scheduleID == scheduleID {
+				counts[entry.State]++
+			}
+		}
+		return nil
+	})
+	return counts, err
 }

@@ -46,8 +46,8 @@ FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::tex
 
 	sqlReadReady = `
 SELECT i.sid, i.seq, i.round, i.created_at, e.topic, e.source, e.event_id, e.published_at, octet_length(e.data)
-FROM unnest($1::integer[], $2::integer[]) AS u(sid, most)
-CROSS JOIN LATERAL (SELECT * FROM inbox i WHERE i.sid = u.sid AND i.state = 1 ORDER BY i.seq LIMIT u.most) i
+FROM unnest($1::integer[]) AS u(sid)
+CROSS JOIN LATERAL (SELECT * FROM inbox i WHERE i.sid = u.sid AND i.state = 1 ORDER BY i.seq LIMIT $2) i
 JOIN events e ON e.seq = i.seq ORDER BY i.sid, i.seq, i.round`
 
 	sqlReserveEvents = `

@@ -77,9 +77,8 @@ func init() { // dialect is used by what it calls
 	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
 		return cancelMembers(ctx, q.(queries).conn.(pgx.Tx), step, now)
 	}
-	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
-		_, err := insertRuns(ctx, q.(queries).conn.(pgx.Tx), runs, now)
-		return err
+	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) (int, error) {
+		return insertRuns(ctx, q.(queries).conn.(pgx.Tx), runs, now)
 	}
 	dialect.NoteWoken = func(ctx context.Context, q tables.Queries, woken []tables.WokenConsumer) error {
 		return noteWoken(ctx, q.(queries).conn.(pgx.Tx), woken)

@@ -34,7 +34,7 @@ const (
 
 	sqlReadReady = `SELECT i.sid, i.seq, i.round, i.created_at, e.topic, e.source, e.event_id, e.published_at, octet_length(e.data)
  FROM json_each(?1) j CROSS JOIN inbox i ON i.sid = j.value ->> 0 AND (i.seq, i.round) IN (
-  SELECT p.seq, p.round FROM inbox p INDEXED BY inbox_pending WHERE p.sid = j.value ->> 0 AND p.state = 1 ORDER BY p.seq LIMIT j.value ->> 1)
+  SELECT p.seq, p.round FROM inbox p INDEXED BY inbox_pending WHERE p.sid = j.value ->> 0 AND p.state = 1 ORDER BY p.seq LIMIT ?2)
  CROSS JOIN events e ON e.seq = i.seq ORDER BY i.sid, i.seq, i.round`
 
 	sqlReserveEvents = `UPDATE inbox SET state = 2, run_key = ?3, offered_at = coalesce(offered_at, ?2)

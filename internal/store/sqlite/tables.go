@@ -113,9 +113,8 @@ func init() { // dialect is used by what it calls
 	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
 		return cancelMembers(ctx, q.(queries).querier.(tx), step, now)
 	}
-	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) error {
-		_, err := insertRuns(ctx, q.(queries).querier.(tx), runs, now)
-		return err
+	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) (int, error) {
+		return insertRuns(ctx, q.(queries).querier.(tx), runs, now)
 	}
 	dialect.NoteWoken = func(_ context.Context, q tables.Queries, woken []tables.WokenConsumer) error {
 		for i := range woken {

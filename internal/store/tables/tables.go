@@ -57,8 +57,8 @@ type Dialect struct {
 	// CancelMembers cancels open members of a group as the step says, without those that others have
 	// locked, and counts them. It does not settle the group.
 	CancelMembers func(context.Context, Queries, ledger.MemberStep, time.Time) (int, error)
-	// InsertPlanned inserts planned runs, and notes them for their leader.
-	InsertPlanned func(context.Context, Queries, []schedule.Run, time.Time) error
+	// InsertPlanned inserts planned runs whose keys are new, notes them for their leader, and counts them.
+	InsertPlanned func(context.Context, Queries, []schedule.Run, time.Time) (int, error)
 	// NoteWoken notes for their leaders that consumers have a wake row, and wakes these after the commit.
 	NoteWoken func(context.Context, Queries, []WokenConsumer) error
 	// WakeQueues wakes those who admit runs, after the commit. placed are runs that may wait before
@@ -117,7 +117,7 @@ type Statements struct {
 	WakeConsumers                                                                                 string // rows of sid, bucket and fire_at; locks all, writes those that are new or earlier, and returns these
 	WakesOfSchedules, WakesOfBuckets                                                              string
 	LockWakes                                                                                     string // of the schedules in $1, in the order of their numbers, without those that others have locked
-	ReadReady                                                                                     string // for rows of sid and a limit: pending entries, oldest first
+	ReadReady                                                                                     string // for rows of sid: up to $2 pending entries of each, oldest first
 	ReserveEvents                                                                                 string // of consumer $1 at $2 for the run $3, the rows of seq and round in $4 that are pending
 	SkipEvents                                                                                    string // the same, with a reason for the run
 	HandlersOf                                                                                    string // of the keys in $1, those of consumers

@@ -137,11 +137,13 @@ func (d *Dialect) sortOut(ctx context.Context, q Queries, req *ledger.TakeReques
 	return nil
 }
 
+// readReady reads for each consumer one entry more than it looks at.
 func (d *Dialect) readReady(ctx context.Context, q Queries, consumers []*ledger.Consumer) error {
-	var sids, limits []int32
+	var sids []int32
+	most := 0
 	of := make(map[int32]*ledger.Consumer, len(consumers))
 	for _, c := range consumers {
-		sids, limits = append(sids, c.SID), append(limits, int32(c.LookAt())+1)
+		sids, most = append(sids, c.SID), max(most, c.LookAt()+1)
 		of[c.SID] = c
 	}
 	if len(sids) == 0 {
@@ -150,9 +152,11 @@ func (d *Dialect) readReady(ctx context.Context, q Queries, consumers []*ledger.
 	var sid int32
 	var e topic.Offered
 	err := q.Each(ctx, d.ReadReady, []any{&sid, &e.Seq, &e.Round, &e.CreatedAt, &e.Topic, &e.Source, &e.EventID, &e.PublishedAt, &e.Bytes}, func(bad error) error {
-		of[sid].Ready = append(of[sid].Ready, e)
+		if c := of[sid]; len(c.Ready) <= c.LookAt() {
+			c.Ready = append(c.Ready, e)
+		}
 		return bad
-	}, Rows{sids, limits})
+	}, Rows{sids}, most)
 	if err != nil {
 		return fmt.Errorf("read inboxes: %w", err)
 	}
@@ -216,7 +220,11 @@ func (w *takeWrite) insert(ctx context.Context) error {
 	if len(w.runs) == 0 {
 		return nil
 	}
-	if err := w.d.InsertPlanned(ctx, w.q, w.runs, w.now); err != nil {
+	n, err := w.d.InsertPlanned(ctx, w.q, w.runs, w.now)
+	if err == nil && n != len(w.runs) { // the clock was set back to an instant of an earlier take
+		err = fmt.Errorf("%d of %d keys are new", n, len(w.runs))
+	}
+	if err != nil {
 		return fmt.Errorf("plan the runs of consumers: %w", err)
 	}
 	return nil

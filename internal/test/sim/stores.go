@@ -138,6 +138,15 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out ledger
 	return out, err
 }
 
+// Take looks at consumers.
+func (s store) Take(ctx context.Context, req ledger.TakeRequest) (out ledger.Taken, err error) {
+	err = s.lead(ctx, siteTake, req.Term, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Take(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return out, err
+}
+
 func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {
 	id := idOfAll(keys, func(key *schedule.Key) schedule.Key { return *key })
 	err = s.tell(ctx, siteCancelRequests, id, func() (err error) {
