@@ -21,7 +21,7 @@ func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
 		return nil
 	}
 	at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool {
-		return d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
+		return d.Consume.Any() || d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
 	})
 	if at < 0 {
 		return nil
@@ -29,6 +29,14 @@ func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
 	instances, err := r.instances.Instances(ctx, seenLately)
 	if err != nil {
 		return fmt.Errorf("look for processes of older releases: %w", err)
+	}
+	if consumer := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool { return d.Consume.Any() }); consumer >= 0 {
+		for i := range instances {
+			if p := &instances[i]; (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, schedule.FeatureEvents) {
+				return schedule.Explain(schedule.ErrPrecondition, "schedule %s consumes events, and process %s (%s, release %s) knows none; upgrade or stop it, and try again a minute later",
+					schedule.Quote(all.definitions[consumer].ScheduleID), p.ID, p.Host, p.Version)
+			}
+		}
 	}
 	for i := range instances {
 		p := &instances[i]

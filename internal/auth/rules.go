@@ -111,6 +111,11 @@ var rules = map[string]Rule{
 	"/carillon.v1.GroupService/CancelGroup": changes,
 	"/carillon.v1.GroupService/RetryGroup":  changes,
 
+	"/carillon.v1.EventService/PublishEvents": enqueues,
+	"/carillon.v1.EventService/GetEvent":      reads,
+	"/carillon.v1.EventService/ListEvents":    reads,
+	"/carillon.v1.EventService/ListInbox":     reads,
+
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,
 	"/carillon.v1.LimitService/ListLimits":  reads,

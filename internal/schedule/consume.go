@@ -23,6 +23,10 @@ const (
 	DefaultMaxEvents  = 100
 )
 
+// ConsumerRetry is the policy of a consumer that has none: a failure that may pass is tried again.
+// Whether a run took effect that timed out or was lost is not known.
+var ConsumerRetry = RetryPolicy{MaxAttempts: 3, BackoffMS: 10_000, FactorPercent: 200, MaxBackoffMS: 3_600_000, On: RetryOnOf(ClassTransient)}
+
 // Any reports whether anything is consumed.
 func (c *Consume) Any() bool { return len(c.Topics) > 0 }
 

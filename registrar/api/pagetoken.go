@@ -37,6 +37,8 @@ const (
 	limitsPage    kind = "i"
 	limitKeysPage kind = "k"
 	groupsPage    kind = "o"
+	topicPage     kind = "b"
+	inboxPage     kind = "f"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"
