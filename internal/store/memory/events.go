@@ -73,7 +73,7 @@ func (s *Store) Publish(ctx context.Context, p *topic.Publication) (out []topic.
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("publish %d events: %w", len(p.Events), err)
+		return nil, fmt.Errorf("publish: %w", err)
 	}
 	return out, nil
 }
@@ -370,4 +370,35 @@ func (s *Store) CountInbox(ctx context.Context, scheduleID string) (counts map[t
 		return nil
 	})
 	return counts, err
+}
+
+// pruneTopics deletes up to limit each of ended entries, batches without entries, and events without
+// entries.
+func (t *tx) pruneTopics(before time.Time, limit int) (pruned int) {
+	events, runs := make(map[int64]bool), make(map[schedule.Key]bool)
+	n := 0
+	for id, entry := range t.inbox {
+		if n < limit && entry.State.Ended() && entry.EndedAt.Before(before) {
+			dropEntry(t, t.inbox, id)
+			n++
+			continue
+		}
+		events[id.seq], runs[entry.Run] = true, true
+	}
+	pruned, n = n, 0
+	for key := range t.taken {
+		if r := t.runs[key]; n < limit && !runs[key] && (r == nil || r.CreatedAt.Before(before)) {
+			dropEntry(t, t.taken, key)
+			n++
+		}
+	}
+	pruned, n = pruned+n, 0
+	for id, e := range t.published {
+		if n < limit && !events[e.Seq] && e.PublishedAt.Before(before) {
+			dropEntry(t, t.published, id)
+			dropEntry(t, t.bySeq, e.Seq)
+			n++
+		}
+	}
+	return pruned + n
 }

@@ -20,6 +20,13 @@ const (
 WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) AND ($2 = 0 OR i.state = $2) AND (i.seq, i.round) > ($3, $4)
 ORDER BY i.seq, i.round LIMIT $5`
 
+	// Entries that wait keep their event and the batch of their run.
+	sqlPruneInbox = `DELETE FROM inbox WHERE (sid, seq, round) IN (SELECT i.sid, i.seq, i.round FROM inbox i WHERE i.ended_at < $1 ORDER BY i.ended_at LIMIT $2)`
+	sqlPruneTaken = `DELETE FROM handler_runs WHERE idempotency_key IN (SELECT h.idempotency_key FROM handler_runs h
+	WHERE h.created_at < $1 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_key = h.idempotency_key) ORDER BY h.created_at LIMIT $2)`
+	sqlPruneTopicEvents = `DELETE FROM events WHERE seq IN (SELECT e.seq FROM events e
+	WHERE e.published_at < $1 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.seq = e.seq) ORDER BY e.published_at LIMIT $2)`
+
 	sqlCountInbox = `SELECT i.state, count(*) FROM inbox i WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) GROUP BY i.state`
 )
 

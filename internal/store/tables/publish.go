@@ -41,7 +41,7 @@ func (t *Tables) Publish(ctx context.Context, p *topic.Publication) (out []topic
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("publish %d events: %w", len(p.Events), err)
+		return nil, fmt.Errorf("publish: %w", err)
 	}
 	return out, nil
 }

@@ -32,6 +32,7 @@ var eventChecks = []check{
 	{"of two consumers of a group one is looked at, the one with the higher priority", eventPriority},
 	{"a take of a leader that leads no more writes nothing", eventFenced},
 	{"a publisher that fails leaves nothing", eventStrict},
+	{"retention deletes events whose entries have ended, and none that waits", eventRetention},
 	{"eight publishers and two leaders: no event is lost, none is taken twice", eventRace},
 	{"publishers of the same events at once: each event exists once, and none waits for another in a circle", eventSameRace},
 	{"an edit, a pause or a deletion beside publishers loses no wake", eventEditRace},
@@ -612,4 +613,34 @@ func eventEditRace(r *rig) {
 		r.hold(strings.HasSuffix(line, " consumed"), "each event is consumed, got %s", line)
 	}
 	equal(r, "events", len(r.inbox(s)), 80)
+}
+
+func eventRetention(r *rig) {
+	e := r.events()
+	s := r.consumer("c", []string{"orders"})
+	r.publish("orders", "done")
+	r.publish("nobody", "unrouted")
+	r.succeeds(e.one())
+	r.now = r.at(time.Second)
+	paused := r.consumer("p", []string{"bills"}, func(s *schedule.Schedule) { s.Pause.Paused = true })
+	r.publish("bills", "waits")
+	r.publish("orders", "held")
+	run := e.one()
+	r.now = r.at(40 * 24 * time.Hour)
+	for {
+		n, err := r.Prune(r.ctx, r.term, r.now.Add(-30*24*time.Hour), 1)
+		r.ok(err, "prune")
+		if n == 0 {
+			break
+		}
+	}
+	equal(r, "what is left", r.inbox(s), []string{"held reserved"})
+	equal(r, "what waits", r.inbox(paused), []string{"waits pending"})
+	equal(r, "batch", r.batchOf(run.Key), []string{"held"})
+	for topicName, want := range map[string]int{"orders": 1, "nobody": 0, "bills": 1} {
+		found, err := r.ListTopicEvents(r.ctx, eventtopic.EventFilter{UserID: r.user, Topic: topicName, Limit: 10})
+		r.ok(err, "list")
+		equal(r, topicName, len(found), want)
+	}
+	r.hold(!r.publish("orders", "done")[0].Duplicate, "a deleted id counts as new")
 }
