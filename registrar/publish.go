@@ -24,7 +24,7 @@ type PublishInput struct {
 	Strict, RequireSubscriber bool
 }
 
-// Publish publishes events, all or none. It returns them with their names, and what became of each.
+// Publish publishes events, all or none. It returns them with their names, and the result of each.
 func (r *Registrar) Publish(ctx context.Context, in PublishInput) ([]topic.Event, []topic.Published, error) {
 	if r.events == nil {
 		return nil, nil, schedule.ErrUnsupported

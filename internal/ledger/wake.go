@@ -8,8 +8,8 @@ import (
 )
 
 // Wake says that a consumer is to be looked at. Its row is the lock between those who publish to the
-// consumer and the take: whoever changes what a look would find writes or locks the row after that
-// change, and a take locks it before it reads.
+// consumer and the take: a transaction that changes what a look would find writes or locks the row after
+// that change, and a take locks it before it reads.
 type Wake struct {
 	ScheduleID string
 	OverlapKey string // qualified
@@ -40,7 +40,7 @@ func (c *Consumer) LookAt() int {
 	return int(c.Definition.Consume.MaxEvents)
 }
 
-// Look is what becomes of a wake row.
+// Look is what a take makes of a wake row.
 type Look struct {
 	Take   []topic.Offered // a run gets them
 	Skip   []topic.Offered // they end without a run

@@ -18,7 +18,7 @@ type Publication struct {
 	Now                       time.Time
 }
 
-// Published is what became of one event of a publication.
+// Published is the result of one event of a publication.
 type Published struct {
 	Seq       int64
 	Duplicate bool // it was published before, and nothing was written
@@ -73,7 +73,7 @@ func (r *Route) Refusal(p *Publication) error {
 	return nil
 }
 
-// Repeated is what became of an event that exists already.
+// Repeated is the result of an event that exists already.
 func Repeated(p *Publication, e, earlier *Event) (Published, error) {
 	out := Published{Seq: earlier.Seq, Duplicate: true, Differs: earlier.DataHash != e.DataHash, Fanout: earlier.Fanout}
 	if out.Differs && p.Strict {

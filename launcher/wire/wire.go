@@ -60,7 +60,7 @@ func Run(call *launcher.Call, environment string) *carillonv1.ExecutorRunRequest
 func event(e *topic.Offered) *carillonv1.ExecutorEvent {
 	out := &carillonv1.ExecutorEvent{
 		Topic: e.Topic, EventId: e.EventID, Source: e.Source, Type: e.Type, Subject: e.Subject, Data: e.Data,
-		Seq: uint64(e.Seq), Round: uint32(e.Round), PublishedAt: timestamppb.New(e.PublishedAt),
+		Round: uint32(e.Round), PublishedAt: timestamppb.New(e.PublishedAt),
 	}
 	if !e.Time.IsZero() {
 		out.Time = timestamppb.New(e.Time)

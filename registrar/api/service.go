@@ -124,7 +124,7 @@ type Queues interface {
 	QueueIDOf(ctx context.Context, run *schedule.Run) (string, error)
 }
 
-// Events publishes events and reads what became of them.
+// Events publishes events and reads their states.
 type Events interface {
 	Publish(ctx context.Context, in registrar.PublishInput) ([]topic.Event, []topic.Published, error)
 	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)

@@ -67,7 +67,7 @@ CREATE INDEX wakes_bucket ON wakes (bucket);
 CREATE TABLE handler_runs (
     idempotency_key bytea PRIMARY KEY,
     sid             integer NOT NULL,
-    root_key        bytea NOT NULL,              -- the first attempt
+    root_run        bytea NOT NULL,              -- the first attempt
     event_count     integer NOT NULL,
     events_digest   bytea NOT NULL,
     created_at      timestamptz NOT NULL

@@ -67,7 +67,7 @@ CREATE INDEX wakes_bucket ON wakes (bucket);
 CREATE TABLE handler_runs (
     idempotency_key BLOB PRIMARY KEY,
     sid             INTEGER NOT NULL,
-    root_key        BLOB NOT NULL,   -- the first attempt
+    root_run        BLOB NOT NULL,   -- the first attempt
     event_count     INTEGER NOT NULL,
     events_digest   BLOB NOT NULL,
     created_at      INTEGER NOT NULL

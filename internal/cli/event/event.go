@@ -15,7 +15,7 @@ import (
 
 // NewCommand is event with its subcommands.
 func NewCommand(c *command.CLI) *cobra.Command {
-	cmd := command.Group("event", "Publish events that start runs, and see what became of them")
+	cmd := command.Group("event", "Publish events that start runs, and see which runs had them")
 	cmd.Aliases = []string{"events"}
 	cmd.Long = "An event belongs to a topic of its owner. Schedules that consume the topic (`schedule upsert --consume TOPIC`) get it:\n" +
 		"each event is in one run of each consumer, and is consumed once that run succeeds."
@@ -142,7 +142,7 @@ func newGetCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.GetEventRequest{}
 	cmd := &cobra.Command{
 		Use:     "get TOPIC ID",
-		Short:   "Show an event, and what became of it for each consumer",
+		Short:   "Show an event, and its state for each consumer",
 		Example: "  carillon event get orders o-1 --user ada",
 		Args:    command.ExactArgs("TOPIC", "ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {

@@ -195,7 +195,7 @@ func (d *Dialect) wakeConsumers(ctx context.Context, q Queries, consumers []Woke
 	return d.NoteWoken(ctx, q, written)
 }
 
-// published says what became of each event.
+// published returns the result of each event.
 func (d *Dialect) published(ctx context.Context, q Queries, p *topic.Publication, route *topic.Route, inserted map[topic.ID]int64) ([]topic.Published, error) {
 	out := make([]topic.Published, len(p.Events))
 	var again []int

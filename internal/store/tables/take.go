@@ -16,14 +16,14 @@ const (
 	sqlDropWake  = `DELETE FROM wakes WHERE sid = $1`
 	sqlDeferWake = `UPDATE wakes SET fire_at = $2 WHERE sid = $1`
 
-	sqlInsertTaken = `INSERT INTO handler_runs (idempotency_key, sid, root_key, event_count, events_digest, created_at) VALUES ($1, $2, $3, $4, $5, $6)`
-	sqlPassTaken   = `INSERT INTO handler_runs (idempotency_key, sid, root_key, event_count, events_digest, created_at)
-SELECT $2, h.sid, h.root_key, h.event_count, h.events_digest, $3 FROM handler_runs h WHERE h.idempotency_key = $1`
+	sqlInsertTaken = `INSERT INTO handler_runs (idempotency_key, sid, root_run, event_count, events_digest, created_at) VALUES ($1, $2, $3, $4, $5, $6)`
+	sqlPassTaken   = `INSERT INTO handler_runs (idempotency_key, sid, root_run, event_count, events_digest, created_at)
+SELECT $2, h.sid, h.root_run, h.event_count, h.events_digest, $3 FROM handler_runs h WHERE h.idempotency_key = $1`
 	sqlPassEvents = `UPDATE inbox SET run_key = $2, attempts = attempts + $3 WHERE run_key = $1 AND state = 2`
 	sqlEndEvents  = `UPDATE inbox SET state = $2, reason = $3, attempts = attempts + $4, ended_at = $5 WHERE run_key = $1 AND state = 2`
 	sqlFreeEvents = `UPDATE inbox SET state = 1, run_key = NULL WHERE run_key = $1 AND state = 2`
 
-	sqlTakenBy = `SELECT h.event_count, h.events_digest, h.root_key FROM handler_runs h WHERE h.idempotency_key = $1`
+	sqlTakenBy = `SELECT h.event_count, h.events_digest, h.root_run FROM handler_runs h WHERE h.idempotency_key = $1`
 	sqlBatchOf = `SELECT ` + eventColumns + `, e.data, i.round FROM inbox i JOIN events e ON e.seq = i.seq WHERE i.run_key = $1 ORDER BY i.seq, i.round`
 )
 

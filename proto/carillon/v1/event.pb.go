@@ -635,7 +635,7 @@ func (x *PublishEventsResponse) GetResults() []*PublishedEvent {
 	return nil
 }
 
-// PublishedEvent is what became of one event of a request.
+// PublishedEvent is the result of one event of a request.
 type PublishedEvent struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Topic   string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`

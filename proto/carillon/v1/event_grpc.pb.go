@@ -43,7 +43,7 @@ type EventServiceClient interface {
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
 	// require_subscriber. ALREADY_EXISTS: see strict.
 	PublishEvents(ctx context.Context, in *PublishEventsRequest, opts ...grpc.CallOption) (*PublishEventsResponse, error)
-	// GetEvent returns an event, and what became of it for each consumer.
+	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*GetEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
@@ -117,7 +117,7 @@ type EventServiceServer interface {
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
 	// require_subscriber. ALREADY_EXISTS: see strict.
 	PublishEvents(context.Context, *PublishEventsRequest) (*PublishEventsResponse, error)
-	// GetEvent returns an event, and what became of it for each consumer.
+	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)

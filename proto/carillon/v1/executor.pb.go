@@ -265,11 +265,9 @@ type ExecutorEvent struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
 	// Raw JSON.
 	Data []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
-	// The order of publishing.
-	Seq uint64 `protobuf:"varint,8,opt,name=seq,proto3" json:"seq,omitempty"`
 	// 1 = published.
-	Round         uint32                 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
-	PublishedAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
+	Round         uint32                 `protobuf:"varint,8,opt,name=round,proto3" json:"round,omitempty"`
+	PublishedAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,13 +349,6 @@ func (x *ExecutorEvent) GetData() []byte {
 		return x.Data
 	}
 	return nil
-}
-
-func (x *ExecutorEvent) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
 }
 
 func (x *ExecutorEvent) GetRound() uint32 {
@@ -1125,7 +1116,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\bgroup_id\x18\x13 \x01(\tR\agroupId\x122\n" +
 	"\x06events\x18\x14 \x03(\v2\x1a.carillon.v1.ExecutorEventR\x06events\x12#\n" +
 	"\revents_digest\x18\x15 \x01(\tR\feventsDigest\x12\x19\n" +
-	"\broot_key\x18\x16 \x01(\tR\arootKey\"\xb1\x02\n" +
+	"\broot_key\x18\x16 \x01(\tR\arootKey\"\x9f\x02\n" +
 	"\rExecutorEvent\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
@@ -1133,11 +1124,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\tR\x04type\x12\x18\n" +
 	"\asubject\x18\x05 \x01(\tR\asubject\x12.\n" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04data\x18\a \x01(\fR\x04data\x12\x10\n" +
-	"\x03seq\x18\b \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05round\x18\t \x01(\rR\x05round\x12=\n" +
-	"\fpublished_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\"\x9d\x03\n" +
+	"\x04data\x18\a \x01(\fR\x04data\x12\x14\n" +
+	"\x05round\x18\b \x01(\rR\x05round\x12=\n" +
+	"\fpublished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\"\x9d\x03\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
